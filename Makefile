@@ -19,7 +19,7 @@ help: ## show these verbs
 setup: ## make .venv with packages, Java and jars (nothing to do: at once)
 	@for python in python3 python3.13 python3.12 python3.11; do \
 	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	    exec "$$python" -m infra.setup; \
+	    PYTHONPATH=infra exec "$$python" -m strandline_infra.setup; \
 	  fi; \
 	done; \
 	echo "Strandline needs Python 3.11 or newer, and none was found." >&2; \

@@ -2,7 +2,7 @@ r"""Regular expressions that a text cannot make expensive: read once, written fo
 
 RE2 reads a text once, whatever it contains, and never recurses; Java's engine and Python's search by trying, so that a chain
 of optional letters costs 4ⁿ, and Java's recurses for each repetition of a group, so that one event of 8,000 characters ended
-the process at every start. Spark runs re2j by ``linear_match`` (infra/spark/linear), Python runs google-re2.
+the process at every start. Spark runs re2j by ``linear_match`` (infra/strandline_infra/spark/linear), Python runs google-re2.
 
 Rules were written for other engines, and mean what they meant: each sign is written as RE2 says the same. What RE2 has no
 word for is refused here, what it reads differently is spelled out, and the differences that are left are in
@@ -25,7 +25,7 @@ import re2  # type: ignore[import-untyped]  # it has no types
 LONGEST = 4_096
 DEEPEST = 50
 LARGEST = 10_000
-"""Characters when repetitions are written out; re2j keeps as many places (infra/spark/linear/Linear.scala has the same bounds)."""
+"""Characters when repetitions are written out; re2j keeps as many places (infra/strandline_infra/spark/linear/Linear.scala has the same bounds)."""
 
 SHORTEST = 3
 """Letters of a text that is worth a look before a search."""

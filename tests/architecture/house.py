@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from tests.architecture.tree import PACKAGES, ROOT
 
 MODES = {"Batch", "AvailableNow", "MicroBatch"}
-"""The classes of jobs/core/modes.py that a table is computed in."""
+"""The classes of jobs/strandline/core/modes.py that a table is computed in."""
 
 FULL = 20
 """A folder with more modules than that is not seen at a glance."""
@@ -65,10 +65,26 @@ class Module:
 
     @property
     def room(self) -> str:
-        """Return its folder: of the engine's and the tests' the one below, else that of jobs or of the top level."""
-        folders = self.name.split("/")[:-1]
-        deep = {"jobs": 3 if folders[1:2] == ["engine"] else 2, "tests": 2}.get(folders[0], 1)
-        return "/".join(folders[:deep])
+        """Return its folder: of the engine's and the tests' the one below, else that of its package."""
+        outer, inside = self._parts
+        folders = inside[:-1]
+        deep = {"jobs": 2, "strandline": 2, "fleet": 2, "tests": 2}.get(folders[0], 1)
+        deep += folders[0] in {"jobs", "strandline"} and folders[1:2] == ["engine"]
+        return "/".join([*outer, *folders[:deep]])
+
+    @property
+    def dotted(self) -> str:
+        """Return the name by which it is imported."""
+        return ".".join(self._parts[1]).removesuffix(".py")
+
+    @property
+    def _parts(self) -> tuple[list[str], list[str]]:
+        """Return the folder in which Python looks for it, and its path from there; until November 2026 that was the project's."""
+        parts = self.name.split("/")
+        has_own = parts[0] in PACKAGES and (
+            parts[1] == "fleet" or parts[1].startswith("strandline")
+        )
+        return parts[: int(has_own)], parts[int(has_own) :]
 
 
 Places = list[str]
@@ -121,7 +137,7 @@ def by_room(modules: Sequence[Module]) -> dict[str, Lines]:
 
 def of_one(modules: Sequence[Module]) -> list[Module]:
     """Return those that exactly one other imports; one that is imported by a computed name has no importer."""
-    places = {each.name.removesuffix(".py").replace("/", "."): each.name for each in modules}
+    places = {each.dotted: each.name for each in modules}
     by: dict[str, set[str]] = defaultdict(set)
     for module in modules:
         for each in set(_imported(module)) & set(places):

@@ -11,7 +11,7 @@ LEDGER = '''"""A docstring
 of two lines."""
 
 import json
-from jobs.engine.storage.log import (
+from strandline.engine.storage.log import (
     Kind,
 )
 
@@ -28,7 +28,7 @@ def _text(path: str) -> None:
     for action in actions(path, Kind.ADD, Kind.REMOVE):
         Entry(table=action)
 '''
-MODE = """from jobs.engine.storage import ledger
+MODE = """from strandline.engine.storage import ledger
 
 class _Hop:
     def run(self, mode):
@@ -38,8 +38,8 @@ class _Hop:
             case _:
                 return isinstance(mode, str)
 """
-PLACE = "jobs/engine/storage/ledger.py"
-HOP = "jobs/engine/pipeline/hop.py"
+PLACE = "jobs/strandline/engine/storage/ledger.py"
+HOP = "jobs/strandline/engine/pipeline/hop.py"
 
 
 @pytest.fixture
@@ -67,15 +67,17 @@ def test_what_is_spread_is_found_with_its_place(small: list[Module]) -> None:
 
 def test_a_private_name_and_a_folder_count_from_a_number_on(small: list[Module]) -> None:
     """Five may be chance; a name of a method is its class's own matter."""
-    many = [replace(small[0], name=f"jobs/core/part_{number}.py") for number in range(21)]
+    many = [
+        replace(small[0], name=f"jobs/strandline/core/part_{number}.py") for number in range(21)
+    ]
 
     assert house.private_names(many[:5]) == {}
     assert house.private_names([*many[:6], *small[1:]]) == {"_text": 6}
     assert house.full_folders(many[:20]) == {}
-    assert house.full_folders(many) == {"jobs/core": 21}
+    assert house.full_folders(many) == {"jobs/strandline/core": 21}
 
 
-FOLDERS = ("jobs/engine/storage", "orchestration", "tests/properties")
+FOLDERS = ("jobs/strandline/engine/storage", "orchestration/strandline_dagster", "tests/properties")
 """Enough of the house: all of it takes five seconds of a core."""
 
 

@@ -15,7 +15,8 @@ from tests.architecture.tree import ROOT, copied, search_path
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
     "contracts"
 ]
-LAYERS = "Gold reads silver, silver reads bronze, and only the engine does I/O"
+LAYERS = "Gold reads silver, silver reads bronze"
+DOWN = "Imports go down from the command line to the vocabulary"
 
 WAYS = "Imports point one way: orchestration, jobs, quality, infra"
 EXAMPLE = "The example imports the public interface and its own modules"
@@ -23,104 +24,128 @@ ROOMS = "Imports go down through the engine's rooms"
 VIOLATIONS = (
     (
         WAYS,
-        {"quality/strandline_quality/rules.py": "jobs.core"},
-        "strandline_quality.rules -> jobs.core",
-    ),
-    (WAYS, {"infra/java.py": "jobs.engine"}, "infra.java -> jobs.engine"),
-    (WAYS, {"jobs/catalog.py": "orchestration"}, "jobs.catalog -> orchestration"),
-    (
-        LAYERS,
-        {"jobs/core/table.py": "jobs.engine.storage.lake"},
-        "jobs.core.table -> jobs.engine.storage.lake",
+        {"quality/strandline_quality/rules.py": "strandline.core"},
+        "strandline_quality.rules -> strandline.core",
     ),
     (
-        LAYERS,
-        {"jobs/silver/device_telemetry.py": "jobs.gold.device_signal_10m"},
-        "jobs.silver.device_telemetry -> jobs.gold.device_signal_10m",
+        WAYS,
+        {"infra/strandline_infra/java.py": "strandline.engine"},
+        "strandline_infra.java -> strandline.engine",
+    ),
+    (
+        WAYS,
+        {"jobs/strandline/catalog.py": "strandline_dagster"},
+        "strandline.catalog -> strandline_dagster",
+    ),
+    (
+        DOWN,
+        {"jobs/strandline/core/table.py": "strandline.engine.storage.lake"},
+        "strandline.core.table -> strandline.engine.storage.lake",
     ),
     (
         LAYERS,
-        {"jobs/gold/device_signal_10m.py": "jobs.engine.storage.delta_commit"},
-        "jobs.gold.device_signal_10m -> jobs.engine.storage.delta_commit",
+        {"jobs/fleet/silver/device_telemetry.py": "fleet.gold.device_signal_10m"},
+        "fleet.silver.device_telemetry -> fleet.gold.device_signal_10m",
     ),
     (
-        LAYERS,
-        {"jobs/engine/storage/lake.py": "jobs.cli.screen"},
-        "jobs.engine.storage.lake -> jobs.cli.screen",
+        EXAMPLE,
+        {"jobs/fleet/gold/device_signal_10m.py": "strandline.engine.storage.delta_commit"},
+        "fleet.gold.device_signal_10m -> strandline.engine.storage.delta_commit",
     ),
-    (LAYERS, {"jobs/homeless.py": "jobs.core.modes"}, "- jobs.homeless"),
+    (
+        DOWN,
+        {"jobs/strandline/engine/storage/lake.py": "strandline.cli.screen"},
+        "strandline.engine.storage.lake -> strandline.cli.screen",
+    ),
+    (LAYERS, {"jobs/fleet/homeless.py": "fleet.silver.devices"}, "- fleet.homeless"),
+    (DOWN, {"jobs/strandline/homeless.py": "strandline.core.modes"}, "- strandline.homeless"),
     (
         ROOMS,
-        {"jobs/engine/storage/ledger.py": "jobs.engine.kafka.admin"},
-        "jobs.engine.storage.ledger -> jobs.engine.kafka.admin",
+        {"jobs/strandline/engine/storage/ledger.py": "strandline.engine.kafka.admin"},
+        "strandline.engine.storage.ledger -> strandline.engine.kafka.admin",
     ),
-    (ROOMS, {"jobs/engine/homeless.py": "jobs.core.modes"}, "- jobs.engine.homeless"),
+    (
+        ROOMS,
+        {"jobs/strandline/engine/homeless.py": "strandline.core.modes"},
+        "- strandline.engine.homeless",
+    ),
     (
         "Orchestration imports no command line",
-        {"orchestration/reporting.py": "jobs.cli.screen"},
-        "orchestration.reporting -> jobs.cli.screen",
+        {"orchestration/strandline_dagster/reporting.py": "strandline.cli.screen"},
+        "strandline_dagster.reporting -> strandline.cli.screen",
     ),
     (
         "A use case neither parses a command line nor draws",
-        {"jobs/operate/ranges.py": "typer"},
-        "jobs.operate.ranges -> typer",
+        {"jobs/strandline/operate/ranges.py": "typer"},
+        "strandline.operate.ranges -> typer",
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",
-        {"jobs/operate/radar.py": "jobs.operate.alerts.rules"},
-        "jobs.operate.radar -> jobs.operate.alerts.rules",
+        {"jobs/strandline/operate/radar.py": "strandline.operate.alerts.rules"},
+        "strandline.operate.radar -> strandline.operate.alerts.rules",
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",
-        {"jobs/operate/doctor.py": "jobs.alerting.source"},
-        "jobs.operate.doctor -> jobs.alerting.source",
+        {"jobs/strandline/operate/doctor.py": "strandline.alerting.source"},
+        "strandline.operate.doctor -> strandline.alerting.source",
     ),
     (
         "The clock is asked where a program begins, and given to all below",
-        {"jobs/engine/repair/backfill.py": "jobs.engine.runtime.clock"},
-        "jobs.engine.repair.backfill -> jobs.engine.runtime.clock",
+        {"jobs/strandline/engine/repair/backfill.py": "strandline.engine.runtime.clock"},
+        "strandline.engine.repair.backfill -> strandline.engine.runtime.clock",
     ),
     (
         "Dagster stays in orchestration",
-        {"jobs/engine/service/stream_host.py": "dagster"},
-        "jobs.engine.service.stream_host -> dagster",
+        {"jobs/strandline/engine/service/stream_host.py": "dagster"},
+        "strandline.engine.service.stream_host -> dagster",
     ),
     (
         "Great Expectations has one door, in quality",
-        {"jobs/engine/pipeline/write_silver.py": "great_expectations"},
-        "jobs.engine.pipeline.write_silver -> great_expectations",
+        {"jobs/strandline/engine/pipeline/write_silver.py": "great_expectations"},
+        "strandline.engine.pipeline.write_silver -> great_expectations",
     ),
     (
         "The engine does not import the example domain",
-        {"jobs/engine/storage/commit_log.py": "jobs.silver.devices"},
-        "jobs.engine.storage.commit_log -> jobs.silver.devices",
-    ),
-    (EXAMPLE, {"jobs/play/chance.py": "jobs.core.record"}, "jobs.play.chance -> jobs.core.record"),
-    (
-        EXAMPLE,
-        {"jobs/bronze/dhcp_events.py": "jobs.core.topic"},
-        "jobs.bronze.dhcp_events -> jobs.core.topic",
+        {"jobs/strandline/engine/storage/commit_log.py": "fleet.silver.devices"},
+        "strandline.engine.storage.commit_log -> fleet.silver.devices",
     ),
     (
         EXAMPLE,
-        {"jobs/silver/dhcp_events.py": "strandline_quality.rules"},
-        "jobs.silver.dhcp_events -> strandline_quality.rules",
-    ),
-    (EXAMPLE, {"jobs/gold/ip_holds.py": "jobs.core.fold"}, "jobs.gold.ip_holds -> jobs.core.fold"),
-    (
-        EXAMPLE,
-        {"jobs/models/unusual_traffic.py": "jobs.core.model"},
-        "jobs.models.unusual_traffic -> jobs.core.model",
+        {"jobs/fleet/play/chance.py": "strandline.core.record"},
+        "fleet.play.chance -> strandline.core.record",
     ),
     (
         EXAMPLE,
-        {"jobs/alerts.py": "jobs.alerting.source"},
-        "jobs.alerts -> jobs.alerting.source",
+        {"jobs/fleet/bronze/dhcp_events.py": "strandline.core.topic"},
+        "fleet.bronze.dhcp_events -> strandline.core.topic",
+    ),
+    (
+        EXAMPLE,
+        {"jobs/fleet/silver/dhcp_events.py": "strandline_quality.rules"},
+        "fleet.silver.dhcp_events -> strandline_quality.rules",
+    ),
+    (
+        EXAMPLE,
+        {"jobs/fleet/gold/ip_holds.py": "strandline.core.fold"},
+        "fleet.gold.ip_holds -> strandline.core.fold",
+    ),
+    (
+        EXAMPLE,
+        {"jobs/fleet/models/unusual_traffic.py": "strandline.core.model"},
+        "fleet.models.unusual_traffic -> strandline.core.model",
+    ),
+    (
+        EXAMPLE,
+        {"jobs/fleet/alerts.py": "strandline.alerting.source"},
+        "fleet.alerts -> strandline.alerting.source",
     ),
     (
         "No cycles",
-        {"infra/java.py": "infra.jars", "infra/jars.py": "infra.java"},
-        "No cycles are allowed in infra",
+        {
+            "infra/strandline_infra/java.py": "strandline_infra.jars",
+            "infra/strandline_infra/jars.py": "strandline_infra.java",
+        },
+        "No cycles are allowed in strandline_infra",
     ),
 )
 """For each contract, modules, what each may not import, and the line of the report."""

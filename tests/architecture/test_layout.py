@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs import catalog
-from jobs.core.table import Table
-from jobs.engine.runtime.code_files import module_file
+from strandline import catalog
+from strandline.core.table import Table
+from strandline.engine.runtime.code_files import module_file
 from tests.architecture.tree import ROOT, library, modules, tracked
 
 LONGEST = 700
 TABLES = catalog.tables()
-PLAY = ROOT / "jobs" / "play" / "__init__.py"
+PLAY = ROOT / "jobs" / "fleet" / "play" / "__init__.py"
+INTERFACE = ROOT / "jobs" / "strandline" / "__init__.py"
 """The one package that a project is asked for by its name, as others have a module there: it has the play's function, and no more."""
 
 # Written in halves, so that this file is not found by its own search.
@@ -50,9 +51,9 @@ def test_no_module_is_longer_than_a_reader_can_hold() -> None:
 
 
 def test_packages_hold_a_docstring_and_nothing_else() -> None:
-    """Nothing happens at import, and every name has one path."""
+    """Nothing happens at import, and every name has one path; the engine's own passes on the names of its interface."""
     for path in modules():
-        if path.name == "__init__.py" and path != PLAY:
+        if path.name == "__init__.py" and path not in {PLAY, INTERFACE}:
             (only,) = ast.parse(path.read_text()).body
             assert isinstance(only, ast.Expr), path
             assert isinstance(only.value, ast.Constant), path
@@ -70,7 +71,9 @@ def test_the_play_is_a_package_with_one_function() -> None:
 def test_each_room_of_the_engine_has_five_lines_of_docstring_and_a_folder_of_tests() -> None:
     """The docstring: what the room is for, what may enter, and where to begin reading."""
     rooms = {
-        path.parent.name: path for path in modules() if path.match("jobs/engine/*/__init__.py")
+        path.parent.name: path
+        for path in modules()
+        if path.match("jobs/strandline/engine/*/__init__.py")
     }
     tested = {path.parent.name for path in modules() if path.match("tests/engine/*/*.py")}
 
@@ -85,7 +88,7 @@ def test_each_room_of_the_engine_has_five_lines_of_docstring_and_a_folder_of_tes
 
 def test_each_folder_of_use_cases_says_where_to_begin() -> None:
     """As a room of the engine does."""
-    room = ROOT / "jobs" / "operate"
+    room = ROOT / "jobs" / "strandline" / "operate"
     packages = (path for path in modules() if path.name == "__init__.py")
     folders = [path.parent for path in packages if path.is_relative_to(room)]
 
@@ -132,23 +135,26 @@ def test_a_table_is_the_last_statement_of_its_module(table: Table) -> None:
 @pytest.mark.parametrize(
     ("what", "doors"),
     [
-        (r"\bisStreaming\b", {"jobs/core/stateful.py"}),
-        (r"\bcase Batch\(", {"jobs/engine/pipeline/runner.py"}),
+        (r"\bisStreaming\b", {"jobs/strandline/core/stateful.py"}),
+        (r"\bcase Batch\(", {"jobs/strandline/engine/pipeline/runner.py"}),
         (r"\bisinstance\([^)]*\b(?:Batch|AvailableNow|MicroBatch)\b", set()),
         (r"^\s*(?:import|from) dagster\b", {"orchestration"}),
         (r"^\s*(?:import|from) great_expectations\b", {"quality"}),
         (
             r"\b(?:readStream|writeStream)\b",
             {
-                "jobs/engine/pipeline/query.py",
-                "jobs/engine/pipeline/stream_frames.py",
-                "jobs/engine/pipeline/feed_query.py",
+                "jobs/strandline/engine/pipeline/query.py",
+                "jobs/strandline/engine/pipeline/stream_frames.py",
+                "jobs/strandline/engine/pipeline/feed_query.py",
             },
         ),
         (
             r"\bdatetime\.(?:now|utcnow)\(|\bcurrent_timestamp\(",
             # The second is the clock of a streaming batch, which Spark notes in its plan: a batch that runs again has it again.
-            {"jobs/engine/runtime/clock.py", "jobs/engine/pipeline/feed_query.py"},
+            {
+                "jobs/strandline/engine/runtime/clock.py",
+                "jobs/strandline/engine/pipeline/feed_query.py",
+            },
         ),
         (r"\bBatchWriter\b|\bdropDuplicatesWithinWatermark\b", set()),
     ],
@@ -163,18 +169,22 @@ def test_what_must_have_one_door_has_one_door(what: str, doors: set[str]) -> Non
 def test_the_environment_is_read_by_the_settings_alone() -> None:
     """Set-up is the exception, because it runs before settings can; and two libraries have options that are variables only."""
     allowed = {
-        "jobs/engine/runtime/settings.py",
-        "jobs/engine/runtime/spark_session.py",
-        "infra/java.py",
-        "infra/trust.py",
-        "infra/home.py",  # where a person's cache is
-        "jobs/project.py",  # which project: the catalog is below the settings
+        "jobs/strandline/engine/runtime/settings.py",
+        "jobs/strandline/engine/runtime/spark_session.py",
+        "infra/strandline_infra/java.py",
+        "infra/strandline_infra/trust.py",
+        "infra/strandline_infra/home.py",  # where a person's cache is
+        "jobs/strandline/project.py",  # which project: the catalog is below the settings
     }
-    allowed.add("infra/kubernetes_executor.py")  # what Spark's driver says to a pod, by variables
+    allowed.add(
+        "infra/strandline_infra/kubernetes_executor.py"
+    )  # what Spark's driver says to a pod, by variables
     allowed.add("quality/strandline_quality/gx.py")
-    allowed.add("jobs/engine/runtime/starter.py")  # with which program this one ends; no setting
+    allowed.add(
+        "jobs/strandline/engine/runtime/starter.py"
+    )  # with which program this one ends; no setting
     found = {name for name, text in library() if re.search(r"os\.environ|getenv", _code(text))}
-    session = dict(library())["jobs/engine/runtime/spark_session.py"]
+    session = dict(library())["jobs/strandline/engine/runtime/spark_session.py"]
 
     assert found <= allowed
     assert set(re.findall(r'os\.environ\W(?:setdefault\()?"(\w+)"', session)) <= {

@@ -15,21 +15,26 @@ found = {}
 for what, names in json.loads(sys.argv[1]).items():
     for name in names:
         module = importlib.import_module(name)
-        if name == "jobs.catalog":
+        if name == "strandline.catalog":
             assert module.tables()  # imports the module of every table
     children = [child.name() for child in psutil.Process().children(recursive=True)]
     found[what] = [*children, *(["a gateway"] if SparkContext._gateway else [])]
 print(json.dumps(found))
 """
 READ = {
-    "the catalog": ("jobs.catalog", "strandline_quality", "infra"),
-    "the command line": ("jobs.cli.main", "jobs.cli.run", "jobs.cli.demo", "jobs.cli.ledger"),
-    "the runner": (
-        "jobs.engine.pipeline.runner",
-        "jobs.engine.service.stream_host",
-        "jobs.engine.kafka.send_records",
+    "the catalog": ("strandline.catalog", "strandline_quality", "strandline_infra"),
+    "the command line": (
+        "strandline.cli.main",
+        "strandline.cli.run",
+        "strandline.cli.demo",
+        "strandline.cli.ledger",
     ),
-    "the definitions": ("orchestration.definitions",),
+    "the runner": (
+        "strandline.engine.pipeline.runner",
+        "strandline.engine.service.stream_host",
+        "strandline.engine.kafka.send_records",
+    ),
+    "the definitions": ("strandline_dagster.definitions",),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.architecture.tree import ROOT
 
-ENGINE = ROOT / "jobs" / "engine"
+ENGINE = ROOT / "jobs" / "strandline" / "engine"
 
 MODULES = {"pathlib", "os", "shutil", "fcntl", "tempfile", "glob", "deltalake", "duckdb"}
 """What works on files or opens tables."""

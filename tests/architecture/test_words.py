@@ -21,14 +21,17 @@ BANNED = re.compile(
 )
 
 NAMED = {
-    ("jobs/engine/gates/gate_files.py", '"gates-stand-open"'),  # a file's name in every lake
+    (
+        "jobs/strandline/engine/gates/gate_files.py",
+        '"gates-stand-open"',
+    ),  # a file's name in every lake
 }
 """Words that are names of something stored, and stay."""
 
 THIS = Path(__file__)
 """Has the list."""
 
-HASHED = ROOT / "infra/jars"
+HASHED = ROOT / "infra/strandline_infra/jars"
 """Lists whose bytes, comments included, name a set of jars: another word would install all of it again."""
 
 
@@ -90,7 +93,7 @@ def test_a_module_is_named_for_what_it_does() -> None:
     found = {name for name, _ in library() if Path(name).stem in hiding}
 
     assert found == {
-        "jobs/engine/pipeline/strangers.py"
+        "jobs/strandline/engine/pipeline/strangers.py"
     }  # query.py names it, whose bytes are a part of fingerprints
 
 

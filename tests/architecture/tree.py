@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("infra", "quality", "jobs", "orchestration")
-SOURCES = ("", "quality")
+SOURCES = ("", "jobs", "quality", "orchestration", "infra")
 """Folders in which Python looks for the packages."""
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jobs.core.topic import Topic
-from jobs.engine.kafka import admin, local_broker
-from jobs.engine.storage.lake import Lake
-from jobs.play.domain import readings
-from jobs.play.plan import Plan
+from fleet.play.domain import readings
+from fleet.play.plan import Plan
+from strandline.core.topic import Topic
+from strandline.engine.kafka import admin, local_broker
+from strandline.engine.storage.lake import Lake
 from tests.benchmarks import catch_up, history, machine, rules, share, verify_memory
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.ground import Ground

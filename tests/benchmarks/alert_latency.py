@@ -25,11 +25,11 @@ from tempfile import TemporaryDirectory
 from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
-from jobs.alerting.declared import rules_folder
-from jobs.engine.kafka import local_broker
-from jobs.engine.kafka.admin import create_topic
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
+from strandline.alerting.declared import rules_folder
+from strandline.engine.kafka import local_broker
+from strandline.engine.kafka.admin import create_topic
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
 from tests.benchmarks import machine
 from tests.benchmarks.open_loop import BILLION
 from tests.cli.typed import ENVIRONMENT, PROGRAM

@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.evaluate import holds
-from jobs.alerting.rules.guarded import Numbered
-from jobs.alerting.rules.one_plan import alerts
-from jobs.engine.runtime import spark_session
-from jobs.engine.runtime.jvm import jvm
-from jobs.engine.runtime.settings import settings
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.evaluate import holds
+from strandline.alerting.rules.guarded import Numbered
+from strandline.alerting.rules.one_plan import alerts
+from strandline.engine.runtime import spark_session
+from strandline.engine.runtime.jvm import jvm
+from strandline.engine.runtime.settings import settings
 from tests.benchmarks import machine
 from tests.benchmarks.generated_rules import Maker
 

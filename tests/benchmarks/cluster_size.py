@@ -17,13 +17,13 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jobs import catalog
-from jobs.bronze import device_telemetry as bronze
-from jobs.engine.kafka import local_broker
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries, last_entry
-from jobs.engine.storage.place import Place
-from jobs.play.plan import Plan
+from fleet.bronze import device_telemetry as bronze
+from fleet.play.plan import Plan
+from strandline import catalog
+from strandline.engine.kafka import local_broker
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries, last_entry
+from strandline.engine.storage.place import Place
 from tests.benchmarks import machine
 from tests.benchmarks.cluster_size_report import Measured, Report
 from tests.benchmarks.feed import ROWS, Events, wait_for

@@ -15,15 +15,15 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
-from jobs.core.topic import Topic
-from jobs.engine.kafka.admin import create_topic
-from jobs.engine.kafka.topic_log import Log
-from jobs.engine.storage.delta_commit import SUMS_KEPT, forget_sum
-from jobs.engine.storage.ledger import is_table, latest_version
-from jobs.engine.storage.place import Place
-from jobs.play.plan import Plan
-from jobs.play.player import Chunk
-from jobs.play.telemetry import Fleet
+from fleet.play.plan import Plan
+from fleet.play.player import Chunk
+from fleet.play.telemetry import Fleet
+from strandline.core.topic import Topic
+from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka.topic_log import Log
+from strandline.engine.storage.delta_commit import SUMS_KEPT, forget_sum
+from strandline.engine.storage.ledger import is_table, latest_version
+from strandline.engine.storage.place import Place
 
 ROWS = 100
 PATIENCE = 180.0

@@ -11,10 +11,10 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from jobs.cli import main as line
-from jobs.engine.gates.batch_check import Guard
-from jobs.engine.pipeline import batch_writer, dimension_lookup, recompute_windows
-from jobs.engine.repair import backfill
+from strandline.cli import main as line
+from strandline.engine.gates.batch_check import Guard
+from strandline.engine.pipeline import batch_writer, dimension_lookup, recompute_windows
+from strandline.engine.repair import backfill
 
 Words = ParamSpec("Words")
 Answer = TypeVar("Answer")

@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.sigma.read_rule import read_rule
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.sigma.read_rule import read_rule
 
 Document = dict[str, Any]
 Event = tuple[object, ...]

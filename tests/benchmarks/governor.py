@@ -15,16 +15,16 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.engine.kafka import local_broker
-from jobs.engine.kafka.admin import create_topic
-from jobs.engine.storage.commit_time import committed_at
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.gold import device_signal_10m as gold
-from jobs.play.domain import readings
-from jobs.play.plan import Plan
-from jobs.silver import device_telemetry as silver
+from fleet.bronze import device_telemetry as bronze
+from fleet.gold import device_signal_10m as gold
+from fleet.play.domain import readings
+from fleet.play.plan import Plan
+from fleet.silver import device_telemetry as silver
+from strandline.engine.kafka import local_broker
+from strandline.engine.kafka.admin import create_topic
+from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
 from tests.benchmarks.feed import has_all
 from tests.benchmarks.governor_report import GovernorReport
 from tests.benchmarks.machine import Noise, facts

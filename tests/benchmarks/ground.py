@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobs.play.plan import Plan
+from fleet.play.plan import Plan
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place
 from tests.benchmarks.machine import Noise
 from tests.benchmarks.samples import Sample, Samples

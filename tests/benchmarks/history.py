@@ -19,13 +19,13 @@ from shutil import copytree, rmtree
 
 from pyspark.sql import SparkSession
 
-from jobs import catalog
-from jobs.core.table import Ingested, Recomputed, Table
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.runtime.settings import settings
-from jobs.engine.runtime.spark_session import start
-from jobs.engine.storage.lake import Lake
-from jobs.play.plan import Plan
+from fleet.play.plan import Plan
+from strandline import catalog
+from strandline.core.table import Ingested, Recomputed, Table
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.runtime.settings import settings
+from strandline.engine.runtime.spark_session import start
+from strandline.engine.storage.lake import Lake
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.life import WHOLE, Life, steps
 from tests.benchmarks.samples import Sample, Samples

@@ -11,15 +11,15 @@ from statistics import mean, median
 import psutil
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import AvailableNow, MicroBatch
-from jobs.core.table import Ingested, Recomputed, Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.recompute_windows import Afresh
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime.jvm import jvm
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, entries, is_table, latest_version
-from jobs.engine.storage.place import Place
+from strandline.core.modes import AvailableNow, MicroBatch
+from strandline.core.table import Ingested, Recomputed, Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.recompute_windows import Afresh
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.runtime.jvm import jvm
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import LOOKED_AGAIN, Entry, entries, is_table, latest_version
+from strandline.engine.storage.place import Place
 from tests.benchmarks.feed import PATIENCE, FeedError, Versions, adds, keep_sums
 
 MANY = 1_000_000

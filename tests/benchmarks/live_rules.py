@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import yaml
 from confluent_kafka import Producer
 
-from jobs.silver.process_events import FIELDS
+from fleet.silver.process_events import FIELDS
 from tests.benchmarks import machine
 from tests.benchmarks.alert_latency import (
     PATIENCE,

@@ -17,12 +17,12 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from jobs import catalog
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.storage.commit_log import log_of
-from jobs.engine.storage.commit_time import committed_at
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entry_at, latest_version
+from strandline import catalog
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.storage.commit_log import log_of
+from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entry_at, latest_version
 from tests.benchmarks import machine
 from tests.benchmarks.many_batches_report import Batch, Look, Report
 
@@ -131,7 +131,15 @@ def _program(lake: Lake, verb: str, *words: object) -> Iterator["Popen[bytes]"]:
 
 
 def _typed(verb: str, lake: Lake, words: Sequence[object]) -> list[str]:
-    return [sys.executable, "-m", "jobs.cli", verb, *map(str, words), "--lake", str(lake.root)]
+    return [
+        sys.executable,
+        "-m",
+        "strandline.cli",
+        verb,
+        *map(str, words),
+        "--lake",
+        str(lake.root),
+    ]
 
 
 if __name__ == "__main__":

@@ -20,19 +20,19 @@ from subprocess import Popen
 
 import psutil
 
-from jobs import catalog
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import waiting
-from jobs.engine.kafka import local_broker
-from jobs.engine.kafka.admin import create_topic
-from jobs.engine.storage.commit_log import log_of
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import between, latest_version
-from jobs.gold import device_signal_10m as gold
-from jobs.play.domain import readings
-from jobs.play.plan import Plan
-from jobs.silver import device_telemetry as silver
+from fleet.bronze import device_telemetry as bronze
+from fleet.gold import device_signal_10m as gold
+from fleet.play.domain import readings
+from fleet.play.plan import Plan
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import waiting
+from strandline.engine.kafka import local_broker
+from strandline.engine.kafka.admin import create_topic
+from strandline.engine.storage.commit_log import log_of
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import between, latest_version
 from tests.benchmarks import machine
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.old_lakes_asked import asked

@@ -8,11 +8,11 @@ from statistics import median
 
 from dagster import DagsterInstance, SensorDefinition, build_sensor_context
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.engine.storage.lake import Lake
-from jobs.gold import device_signal_10m as gold
-from orchestration.definitions import DEFINITIONS
-from orchestration.resources import RESOURCES
+from fleet.bronze import device_telemetry as bronze
+from fleet.gold import device_signal_10m as gold
+from strandline.engine.storage.lake import Lake
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.resources import RESOURCES
 from tests.cli.typed import succeeded
 from tests.support.instance import ephemeral
 

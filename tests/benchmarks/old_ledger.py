@@ -14,11 +14,11 @@ from random import Random
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from jobs.engine.accounting.balance_sheet import read_until, waiting
-from jobs.engine.accounting.close_ledger import EVERY, close
-from jobs.engine.accounting.table_books import Books
-from jobs.engine.service.open_books import OpenBooks
-from jobs.engine.storage.lake import Lake
+from strandline.engine.accounting.balance_sheet import read_until, waiting
+from strandline.engine.accounting.close_ledger import EVERY, close
+from strandline.engine.accounting.table_books import Books
+from strandline.engine.service.open_books import OpenBooks
+from strandline.engine.storage.lake import Lake
 from tests.benchmarks import machine
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.ledgers import histories, made

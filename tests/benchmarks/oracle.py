@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
-from jobs.play.plan import Plan
-from jobs.play.telemetry import Fleet
-from jobs.play.truth import Counts, Tally
+from fleet.play.plan import Plan
+from fleet.play.telemetry import Fleet
+from fleet.play.truth import Counts, Tally
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place
 
 DELAY_MINUTES = {"strandline": 75, "tuned": 75, "tutorial": 60}

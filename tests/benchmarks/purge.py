@@ -24,12 +24,12 @@ from dagster import (
     op,
 )
 
-from infra.dagster_instance import instance as configuration
-from jobs import catalog
-from jobs.engine.trust.table_checks import questions
-from orchestration.keys import key
-from orchestration.old_runs import size
-from orchestration.purge import PURGE
+from strandline import catalog
+from strandline.engine.trust.table_checks import questions
+from strandline_dagster.keys import key
+from strandline_dagster.old_runs import size
+from strandline_dagster.purge import PURGE
+from strandline_infra.dagster_instance import instance as configuration
 from tests.benchmarks import machine
 
 ROUNDS = 6

@@ -24,15 +24,15 @@ from pathlib import Path
 
 import psutil
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.topic import Topic
-from jobs.engine.kafka import local_broker
-from jobs.engine.kafka.admin import create_topic
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entry_at, latest_version
-from jobs.engine.storage.place import Place
-from jobs.play.domain import readings
-from jobs.play.plan import Plan
+from fleet.bronze import device_telemetry as bronze
+from fleet.play.domain import readings
+from fleet.play.plan import Plan
+from strandline.core.topic import Topic
+from strandline.engine.kafka import local_broker
+from strandline.engine.kafka.admin import create_topic
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entry_at, latest_version
+from strandline.engine.storage.place import Place
 from tests.benchmarks import machine
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER
 from tests.benchmarks.feed import wait_for

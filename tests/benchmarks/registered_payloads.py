@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from jobs.core.parse_avro import avro
-from jobs.core.parse_registered import registered
-from jobs.core.topic import Parse
-from jobs.core.writer_schema import Format, WriterSchema, schemas_from
-from jobs.engine.pipeline.learn_schemas import ids_behind
-from jobs.engine.runtime import spark_session
-from jobs.engine.runtime.settings import settings
+from strandline.core.parse_avro import avro
+from strandline.core.parse_registered import registered
+from strandline.core.topic import Parse
+from strandline.core.writer_schema import Format, WriterSchema, schemas_from
+from strandline.engine.pipeline.learn_schemas import ids_behind
+from strandline.engine.runtime import spark_session
+from strandline.engine.runtime.settings import settings
 from tests.engine.records import NOON
 
 ROWS, RUNS, SLICE = 400_000, 3, 50_000

@@ -25,21 +25,21 @@ import great_expectations.expectations as gxe
 import psutil
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.core.modes import AvailableNow
-from jobs.core.table import Table
-from jobs.core.verdict import good_rows
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.gates.batch_check import Guard
-from jobs.engine.pipeline.batch_writer import Writer
-from jobs.engine.pipeline.query import Write, start
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime.settings import settings
-from jobs.engine.runtime.spark_session import start as start_spark
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.play.domain import domain
-from jobs.play.plan import Plan
-from jobs.silver import device_telemetry as silver
+from fleet.play.domain import domain
+from fleet.play.plan import Plan
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import AvailableNow
+from strandline.core.table import Table
+from strandline.core.verdict import good_rows
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.gates.batch_check import Guard
+from strandline.engine.pipeline.batch_writer import Writer
+from strandline.engine.pipeline.query import Write, start
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.runtime.settings import settings
+from strandline.engine.runtime.spark_session import start as start_spark
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule, Severity, between
 from strandline_quality.suite import quiet
@@ -65,7 +65,7 @@ def plan(size: int) -> Plan:
     """Return a plan of as many events as make the batches, later in time than those of the sizes before.
 
     A topic that jumps back in time is read partition by partition, and each batch then pays for looking whether state
-    refused rows that are old (jobs/engine/pipeline/batch_accounting.py): twice the batch, with rules and without.
+    refused rows that are old (jobs/strandline/engine/pipeline/batch_accounting.py): twice the batch, with rules and without.
     """
     share = 0.62  # of the events of a plan that are telemetry
     since = DAY + timedelta(days=SIZES.index(size))

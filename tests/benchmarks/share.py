@@ -19,13 +19,13 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns
 from tempfile import mkdtemp
 
-from jobs import catalog
-from jobs.core.topic import Topic
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.kafka import admin
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.play.plan import Plan
+from fleet.play.plan import Plan
+from strandline import catalog
+from strandline.core.topic import Topic
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.kafka import admin
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
 from tests.benchmarks.feed import has_all
 from tests.benchmarks.machine import Noise
 from tests.benchmarks.samples import Sample, Samples

@@ -21,21 +21,21 @@ from unittest.mock import patch
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs import catalog
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.modes import MicroBatch
-from jobs.core.table import Table
-from jobs.engine.kafka import local_broker
-from jobs.engine.kafka.admin import create_topic
-from jobs.engine.pipeline import runner
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime.settings import settings
-from jobs.engine.runtime.spark_session import start
-from jobs.engine.storage.delta_commit import Commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.place import Place
-from jobs.play.plan import Plan
+from fleet.bronze import device_telemetry as bronze
+from fleet.play.plan import Plan
+from strandline import catalog
+from strandline.core.modes import MicroBatch
+from strandline.core.table import Table
+from strandline.engine.kafka import local_broker
+from strandline.engine.kafka.admin import create_topic
+from strandline.engine.pipeline import runner
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.runtime.settings import settings
+from strandline.engine.runtime.spark_session import start
+from strandline.engine.storage.delta_commit import Commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.place import Place
 from tests.benchmarks import machine
 from tests.benchmarks.feed import ROWS, Events, wait_for
 from tests.benchmarks.store_ratio_report import DISK, FAR, NEAR, STEPS, Batch, Report

@@ -20,15 +20,15 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from jobs import catalog
-from jobs.bronze import device_telemetry as bronze
-from jobs.engine.kafka import local_broker
-from jobs.engine.kafka.admin import create_topic
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.place import Place
-from jobs.play.domain import readings
-from jobs.play.plan import Plan
+from fleet.bronze import device_telemetry as bronze
+from fleet.play.domain import readings
+from fleet.play.plan import Plan
+from strandline import catalog
+from strandline.engine.kafka import local_broker
+from strandline.engine.kafka.admin import create_topic
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.place import Place
 from tests.benchmarks import machine
 from tests.benchmarks.feed import ROWS, events_in
 from tests.benchmarks.old_lakes import DEVICES, NAMES, SEED, SINCE, SPAN, aged, read_all

@@ -21,12 +21,12 @@ from typing import Any
 import duckdb
 from deltalake import write_deltalake
 
-from jobs import catalog
-from jobs.engine.runtime.settings import settings
-from jobs.engine.runtime.spark_session import start
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.lake_reader import lake
-from jobs.engine.trace.sql_query import ask
+from strandline import catalog
+from strandline.engine.runtime.settings import settings
+from strandline.engine.runtime.spark_session import start
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.lake_reader import lake
+from strandline.engine.trace.sql_query import ask
 from tests.benchmarks.machine import facts
 from tests.benchmarks.questions import QUESTIONS, Question
 from tests.cli.serving import PASSWORD, serving

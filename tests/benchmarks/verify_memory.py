@@ -18,14 +18,14 @@ from pathlib import Path
 
 import psutil
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.engine.kafka.admin import create_topic
-from jobs.engine.proof.certificate import kept
-from jobs.engine.storage.lake import Lake
-from jobs.gold import device_signal_10m as gold
-from jobs.play.domain import readings
-from jobs.play.plan import Plan
-from jobs.silver import device_telemetry as silver
+from fleet.bronze import device_telemetry as bronze
+from fleet.gold import device_signal_10m as gold
+from fleet.play.domain import readings
+from fleet.play.plan import Plan
+from fleet.silver import device_telemetry as silver
+from strandline.engine.kafka.admin import create_topic
+from strandline.engine.proof.certificate import kept
+from strandline.engine.storage.lake import Lake
 from tests.benchmarks.feed import has_all
 from tests.cli.typed import ENVIRONMENT, PROGRAM, succeeded
 from tests.support.sending import send

@@ -1,7 +1,7 @@
 """bronze.alerts is as received."""
 
-from jobs.alerting.tables import silver
-from jobs.alerting.tables.bronze import TABLE
+from strandline.alerting.tables import silver
+from strandline.alerting.tables.bronze import TABLE
 
 
 def test_it_reads_its_topic_and_changes_nothing() -> None:

@@ -1,7 +1,7 @@
 """bronze.device_inventory is as received."""
 
-from jobs.bronze.device_inventory import TABLE
-from jobs.silver import device_inventory as silver
+from fleet.bronze.device_inventory import TABLE
+from fleet.silver import device_inventory as silver
 
 
 def test_it_reads_its_topic_and_changes_nothing() -> None:

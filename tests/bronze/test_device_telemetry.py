@@ -9,13 +9,13 @@ from pyarrow.parquet import ParquetFile
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.bronze.device_telemetry import TABLE
-from jobs.core.received import IDENTITY, ORDER, RECEIVED
-from jobs.engine.pipeline.ingest import PROPERTIES
-from jobs.engine.storage import create_table, delta_commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.silver import device_telemetry as silver
+from fleet.bronze.device_telemetry import TABLE
+from fleet.silver import device_telemetry as silver
+from strandline.core.received import IDENTITY, ORDER, RECEIVED
+from strandline.engine.pipeline.ingest import PROPERTIES
+from strandline.engine.storage import create_table, delta_commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
 from tests.support.events import TOPIC, Event, frame, received
 from tests.support.rows import NOON
 

@@ -1,7 +1,7 @@
 """bronze.dhcp_events is as received."""
 
-from jobs.bronze.dhcp_events import TABLE
-from jobs.silver import dhcp_events as silver
+from fleet.bronze.dhcp_events import TABLE
+from fleet.silver import dhcp_events as silver
 
 
 def test_it_reads_its_topic_and_changes_nothing() -> None:

@@ -1,7 +1,7 @@
 """bronze.network_connections is as received."""
 
-from jobs.bronze.network_connections import TABLE
-from jobs.silver import network_connections as silver
+from fleet.bronze.network_connections import TABLE
+from fleet.silver import network_connections as silver
 
 
 def test_it_reads_its_topic_and_changes_nothing() -> None:

@@ -1,7 +1,7 @@
 """bronze.process_events is as received."""
 
-from jobs.bronze.process_events import TABLE
-from jobs.silver import process_events as silver
+from fleet.bronze.process_events import TABLE
+from fleet.silver import process_events as silver
 
 
 def test_it_reads_its_topic_and_changes_nothing() -> None:

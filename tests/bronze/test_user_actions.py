@@ -1,7 +1,7 @@
 """bronze.user_actions is as received."""
 
-from jobs.bronze.user_actions import TABLE
-from jobs.silver import user_actions as silver
+from fleet.bronze.user_actions import TABLE
+from fleet.silver import user_actions as silver
 
 
 def test_it_reads_its_topic_and_changes_nothing() -> None:

@@ -1,7 +1,7 @@
 """bronze.user_confirmations is as received."""
 
-from jobs.bronze.user_confirmations import TABLE
-from jobs.silver import user_confirmations as silver
+from fleet.bronze.user_confirmations import TABLE
+from fleet.silver import user_confirmations as silver
 
 
 def test_it_reads_its_topic_and_changes_nothing() -> None:

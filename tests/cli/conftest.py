@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import AvailableNow
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.storage.lake import Lake
-from jobs.gold import device_signal_10m
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import AvailableNow
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.storage.lake import Lake
 from tests.support.events import readings, received
 from tests.support.rows import NOON
 from tests.support.seeds import copied

@@ -17,8 +17,8 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from jobs.cli import main, screen, stopping
-from jobs.engine.runtime import spark_session
+from strandline.cli import main, screen, stopping
+from strandline.engine.runtime import spark_session
 from tests.cli.typed import ENVIRONMENT, Answer
 from tests.support import engine
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.core.received import QUARANTINE, RESOLUTION
-from jobs.engine.service import sql_users
-from jobs.engine.storage.lake import Lake
-from jobs.silver import user_actions
+from fleet.silver import user_actions
+from strandline.core.received import QUARANTINE, RESOLUTION
+from strandline.engine.service import sql_users
+from strandline.engine.storage.lake import Lake
 from tests.cli.typed import start
 from tests.engine.written import entry, small_lake, written
 from tests.support import by_hand

@@ -7,10 +7,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DecimalType, StringType, StructType, TimestampType
 
-from jobs.core.received import IDENTITY, QUARANTINE, RECEIVED
-from jobs.core.table import Ingested, Judged
-from jobs.core.topic import Topic
-from jobs.engine.storage.lake import Lake
+from strandline.core.received import IDENTITY, QUARANTINE, RECEIVED
+from strandline.core.table import Ingested, Judged
+from strandline.core.topic import Topic
+from strandline.engine.storage.lake import Lake
 from tests.engine.written import entry
 from tests.support import by_hand
 from tests.support.rows import NOON

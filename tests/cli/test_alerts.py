@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.bronze import process_events
-from jobs.core.modes import RealTime
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.desired_state import Order, write
-from jobs.engine.service.feed_host import FeedHost
-from jobs.engine.storage.lake import Lake
-from jobs.operate.alerts.live_rules import LiveRules
+from fleet.bronze import process_events
+from strandline.core.modes import RealTime
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.desired_state import Order, write
+from strandline.engine.service.feed_host import FeedHost
+from strandline.engine.storage.lake import Lake
+from strandline.operate.alerts.live_rules import LiveRules
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import entry, small_lake, written
 from tests.support.logged import Logged

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alerting.rules.sigma.folder import read_folder
-from jobs.alerting.rules.windows import Hit, fired
-from jobs.engine.storage.lake import Lake
+from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.rules.windows import Hit, fired
+from strandline.engine.storage.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
 from tests.support.rows import NOON
@@ -128,8 +128,8 @@ def test_the_list_of_slow_rules_has_what_each_costs_alone(
     filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a limit that no rule keeps; whether one is slow on this machine is no question for a test."""
-    monkeypatch.setattr("jobs.alerting.history.rule_cost.LIMIT", float("-inf"))
-    monkeypatch.setattr("jobs.alerting.history.rule_cost.EVENTS", 500)
+    monkeypatch.setattr("strandline.alerting.history.rule_cost.LIMIT", float("-inf"))
+    monkeypatch.setattr("strandline.alerting.history.rule_cost.EVENTS", 500)
     folder = written(tmp_path / "rules", "-decode")
     where = ("--lake", filled.root)
     succeeded("rules", "backtest", folder, *RANGE, *where)

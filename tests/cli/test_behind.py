@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.storage.lake import Lake
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.holders import own
+from strandline.engine.storage.lake import Lake
 from tests.cli.inside import succeeded
 
 SIZE = {"rows": 191_000, "why": "27,300 rows/s towards 10 s"}

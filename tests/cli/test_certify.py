@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from jobs.cli.graph import picture
-from jobs.core.errors import DataError
-from jobs.engine.proof.certificate import Certificate
-from jobs.engine.storage.lake import Lake
-from jobs.operate.ledger import sheets_of
-from jobs.operate.verification import refuse_different
+from strandline.cli.graph import picture
+from strandline.core.errors import DataError
+from strandline.engine.proof.certificate import Certificate
+from strandline.engine.storage.lake import Lake
+from strandline.operate.ledger import sheets_of
+from strandline.operate.verification import refuse_different
 from tests.cli.inside import strandline
 
 

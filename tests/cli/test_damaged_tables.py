@@ -10,26 +10,26 @@ from tempfile import gettempdir
 
 import pytest
 
-from jobs.core.errors import DamagedError
-from jobs.core.table import Table
-from jobs.engine.accounting.close_ledger import close
-from jobs.engine.pipeline import shadow_lake
-from jobs.engine.pipeline.readers import How, readers
-from jobs.engine.pipeline.shadow_lake import Promotion, Shadow
-from jobs.engine.repair.rebuild import can_be_read
-from jobs.engine.runtime import clock
-from jobs.engine.service.desired_state import Order, write
-from jobs.engine.service.maintain import Policy, maintain
-from jobs.engine.service.metrics_page import LakeLook
-from jobs.engine.service.set_aside import mend
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.import_marks import IMPORT, part_of_imports
-from jobs.engine.storage.import_slices import ImportSlices
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.locks import HasWriterError
-from jobs.engine.storage.open_table import opened
-from jobs.gold.device_daily import TABLE as DAILY
+from fleet.gold.device_daily import TABLE as DAILY
+from strandline.core.errors import DamagedError
+from strandline.core.table import Table
+from strandline.engine.accounting.close_ledger import close
+from strandline.engine.pipeline import shadow_lake
+from strandline.engine.pipeline.readers import How, readers
+from strandline.engine.pipeline.shadow_lake import Promotion, Shadow
+from strandline.engine.repair.rebuild import can_be_read
+from strandline.engine.runtime import clock
+from strandline.engine.service.desired_state import Order, write
+from strandline.engine.service.maintain import Policy, maintain
+from strandline.engine.service.metrics_page import LakeLook
+from strandline.engine.service.set_aside import mend
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.import_marks import IMPORT, part_of_imports
+from strandline.engine.storage.import_slices import ImportSlices
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.locks import HasWriterError
+from strandline.engine.storage.open_table import opened
 from tests.cli.inside import Answer, strandline
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.other_user import as_another_user

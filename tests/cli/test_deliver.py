@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.delivery.delivery_books import Books
-from jobs.alerting.delivery.notice import RuleWords
-from jobs.engine.storage.file_lock import hold
-from jobs.engine.storage.lake import Lake
-from jobs.operate.alerts.rules import RuleTexts
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.delivery.delivery_books import Books
+from strandline.alerting.delivery.notice import RuleWords
+from strandline.engine.storage.file_lock import hold
+from strandline.engine.storage.lake import Lake
+from strandline.operate.alerts.rules import RuleTexts
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
 from tests.support.feeds import DECODES

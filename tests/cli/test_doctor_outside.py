@@ -8,9 +8,9 @@ from threading import Thread
 
 import pytest
 
-from infra.setup import Check
-from jobs.engine.runtime.settings import settings
-from jobs.operate.doctor import outside
+from strandline.engine.runtime.settings import settings
+from strandline.operate.doctor import outside
+from strandline_infra.setup import Check
 
 USER = "ann:hunter2"
 UNKNOWN = b'{"error_code": 40403, "message": "Schema 1 not found"}'

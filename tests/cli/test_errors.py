@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.storage.lake import Lake
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.engine.storage.lake import Lake
 from tests.cli import typed
 from tests.cli.inside import strandline
 from tests.cli.typed import ESCAPE, Answer

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli import main
-from jobs.cli.explain import own_endings
-from jobs.cli.verbs import ABOUT, GROUPS, NOTHING
-from jobs.core.errors import DataError, DefinitionError, TransientError
-from jobs.operate import ending
+from strandline.cli import main
+from strandline.cli.explain import own_endings
+from strandline.cli.verbs import ABOUT, GROUPS, NOTHING
+from strandline.core.errors import DataError, DefinitionError, TransientError
+from strandline.operate import ending
 from tests.cli.inside import strandline, succeeded
 from tests.docs.pages import FOLDER
 from tests.engine.written import small_lake

@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from jobs.core.errors import DamagedError, DefinitionError
-from jobs.core.table import Appended
-from jobs.engine.service.open_books import OpenBooks
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DamagedError, DefinitionError
+from strandline.core.table import Appended
+from strandline.engine.service.open_books import OpenBooks
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
 from tests.cli.inside import strandline
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.cli.formats import Format, chosen, deliver, shown, stream, text_of
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage.duckdb_session import DuckError, session
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.sql_query import Answer, ask, asked
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.cli.formats import Format, chosen, deliver, shown, stream, text_of
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage.duckdb_session import DuckError, session
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.sql_query import Answer, ask, asked
 from tests.cli.inside import strandline, succeeded
 
 ONE = "SELECT event_id, value, event_at FROM silver.device_telemetry ORDER BY event_id"

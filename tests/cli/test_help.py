@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 from typer.testing import CliRunner
 
-from jobs.cli import main
+from strandline.cli import main
 
 GOLDEN = Path(__file__).with_name("help.txt")
 RENEW = "write it anew with `python -m tests.cli.test_help` and read the difference"

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import TransientError
-from jobs.core.table import Table
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.runtime.settings import settings
-from jobs.engine.service.background_stream import STARTING
-from jobs.engine.service.desired_state import Order, order, write
-from jobs.engine.service.failing import failing
-from jobs.engine.service.stream_health import Act, watch
-from jobs.engine.storage.lake import Lake
-from jobs.operate.stream import always
+from strandline.core.errors import TransientError
+from strandline.core.table import Table
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.settings import settings
+from strandline.engine.service.background_stream import STARTING
+from strandline.engine.service.desired_state import Order, order, write
+from strandline.engine.service.failing import failing
+from strandline.engine.service.stream_health import Act, watch
+from strandline.engine.storage.lake import Lake
+from strandline.operate.stream import always
 from tests.cli.inside import strandline
 from tests.engine.written import BRONZE, GOLD, SILVER
 
@@ -99,7 +99,7 @@ def test_a_disk_that_is_nearly_full_is_named(
     lake = Lake(tmp_path)
     (tmp_path / "anything").touch()
     beats(lake, seconds_ago=1)
-    monkeypatch.setattr("jobs.engine.storage.lake.SHORT", 1.0)
+    monkeypatch.setattr("strandline.engine.storage.lake.SHORT", 1.0)
 
     status = strandline("status", "--lake", tmp_path)
     doctor = strandline("doctor", "--lake", tmp_path, "--json")

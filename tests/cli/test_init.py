@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import typer
 
-from jobs import catalog
-from jobs.cli import main
-from jobs.operate.example import of_a_project
+from strandline import catalog
+from strandline.cli import main
+from strandline.operate.example import of_a_project
 from tests.architecture import tree
 from tests.cli.inside import strandline, succeeded
 
 
 @pytest.mark.parametrize(
-    "name", ["Shop", "2shop", "class", "json", "jobs", "strandline", "tests", "a b"]
+    "name", ["Shop", "2shop", "class", "json", "pytest", "strandline", "tests", "a b"]
 )
 def test_a_name_that_is_no_package_is_refused(name: str, tmp_path: Path) -> None:
     """The hint has one that is."""
@@ -100,9 +100,9 @@ LIBRARIES = {"numpy", "pyspark"}
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def park(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the example as a project of its own, under another name than its folder here has."""
-    root = tmp_path_factory.mktemp("own") / "fleet"
+    root = tmp_path_factory.mktemp("own") / "park"
     succeeded("init", "--demo", root)
     return root
 
@@ -116,35 +116,45 @@ def imported(text: str) -> Iterator[str]:
             yield str(node.module).partition(".")[0]
 
 
-def test_the_example_as_a_project_imports_the_public_interface_alone(fleet: Path) -> None:
+def test_the_example_as_a_project_imports_the_public_interface_alone(park: Path) -> None:
     """Its tables, its model and its play; beside the libraries that they compute with."""
-    texts = [file.read_text() for file in (fleet / "fleet").rglob("*.py")]
+    texts = [file.read_text() for file in (park / "park").rglob("*.py")]
     found = {name for text in texts for name in imported(text)}
 
-    assert found - LIBRARIES - sys.stdlib_module_names == {"strandline", "fleet"}
+    assert found - LIBRARIES - sys.stdlib_module_names == {"strandline", "park"}
 
 
-def test_the_example_as_a_project_has_all_that_the_example_has(fleet: Path) -> None:
+def test_the_example_as_a_project_has_all_that_the_example_has(park: Path) -> None:
     """Nothing of it needs more than a project may import, so nothing stays behind."""
     parts = ("bronze", "silver", "gold", "models", "play", "rules")
-    example = tree.ROOT / "jobs"
+    example = tree.ROOT / "jobs" / "fleet"
     had = {
         file.relative_to(example) for part in parts for file in example.glob(f"{part}/*.[py][ym]*")
     }
 
-    files = (fleet / "fleet").rglob("*.*")
+    files = (park / "park").rglob("*.*")
     # A test before this one may have run the project, and Python has compiled it.
-    there = {file.relative_to(fleet / "fleet") for file in files if file.suffix != ".pyc"}
+    there = {file.relative_to(park / "park") for file in files if file.suffix != ".pyc"}
 
     assert had | {Path("alerts.py"), Path("__init__.py")} == there
 
 
-def test_the_verbs_find_the_example_in_its_folder(fleet: Path, tmp_path: Path) -> None:
+def test_it_may_have_the_name_that_the_example_has_here(tmp_path: Path) -> None:
+    """In a clone a package of this name is found already; the project's comes before it, with the same tables."""
+    root = tmp_path / "fleet"
+    succeeded("init", "--demo", root)
+
+    shown = typed_in(root, tmp_path, "tables", "--json")
+
+    assert [each["table"] for each in json.loads(shown)] == [each.id for each in catalog.tables()]
+
+
+def test_the_verbs_find_the_example_in_its_folder(park: Path, tmp_path: Path) -> None:
     """As they find any project, without a Spark."""
     (tmp_path / "lake").mkdir()
-    tables = typed_in(fleet, tmp_path, "tables", "--json")
-    verdicts = typed_in(fleet, tmp_path, "preflight", "--json")
-    models = typed_in(fleet, tmp_path, "models", "list", "--json")
+    tables = typed_in(park, tmp_path, "tables", "--json")
+    verdicts = typed_in(park, tmp_path, "preflight", "--json")
+    models = typed_in(park, tmp_path, "models", "list", "--json")
 
     assert [each["table"] for each in json.loads(tables)] == [each.id for each in catalog.tables()]
     assert json.loads(verdicts) == []  # there is no checkpoint yet that anything could contradict
@@ -154,9 +164,9 @@ def test_the_verbs_find_the_example_in_its_folder(fleet: Path, tmp_path: Path) -
 def typed_in(root: Path, folder: Path, *words: str) -> str:
     """Type a verb in the project's folder, and return what it answers."""
     done = subprocess.run(
-        [sys.executable, "-m", "jobs.cli", *words, "--lake", str(folder / "lake")],
+        [sys.executable, "-m", "strandline.cli", *words, "--lake", str(folder / "lake")],
         cwd=root,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tree.ROOT), "TZ": "UTC"},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": tree.search_path(tree.ROOT), "TZ": "UTC"},
         capture_output=True,
         text=True,
         check=False,
@@ -165,12 +175,12 @@ def typed_in(root: Path, folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def test_the_example_as_a_project_keeps_the_lint_of_a_project(fleet: Path) -> None:
+def test_the_example_as_a_project_keeps_the_lint_of_a_project(park: Path) -> None:
     """Its `make test` lints first."""
     for more in ([], ["--select", "I"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", "check", "--no-cache", *more],
-            cwd=fleet,
+            cwd=park,
             capture_output=True,
             text=True,
             check=False,
@@ -181,11 +191,11 @@ def test_the_example_as_a_project_keeps_the_lint_of_a_project(fleet: Path) -> No
 def test_what_imports_more_of_the_engine_stays_behind_with_all_that_reads_it() -> None:
     """A project that was written with it would break with the next version."""
     texts = {
-        "jobs.bronze.plain": "from strandline import Ingested\n",
-        "jobs.silver.plain": "from jobs.bronze import plain as bronze\n",
-        "jobs.bronze.deep": "from jobs.core.table import Ingested\n",
-        "jobs.silver.deep": "from jobs.bronze import deep as bronze\n",
-        "jobs.gold.deep": "import strandline_quality.rules\n",
+        "fleet.bronze.plain": "from strandline import Ingested\n",
+        "fleet.silver.plain": "from fleet.bronze import plain as bronze\n",
+        "fleet.bronze.deep": "from strandline.core.table import Ingested\n",
+        "fleet.silver.deep": "from fleet.bronze import deep as bronze\n",
+        "fleet.gold.deep": "import strandline_quality.rules\n",
     }
 
-    assert of_a_project(texts) == {"jobs.bronze.plain", "jobs.silver.plain"}
+    assert of_a_project(texts) == {"fleet.bronze.plain", "fleet.silver.plain"}

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DataError
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.log_files import MOST, bound
-from jobs.engine.runtime.log_writer import logger
-from jobs.engine.storage.lake import Lake
+from strandline.core.errors import DataError
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.log_files import MOST, bound
+from strandline.engine.runtime.log_writer import logger
+from strandline.engine.storage.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import ENVIRONMENT, ESCAPE, PROGRAM
 

@@ -4,8 +4,8 @@ from importlib.metadata import version
 
 import pytest
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
+from strandline import catalog
+from strandline.core.errors import DefinitionError
 from tests.cli.inside import strandline, succeeded
 
 

@@ -44,7 +44,7 @@ def test_the_catalog_knows_the_new_tables_and_what_they_read(project: Path) -> N
     assert tables["bronze.orders"] == "orders"
     assert tables["silver.orders"] == "bronze.orders"
     assert tables["gold.orders_10m"] == "silver.orders"
-    assert "TABLE = Recomputed(" in (project / "jobs/gold/holds_10m.py").read_text()
+    assert "TABLE = Recomputed(" in (project / "jobs/fleet/gold/holds_10m.py").read_text()
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_a_module_that_cannot_be_read_is_named_with_its_line(
 ) -> None:
     """By each verb, whether it asks the catalog or needs the module itself."""
     project = copied(tmp_path)
-    module = project / "jobs/silver/device_telemetry.py"
+    module = project / "jobs/fleet/silver/device_telemetry.py"
     lines = len(module.read_text().splitlines())
     with module.open("a") as file:
         file.write(f"{broken}\n")
@@ -104,7 +104,7 @@ def test_a_module_that_cannot_be_read_is_named_with_its_line(
     done = tried(project, "-c", TYPED, verb)
 
     assert done.returncode == 2, done.stderr
-    assert f"jobs/silver/device_telemetry.py:{lines + 1}: " in done.stdout + done.stderr
+    assert f"jobs/fleet/silver/device_telemetry.py:{lines + 1}: " in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -122,7 +122,7 @@ def test_the_new_modules_keep_the_house_style(tool: tuple[str, ...], project: Pa
     (module, _) = (project / example.path for example in examples())
     module.write_text(examples()[0].text)
     try:
-        ran(project, "-m", *tool, *(f"jobs/{name}.py" for name in WRITTEN), str(module))
+        ran(project, "-m", *tool, *(f"jobs/fleet/{name}.py" for name in WRITTEN), str(module))
     finally:
         module.unlink()
 
@@ -142,7 +142,7 @@ REFUSED = {
 }
 TYPE_ALL = """
 import contextlib, io, json, sys
-from jobs.cli.main import main
+from strandline.cli.main import main
 answers = {}
 for line in json.loads(sys.argv[1]):
     sys.argv = ["strandline", "new", *line.split()]
@@ -184,7 +184,7 @@ def test_a_draft_of_silver_has_a_share_of_rows_that_may_break_its_rules(project:
         ran(
             project,
             "-c",
-            "import json; from jobs.silver.orders import TABLE;"
+            "import json; from fleet.silver.orders import TABLE;"
             "print(json.dumps({r.name: [r.max_failed, r.weight] for r in TABLE.rules}))",
         )
     )

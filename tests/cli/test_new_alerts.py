@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.operate import scaffold
+from strandline.operate import scaffold
 from tests.support.project import TYPED, copied, ran, tried
 
 WRITTEN = ("shop/alerts.py", "shop/rules/large_order.yml", "tests/rules/test_rules.py")
@@ -53,8 +53,8 @@ def test_a_project_without_alerts_has_none_of_their_verbs_and_the_error_says_wha
 
     assert "strandline new alerts NAME --reads silver.TABLE" in refused(project, "rules", "list")
 
-    look = "from jobs import catalog; catalog.tables(); import sys; print(*sys.modules)"
-    assert not [each for each in ran(project, "-c", look).split() if "jobs.alerting" in each]
+    look = "from strandline import catalog; catalog.tables(); import sys; print(*sys.modules)"
+    assert not [each for each in ran(project, "-c", look).split() if "strandline.alerting" in each]
 
 
 def test_a_draft_of_alerts_is_a_source_a_rule_and_a_test(shop: Path) -> None:
@@ -112,8 +112,8 @@ def test_in_a_clone_a_rule_is_added_beside_those_of_the_example(tmp_path: Path) 
     typed(clone, "new", "alerts", "odd_lease", "--reads", "silver.dhcp_events")
     said = refused(clone, "new", "alerts", "odd", "--reads", "silver.device_telemetry")
 
-    assert (clone / "jobs/rules/odd_lease.yml").is_file()
-    assert "jobs.alerts does not declare silver.device_telemetry" in said
+    assert (clone / "jobs/fleet/rules/odd_lease.yml").is_file()
+    assert "fleet.alerts does not declare silver.device_telemetry" in said
     assert "add AlertSource(table=device_telemetry.TABLE" in said
 
 

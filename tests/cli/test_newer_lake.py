@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.received import RECEIVED
-from jobs.engine.storage.lake import Lake
+from fleet.bronze import device_telemetry as bronze
+from strandline.core.received import RECEIVED
+from strandline.engine.storage.lake import Lake
 from tests.cli.inside import Answer, strandline
 from tests.support.by_hand import create
 

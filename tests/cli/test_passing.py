@@ -9,14 +9,14 @@ from shutil import copytree, rmtree
 
 import pytest
 
-from jobs.core.errors import TransientError
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.storage.lake import Lake
-from jobs.gold import device_signal_10m as gold
-from jobs.operate.listener import PAUSE, Throttle
-from jobs.operate.run import free
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import TransientError
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.storage.lake import Lake
+from strandline.operate.listener import PAUSE, Throttle
+from strandline.operate.run import free
 from tests.cli.inside import strandline
 
 HOLD = """

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.screen import as_typed
-from jobs.core.errors import DataError, DefinitionError
-from jobs.core.received import RECEIVED
-from jobs.engine.accounting.balance_sheet import Balance
-from jobs.engine.kafka.admin import topics
-from jobs.engine.kafka.records import Counts
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.place import Place
-from jobs.operate.send_play import Truth, refuse_untruth
+from strandline.cli.screen import as_typed
+from strandline.core.errors import DataError, DefinitionError
+from strandline.core.received import RECEIVED
+from strandline.engine.accounting.balance_sheet import Balance
+from strandline.engine.kafka.admin import topics
+from strandline.engine.kafka.records import Counts
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.place import Place
+from strandline.operate.send_play import Truth, refuse_untruth
 from tests.cli.typed import Answer, strandline
 from tests.support.by_hand import commit, create
 

@@ -8,12 +8,12 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage.formats import STATE
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.run_record import read_record, write_record
-from jobs.gold import device_signal_10m as gold
-from jobs.operate import session
+from fleet.gold import device_signal_10m as gold
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage.formats import STATE
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.run_record import read_record, write_record
+from strandline.operate import session
 from tests.cli.inside import strandline, succeeded
 from tests.support.modes import derive
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.rules.rule_folder import RuleFolder, RuleSet
-from jobs.alerting.rules.sigma.folder import Folder, read_folder
-from jobs.core.errors import DefinitionError
-from jobs.engine.runtime.settings import settings
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.rule_shelf import live_rules, promotions
-from jobs.operate.alerts import promotion, rules
-from jobs.operate.alerts.live_rules import LiveRules
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.rules.rule_folder import RuleFolder, RuleSet
+from strandline.alerting.rules.sigma.folder import Folder, read_folder
+from strandline.core.errors import DefinitionError
+from strandline.engine.runtime.settings import settings
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.rule_shelf import live_rules, promotions
+from strandline.operate.alerts import promotion, rules
+from strandline.operate.alerts.live_rules import LiveRules
 from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about

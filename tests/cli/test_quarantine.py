@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage.lake import Lake
-from jobs.operate.words import placed
-from jobs.silver import user_actions
+from fleet.silver import user_actions
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage.lake import Lake
+from strandline.operate.words import placed
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import written
 from tests.support.rows import NOON

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.storage.forgotten import Forgotten, keep, requests
-from jobs.engine.storage.lake import Lake
+from strandline.engine.storage.forgotten import Forgotten, keep, requests
+from strandline.engine.storage.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import SILVER, entry, written
 

@@ -6,16 +6,16 @@ from unittest.mock import patch
 
 import pytest
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.errors import DefinitionError
-from jobs.core.received import RECEIVED
-from jobs.engine.accounting.undeclared import refuse_undeclared
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.gold import device_signal_10m as gold
-from jobs.operate import session
-from jobs.operate.repairs.backfill import left_behind_words
-from jobs.silver import device_telemetry as silver
+from fleet.bronze import device_telemetry as bronze
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.core.received import RECEIVED
+from strandline.engine.accounting.undeclared import refuse_undeclared
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.operate import session
+from strandline.operate.repairs.backfill import left_behind_words
 from tests.cli.inside import strandline, succeeded
 from tests.support.by_hand import commit, create
 from tests.support.events import reading

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from jobs.engine.storage.lake import Lake
-from jobs.silver import process_events
+from fleet.silver import process_events
+from strandline.engine.storage.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma import broken
 from tests.support.rows import NOON

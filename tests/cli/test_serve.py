@@ -12,8 +12,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from jobs.engine.service import sql_users
-from jobs.silver import dhcp_events, user_confirmations
+from fleet.silver import dhcp_events, user_confirmations
+from strandline.engine.service import sql_users
 from tests.cli.attempts import ATTEMPTS
 from tests.cli.questions import QUESTIONS
 from tests.cli.serving import PASSWORD, Served, asked_lake, files, serving

@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from jobs.engine.service import sql_users
+from strandline.engine.service import sql_users
 from tests.cli.serving import PASSWORD
 from tests.cli.typed import strandline
 from tests.engine.written import small_lake

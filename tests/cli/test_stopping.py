@@ -6,11 +6,11 @@ import sys
 import psutil
 import pytest
 
-from jobs.core.errors import TransientError
+from strandline.core.errors import TransientError
 
 GUARDED = """
 import os, signal, subprocess, sys, threading
-from jobs.cli import stopping
+from strandline.cli import stopping
 
 asked = stopping.asked(within=1.0)
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -20,8 +20,8 @@ threading.Event().wait(100)
 """
 GONE = """
 import atexit, os, signal
-from jobs.cli import main
-from jobs.engine.runtime import jvm
+from strandline.cli import main
+from strandline.engine.runtime import jvm
 
 class Breaks:
     def __del__(self, kill=os.kill, of=os.getpid(), how=signal.SIGSEGV):

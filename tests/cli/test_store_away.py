@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.heartbeat import near
-from jobs.engine.service.metrics_page import LakeLook
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.heartbeat import near
+from strandline.engine.service.metrics_page import LakeLook
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.cli import inside
 from tests.cli.typed import strandline
 from tests.engine.written import SILVER

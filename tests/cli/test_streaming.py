@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli import screen
-from jobs.core.errors import DataError
-from jobs.engine.runtime.log_records import last_error
+from strandline.cli import screen
+from strandline.core.errors import DataError
+from strandline.engine.runtime.log_records import last_error
 from tests.cli.inside import strandline
 
 

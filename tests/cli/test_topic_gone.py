@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 import pytest
 
-from jobs import catalog
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.received import RECEIVED
-from jobs.engine.kafka import admin, local_broker
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
+from fleet.bronze import device_telemetry as bronze
+from strandline import catalog
+from strandline.core.received import RECEIVED
+from strandline.engine.kafka import admin, local_broker
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
 from tests.cli.inside import strandline
 from tests.cli.typed import Answer
 from tests.support.by_hand import commit, create

@@ -14,8 +14,7 @@ from pathlib import Path
 from types import GenericAlias
 
 import strandline
-
-from jobs import api
+from strandline import api
 
 GOLDEN = Path(__file__).with_name("api.txt")
 

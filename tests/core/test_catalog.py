@@ -12,18 +12,18 @@ from typing import TypeAlias
 
 import pytest
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
-from jobs.core.kind import Layer
+from strandline import catalog
+from strandline.core.errors import DefinitionError
+from strandline.core.kind import Layer
 
 Modules: TypeAlias = Mapping[str, str]
 Declare: TypeAlias = Callable[..., None]
 
 COMPLETE = "transform=print, key=('id',), event_at='at'"
-HEAD = "from jobs.core.table import Appended, Ingested, Judged\n"
+HEAD = "from strandline.core.table import Appended, Ingested, Judged\n"
 BRONZE = (
     HEAD
-    + "from jobs.core.topic import Topic\n"
+    + "from strandline.core.topic import Topic\n"
     + "TABLE = Ingested(name='pings', reads=(Topic(name='pings'),))\n"
 )
 
@@ -116,7 +116,7 @@ def test_a_table_comes_after_those_of_its_own_layer_that_it_reads(declare: Decla
         "'''A module without a table.'''",
         "TABLE = 'pings'",
         BRONZE.replace("name='pings'", "name='pongs'"),
-        derived("Appended", "pings", "jobs.silver.user_actions"),
+        derived("Appended", "pings", "fleet.silver.user_actions"),
     ],
     ids=["no table", "no Table", "another name", "another layer"],
 )
@@ -165,7 +165,7 @@ def test_a_table_that_reads_one_which_is_in_no_layer_is_refused(declare: Declare
     [
         (derived("Judged", "pings", "scratch_bronze.pings").replace("key", "kei"), 3, "kei"),
         ("x = 1\ny = = 2\n", 2, "SyntaxError"),
-        ("from jobs.core.table import Tabel\n", 1, "Tabel"),
+        ("from strandline.core.table import Tabel\n", 1, "Tabel"),
         (derived("Judged", "pings", "scratch_bronze.pongs"), 2, "scratch_bronze.pongs"),
         (derived("Judged", "pings", "scratch_bronze.pings").replace("key=('id',), ", ""), 3, "key"),
         (derived("Judged", "pings", "scratch_bronze.pings").replace("('id',)", "()"), 3, "key"),
@@ -213,7 +213,9 @@ def test_a_field_that_a_kind_has_not_is_refused_with_those_it_has(
 
 def test_a_table_of_no_kind_is_refused_with_the_kinds_there_are(declare: Declare) -> None:
     """As tables were declared before they had kinds."""
-    declare(bronze={"pings": "from jobs.core.table import Table\nTABLE = Table(name='pings')\n"})
+    declare(
+        bronze={"pings": "from strandline.core.table import Table\nTABLE = Table(name='pings')\n"}
+    )
 
     with pytest.raises(DefinitionError, match=r"pings\.py:2: TypeError") as caught:
         catalog.tables()

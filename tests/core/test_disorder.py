@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.lateness import SKEW, Lateness
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.proof.verify import Trial, verify
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.replay import replay
-from jobs.engine.repair.replay_plan import Choice
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.engine.trace.verdict import Verdict, World
-from jobs.engine.trace.why import why
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.lateness import SKEW, Lateness
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.proof.verify import Trial, verify
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.replay import replay
+from strandline.engine.repair.replay_plan import Choice
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
+from strandline.engine.trace.verdict import Verdict, World
+from strandline.engine.trace.why import why
 from tests.support.events import Event, reading, readings, received
 from tests.support.logs import dealt, random_log
 from tests.support.modes import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
+from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 
 
 def test_an_error_reads_as_a_sentence_and_a_hint() -> None:

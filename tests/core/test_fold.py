@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.core.fold import Fold
-from jobs.core.topic import Topic
-from jobs.gold import attributed_connections, ip_holds
+from fleet.gold import attributed_connections, ip_holds
+from strandline.core.errors import DefinitionError
+from strandline.core.fold import Fold
+from strandline.core.topic import Topic
 
 
 @pytest.mark.parametrize("fold", [ip_holds.FOLD, attributed_connections.FOLD])

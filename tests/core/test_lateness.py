@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from jobs.core.lateness import Lateness, interval, milliseconds
+from strandline.core.lateness import Lateness, interval, milliseconds
 from tests.support.rows import at
 
 SPANS = st.timedeltas(timedelta(0), timedelta(days=30))

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.core.model import Clusters, Demand, Feature, Forest, Logistic
-from jobs.models.unusual_traffic import MODEL
-from jobs.silver import network_connections as silver
+from fleet.models.unusual_traffic import MODEL
+from fleet.silver import network_connections as silver
+from strandline.core.errors import DefinitionError
+from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic
 
 
 @pytest.mark.parametrize(

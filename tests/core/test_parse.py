@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DecimalType, LongType, StringType, StructType, TimestampType
 
-from jobs.core.errors import DefinitionError
-from jobs.core.parse import parse_json
-from jobs.play.dirt import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
+from fleet.play.dirt import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
+from strandline.core.errors import DefinitionError
+from strandline.core.parse import parse_json
 from tests.support.events import frame, reading
 from tests.support.payloads import CLEAN, Parse, problems
 

@@ -16,9 +16,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from jobs.core.errors import DefinitionError
-from jobs.core.parse_avro import avro
-from jobs.core.topic import Parse
+from strandline.core.errors import DefinitionError
+from strandline.core.parse_avro import avro
+from strandline.core.topic import Parse
 from tests.support.events import Event, frame
 from tests.support.payloads import parse, problems
 from tests.support.shapes import ORDER as FIELDS

@@ -12,8 +12,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from jobs.core.errors import DefinitionError
-from jobs.core.parse_csv import parse_csv, parse_raw
+from strandline.core.errors import DefinitionError
+from strandline.core.parse_csv import parse_csv, parse_raw
 from tests.support.events import Event, frame
 from tests.support.payloads import parse, problems
 from tests.support.shapes import ORDER as FIELDS

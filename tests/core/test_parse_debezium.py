@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core.errors import DefinitionError
-from jobs.core.parse_debezium import changes_of, debezium
-from jobs.core.parse_registered import registered
-from jobs.core.writer_schema import Format, WriterSchema, schemas_from
+from strandline.core.errors import DefinitionError
+from strandline.core.parse_debezium import changes_of, debezium
+from strandline.core.parse_registered import registered
+from strandline.core.writer_schema import Format, WriterSchema, schemas_from
 from tests.support.debezium import MOMENT, mysql, postgres
 from tests.support.events import Event, frame
 from tests.support.rows import NOON

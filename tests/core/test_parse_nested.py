@@ -20,8 +20,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from jobs.core.errors import DefinitionError
-from jobs.core.parse import parse_json
+from strandline.core.errors import DefinitionError
+from strandline.core.parse import parse_json
 from tests.support.events import frame
 from tests.support.payloads import Found, parse, problems
 

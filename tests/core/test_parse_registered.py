@@ -24,10 +24,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from jobs.core.errors import DefinitionError
-from jobs.core.parse_registered import registered
-from jobs.core.topic import Parse
-from jobs.core.writer_schema import Format, Reference, WriterSchema, schemas_from
+from strandline.core.errors import DefinitionError
+from strandline.core.parse_registered import registered
+from strandline.core.topic import Parse
+from strandline.core.writer_schema import Format, Reference, WriterSchema, schemas_from
 from tests.support.payloads import parse, problems
 from tests.support.shapes import ORDER as FIELDS
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.project import FILE, VARIABLE, _found, _read, package, project
+from strandline.core.errors import DefinitionError
+from strandline.project import FILE, VARIABLE, _found, _read, package, project
 
 WRONG = [
     ("[projekt]\n", "projekt is not a part", "did you mean project"),
@@ -31,7 +31,7 @@ def test_a_mistake_in_the_file_is_named(text: str, message: str, hint: str, tmp_
     assert hint in error.value.hint
 
 
-@pytest.mark.parametrize("name", ["jobs", "strandline", "strandline_quality"])
+@pytest.mark.parametrize("name", ["strandline", "strandline_dagster", "strandline_quality"])
 def test_a_folder_that_would_hide_the_engine_is_refused(name: str, tmp_path: Path) -> None:
     """Python would import it instead of the engine's, and fail far from here."""
     (tmp_path / FILE).write_text("[project]\ntables = 'shop'\n")
@@ -65,7 +65,7 @@ def test_without_one_the_tables_are_the_examples(
     monkeypatch.chdir(tmp_path)
 
     assert project() is None
-    assert package() == "jobs"
+    assert package() == "fleet"
 
 
 def test_a_variable_that_leads_nowhere_is_an_error(

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core import validity
-from jobs.core.fold import Event, Fold
-from jobs.core.replayed import FOREVER, SLICE, replayed
-from jobs.core.waiting import InMemory
-from jobs.gold import attributed_connections, ip_holds
-from jobs.silver import devices
+from fleet.gold import attributed_connections, ip_holds
+from fleet.silver import devices
+from strandline.core import validity
+from strandline.core.fold import Event, Fold
+from strandline.core.replayed import FOREVER, SLICE, replayed
+from strandline.core.waiting import InMemory
 
 SECOND = 1_000_000
 LATE = 60 * SECOND

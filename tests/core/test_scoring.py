@@ -7,8 +7,8 @@ from decimal import ROUND_HALF_UP, Decimal
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DataError
-from jobs.core.scoring import (
+from strandline.core.errors import DataError
+from strandline.core.scoring import (
     MOST,
     Form,
     Linear,

@@ -7,10 +7,12 @@ from typing import Any, TypeAlias, get_args
 
 import pytest
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
-from jobs.core.kind import Emit, Layer
-from jobs.core.table import (
+from fleet.gold import device_daily, device_signal_10m
+from fleet.silver import device_inventory, devices
+from strandline import catalog
+from strandline.core.errors import DefinitionError
+from strandline.core.kind import Emit, Layer
+from strandline.core.table import (
     Appended,
     Dimension,
     Ingested,
@@ -20,9 +22,7 @@ from jobs.core.table import (
     Upserted,
     Windowed,
 )
-from jobs.core.topic import Topic
-from jobs.gold import device_daily, device_signal_10m
-from jobs.silver import device_inventory, devices
+from strandline.core.topic import Topic
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule, required
 

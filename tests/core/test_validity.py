@@ -7,13 +7,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DecimalType, LongType, StringType, StructType
 
-from jobs.core.errors import DefinitionError
-from jobs.core.kind import Layer
-from jobs.core.parse_debezium import changes_of, debezium
-from jobs.core.received import CARRIED, RECEIVED
-from jobs.core.table import Ingested, Judged, Upserted
-from jobs.core.topic import Topic
-from jobs.core.validity import fold_of, validity
+from strandline.core.errors import DefinitionError
+from strandline.core.kind import Layer
+from strandline.core.parse_debezium import changes_of, debezium
+from strandline.core.received import CARRIED, RECEIVED
+from strandline.core.table import Ingested, Judged, Upserted
+from strandline.core.topic import Topic
+from strandline.core.validity import fold_of, validity
 from tests.support.debezium import mysql, postgres
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import Row, rows

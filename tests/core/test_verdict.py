@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.lateness import Lateness
-from jobs.core.received import IDENTITY, QUARANTINE
-from jobs.core.table import Table
-from jobs.core.verdict import bad_rows, good_rows, judged
-from jobs.engine.pipeline.plan import shaped
-from jobs.silver.device_telemetry import TABLE
+from fleet.silver.device_telemetry import TABLE
+from strandline.core.lateness import Lateness
+from strandline.core.received import IDENTITY, QUARANTINE
+from strandline.core.table import Table
+from strandline.core.verdict import bad_rows, good_rows, judged
+from strandline.engine.pipeline.plan import shaped
 from strandline_quality.rules import Rule, between
 from tests.support.events import Event, frame, reading, readings
 

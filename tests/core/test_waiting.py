@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from jobs.core.errors import DataError
-from jobs.core.waiting import PIECE, InMemory, Memory
-from jobs.gold.attributed_connections import FOLD
+from fleet.gold.attributed_connections import FOLD
+from strandline.core.errors import DataError
+from strandline.core.waiting import PIECE, InMemory, Memory
 
 MINUTE = 60_000_000
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.core.window import length_of
+from strandline.core.window import length_of
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import get_args
 import pytest
 import typer
 
-from jobs.cli import main
-from jobs.cli.ledger import SHEET
-from jobs.core.table import Table
-from jobs.engine.runtime.settings import PREFIX, Settings
-from jobs.engine.trace.verdict import Verdict
+from strandline.cli import main
+from strandline.cli.ledger import SHEET
+from strandline.core.table import Table
+from strandline.engine.runtime.settings import PREFIX, Settings
+from strandline.engine.trace.verdict import Verdict
 from strandline_quality.report.findings import Verdict as DayVerdict
 from tests.architecture.tree import library
 from tests.docs.pages import (
@@ -180,14 +180,14 @@ def test_every_verdict_has_a_meaning() -> None:
 def test_every_room_of_the_engine_has_a_row_from_the_top_floor_down() -> None:
     """The map must have the rooms of the import contract, in its order."""
     (contract,) = re.findall(
-        r'containers = \["jobs\.engine"\]\nlayers = \[(.*?)\]',
+        r'containers = \["strandline\.engine"\]\nlayers = \[(.*?)\]',
         (ROOT / "pyproject.toml").read_text(),
         re.DOTALL,
     )
     rooms = re.findall(r"\w+", contract)
 
     shown = re.findall(
-        r"^\| \[(\w+)\]\(\.\./\.\./jobs/engine/\1\)",
+        r"^\| \[(\w+)\]\(\.\./\.\./jobs/strandline/engine/\1\)",
         (FOLDER / "rooms.md").read_text(),
         re.MULTILINE,
     )

@@ -25,7 +25,7 @@ def test_the_example_is_one_module_and_one_test() -> None:
     """No third file."""
     module, test = (example.path for example in examples())
 
-    assert module.startswith("jobs/gold/")
+    assert module.startswith("jobs/fleet/gold/")
     assert test == f"tests/gold/test_{Path(module).name}"
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from infra import executor_packages
-from jobs.engine.kafka import local_broker
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.engine.kafka import local_broker
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline_infra import executor_packages
 from tests.cli import inside, typed
 from tests.faults.lives import PATIENCE
 from tests.support.planted import holding, lines
@@ -89,7 +89,7 @@ def test_spark_submit_does_the_same(
     before = _homes(cluster)
     try:
         inside.succeeded("produce", *SENT, "--events", 1_500, env=env)
-        words = ("-m", "jobs.cli.spark_properties")
+        words = ("-m", "strandline.cli.spark_properties")
         options = typed.strandline(*words, env=env, program=sys.executable).succeeded()
         properties.write_text(options.out)
         del env["STRANDLINE_MASTER"]

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from jobs import catalog
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import between, latest_version
-from jobs.engine.storage.place import Place
+from strandline import catalog
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import between, latest_version
+from strandline.engine.storage.place import Place
 from tests.cli import typed
 from tests.cli.serving import PASSWORD, serving
 from tests.support.jdbc import Driver, SqlError, driver

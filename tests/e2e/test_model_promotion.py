@@ -17,10 +17,10 @@ from subprocess import Popen
 import pytest
 from confluent_kafka import Producer
 
-from jobs.core.scoring import Linear, as_words
-from jobs.engine.storage import model_shelf
-from jobs.engine.storage.lake import Lake
-from jobs.models.unusual_traffic import MODEL
+from fleet.models.unusual_traffic import MODEL
+from strandline.core.scoring import Linear, as_words
+from strandline.engine.storage import model_shelf
+from strandline.engine.storage.lake import Lake
 from tests.cli.typed import start, strandline, succeeded
 from tests.support.scored import ALERTS, RAISED, TABLES, asked
 

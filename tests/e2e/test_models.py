@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.storage.lake import Lake
-from jobs.models.unusual_traffic import MODEL
+from fleet.models.unusual_traffic import MODEL
+from strandline.engine.storage.lake import Lake
 from tests.cli.typed import Answer, start, strandline, succeeded
 from tests.support.scored import ALERTS, RAISED, TABLES, asked
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from jobs import catalog
-from jobs.engine.kafka import local_broker
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.forgotten import requests
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
+from strandline import catalog
+from strandline.engine.kafka import local_broker
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.forgotten import requests
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
 from tests.cli.typed import start, strandline, succeeded
 from tests.faults.lives import SLICE
 from tests.support import lineage

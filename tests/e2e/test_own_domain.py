@@ -9,7 +9,7 @@ from shutil import rmtree
 import pytest
 from confluent_kafka import Producer
 
-from jobs.engine.kafka.admin import create_topic
+from strandline.engine.kafka.admin import create_topic
 from tests.cli.inside import succeeded
 from tests.support.project import TYPED, copied, ran, tried
 
@@ -28,7 +28,7 @@ ASKED = {
 }
 IN_TURN = """
 import contextlib, io, json, sys
-from jobs.cli.main import main
+from strandline.cli.main import main
 
 def printed(words):
     sys.argv[1:] = words
@@ -70,12 +70,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the project with nothing but one table in each layer."""
     folder = copied(tmp_path_factory.mktemp("project"))
-    rmtree(folder / "jobs/play")
-    (folder / "jobs/alerts.py").unlink()
+    rmtree(folder / "jobs/fleet/play")
+    (folder / "jobs/fleet/alerts.py").unlink()
     for layer in ("bronze", "silver", "gold", "models"):
-        for module in (folder / "jobs" / layer).glob("*.py"):
+        for module in (folder / "jobs" / "fleet" / layer).glob("*.py"):
             module.unlink()
-        (folder / "jobs" / layer / "__init__.py").write_text(EMPTY)
+        (folder / "jobs" / "fleet" / layer / "__init__.py").write_text(EMPTY)
     typed(folder, "new", "topic", "orders")
     typed(folder, "new", "silver", "orders", "--reads", "bronze.orders")
     typed(folder, "new", "gold", "orders_10m", "--reads", "silver.orders")
@@ -129,7 +129,7 @@ def test_its_tables_have_certificates(answers: dict[str, str]) -> None:
 def test_dagster_has_them_as_assets(project: Path) -> None:
     """Nothing lists tables twice."""
     script = (
-        "from orchestration.definitions import DEFINITIONS as defs;"
+        "from strandline_dagster.definitions import DEFINITIONS as defs;"
         "print(sorted(key.to_user_string() for key in defs.resolve_all_asset_keys()))"
     )
 
@@ -140,7 +140,7 @@ def test_dagster_has_them_as_assets(project: Path) -> None:
 
 def test_set_up_prepares_spark_with_whatever_tables_there_are(project: Path) -> None:
     """It runs a few of them, and must not know their names."""
-    script = "from jobs.engine.service.class_archive import _examples; print([table.id for table in _examples()])"
+    script = "from strandline.engine.service.class_archive import _examples; print([table.id for table in _examples()])"
 
     assert "gold.orders_10m" in ran(project, "-c", script)
 

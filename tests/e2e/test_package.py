@@ -73,14 +73,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Unpacked:
 def shop(wheel: Unpacked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a project that the wheel's command has made, with own tables and a model beside those of the drafts."""
     folder = tmp_path_factory.mktemp("stranger")
-    wheel(folder, "-m", "jobs.cli", "init", "shop")
+    wheel(folder, "-m", "strandline.cli", "init", "shop")
     root = folder / "shop"
     for words in (
         ("topic", "refunds"),
         ("silver", "refunds", "--reads", "bronze.refunds"),
         ("gold", "refunds_10m", "--reads", "silver.refunds"),
     ):
-        wheel(root, "-m", "jobs.cli", "new", *words)
+        wheel(root, "-m", "strandline.cli", "new", *words)
     for draft in STRANGER.rglob("*.txt"):
         place = root / draft.relative_to(STRANGER).with_suffix("")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -92,13 +92,33 @@ def test_the_wheel_has_all_that_the_engine_reads(wheel: Unpacked) -> None:
     """Files that are no modules are forgotten first."""
     tracked = {str(path.relative_to(tree.ROOT)) for path in tree.tracked()}
     ours = {name for name in tracked if name.split("/")[0] in tree.PACKAGES}
-    left_out = {name for name in ours if name.startswith(("infra/image/", "infra/package/"))}
+    left_out = {
+        name for name in ours if name.startswith(("infra/image/", "infra/LICENSE", "infra/NOTICE"))
+    }
 
-    kept = {name for name in ours - left_out if not name.endswith(".png")}
-    missing = {name.removeprefix("quality/") for name in kept} - {*wheel.names}
+    missing = {_in_wheel(name) for name in ours - left_out} - {*wheel.names}
 
     assert missing == set()
-    assert "strandline/__init__.py" in wheel.names
+
+
+def test_the_wheel_adds_names_of_ours_alone(wheel: Unpacked) -> None:
+    """A user has folders called jobs, quality and infra, and the example is no package of theirs."""
+    tops = {name.partition("/")[0] for name in wheel.names}
+
+    assert {re.sub(r"-[\d.]+\.dist-info$", "", each) for each in tops} == {
+        "strandline",
+        "strandline_dagster",
+        "strandline_infra",
+        "strandline_quality",
+    }
+
+
+def _in_wheel(name: str) -> str:
+    """Return where the wheel has a file of the clone."""
+    if name.startswith("jobs/fleet/"):
+        return name.replace("jobs/", "strandline_infra/example/")
+    inside = name.partition("/")[2]
+    return inside if inside.startswith("strandline") else f"strandline_infra/{inside}"
 
 
 def test_the_wheel_carries_its_licence_and_the_notices(wheel: Unpacked) -> None:
@@ -119,7 +139,7 @@ def test_the_project_passes_its_own_tests(wheel: Unpacked, shop: Path) -> None:
 
     The tour of `strandline notebook` keeps its lint as it was. Among the tests are a fold, a model and a topic of a schema registry, with nothing imported but `strandline`.
     """
-    shutil.copytree(tree.ROOT / "jobs/operate/notebooks", shop / "notebooks")
+    shutil.copytree(tree.ROOT / "jobs/strandline/operate/notebooks", shop / "notebooks")
     wheel(shop, "-m", "ruff", "check", "--no-cache")
     wheel(shop, "-m", "ruff", "check", "--no-cache", "--select", "I")
     words = ["-p", "no:randomly", "-p", "no:cacheprovider"]
@@ -130,13 +150,13 @@ def test_the_project_passes_its_own_tests(wheel: Unpacked, shop: Path) -> None:
 def test_its_tables_are_its_own(wheel: Unpacked, shop: Path) -> None:
     """In the verbs, in Dagster's definitions, and in what decides a table's rows."""
     script = (
-        "import jobs, json, sys;"
-        "from orchestration.definitions import DEFINITIONS as defs;"
-        "from jobs import catalog; from jobs.engine.runtime.code_files import files_of;"
+        "import json, strandline, sys;"
+        "from strandline_dagster.definitions import DEFINITIONS as defs;"
+        "from strandline import catalog; from strandline.engine.runtime.code_files import files_of;"
         "keys = sorted(key.to_user_string() for key in defs.resolve_all_asset_keys());"
         "files = [str(file) for file in files_of(catalog.find('gold.sales_10m'))];"
         "running = [each.name for each in defs.schedules if each.default_status.value == 'RUNNING'];"
-        "print(json.dumps([keys, files, jobs.__file__, running]))"
+        "print(json.dumps([keys, files, strandline.__file__, running]))"
     )
 
     answer = wheel(shop, "-c", script, profile="dev")
@@ -158,7 +178,9 @@ def test_its_models_are_its_own(wheel: Unpacked, shop: Path, tmp_path: Path) -> 
     """`strandline models` lists them, before anything was trained."""
     (tmp_path / "lake").mkdir()
 
-    listed = wheel(shop, "-m", "jobs.cli", "models", "list", "--json", "--lake", f"{tmp_path}/lake")
+    listed = wheel(
+        shop, "-m", "strandline.cli", "models", "list", "--json", "--lake", f"{tmp_path}/lake"
+    )
 
     assert [(each["model"], each["check"]) for each in json.loads(listed)] == [
         ("large_orders", "no version yet")
@@ -167,7 +189,7 @@ def test_its_models_are_its_own(wheel: Unpacked, shop: Path, tmp_path: Path) -> 
 
 def test_a_verb_of_the_example_says_why_it_is_not_here(wheel: Unpacked, shop: Path) -> None:
     """And the help has the others."""
-    code = "import sys; sys.argv[1:] = ['alerts']; from jobs.cli.main import main; main()"
+    code = "import sys; sys.argv[1:] = ['alerts']; from strandline.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=shop,
@@ -179,7 +201,7 @@ def test_a_verb_of_the_example_says_why_it_is_not_here(wheel: Unpacked, shop: Pa
 
     assert done.returncode == 2
     assert "does not say what alert rules look at" in done.stderr
-    listed = wheel(shop, "-m", "jobs.cli", "--help")
+    listed = wheel(shop, "-m", "strandline.cli", "--help")
     assert re.search(r"^ +demo ", listed, re.MULTILINE)
     assert not re.search(r"^ +alerts ", listed, re.MULTILINE)
 
@@ -189,13 +211,15 @@ def test_a_verb_of_the_example_says_why_it_is_not_here(wheel: Unpacked, shop: Pa
 @pytest.mark.prove(alone="a broker, and all tables of the example")
 def test_the_example_is_written_and_run_from_the_wheel(wheel: Unpacked, tmp_path: Path) -> None:
     """Each event is in exactly one place, as its play says; nothing of the clone is on the path."""
-    wheel(tmp_path, "-m", "jobs.cli", "init", "--demo", "fleet")
+    wheel(tmp_path, "-m", "strandline.cli", "init", "--demo", "fleet")
     root = tmp_path / "fleet"
 
-    shown = wheel(root, "-m", "jobs.cli", "demo", "--events", "3000")
+    shown = wheel(root, "-m", "strandline.cli", "demo", "--events", "3000")
 
     assert "balanced: 3,000 events, each in exactly one place" in shown
-    sheets = json.loads(wheel(root, "-m", "jobs.cli", "ledger", "--lake", ".lake/demo", "--json"))
+    sheets = json.loads(
+        wheel(root, "-m", "strandline.cli", "ledger", "--lake", ".lake/demo", "--json")
+    )
     assert {"silver.device_telemetry", "gold.site_traffic_1h"} <= {each["table"] for each in sheets}
     assert all(each["balanced"] for each in sheets)
 
@@ -211,7 +235,7 @@ def test_from_a_bare_machine_to_an_answer_and_to_a_newer_engine(tmp_path: Path) 
         re.sub(r'(?m)^version = ".*"$', f'version = "{NEWER}"', project)
     )
     # An engine that differs in what decides every table's rows, and not only in its number.
-    with (source / "jobs/core/verdict.py").open("a") as file:
+    with (source / "jobs/strandline/core/verdict.py").open("a") as file:
         file.write("\n# A newer engine.\n")
     (tmp_path / "second").mkdir()
     second = built(source, tmp_path / "second")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs import catalog
-from jobs.engine.kafka import local_broker
-from jobs.engine.kafka.admin import create_topic
-from jobs.engine.storage.lake import Lake
+from strandline import catalog
+from strandline.engine.kafka import local_broker
+from strandline.engine.kafka.admin import create_topic
+from strandline.engine.storage.lake import Lake
 from tests.benchmarks.store_requests import NAMES, measured, send_rows
 from tests.cli.typed import succeeded
 from tests.support.s3_server import S3Server

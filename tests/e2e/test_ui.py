@@ -16,14 +16,14 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs import catalog
-from jobs.engine.runtime import clock
-from jobs.engine.service.heartbeat import heartbeat
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.silver import device_telemetry as silver
-from orchestration import catch_up
-from orchestration.watchdog import EVERY
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.engine.runtime import clock
+from strandline.engine.service.heartbeat import heartbeat
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
+from strandline_dagster import catch_up
+from strandline_dagster.watchdog import EVERY
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.faults.lives import PATIENCE, SLICE, received, sheets, total

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from jobs.core.modes import MicroBatch
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import MicroBatch
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, entries
 from tests.cli.typed import start, succeeded
 from tests.support.clicks import (
     DAYS,

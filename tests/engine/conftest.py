@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.sql import SparkSession
 
-from jobs.core.topic import Topic
-from jobs.engine.kafka.local_broker import down, up
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.core.topic import Topic
+from strandline.engine.kafka.local_broker import down, up
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.support import schema_registry
 from tests.support.morning import MORNING, streamed
 from tests.support.schema_registry import SchemaRegistry

@@ -8,7 +8,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from jobs.core.topic import Topic
+from strandline.core.topic import Topic
 
 NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 HOUR = 3_600_000

@@ -8,13 +8,13 @@ from typing import Literal
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from jobs.core.table import Table
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.open_table import delta_options
-from jobs.engine.storage.place import Place
-from jobs.gold import device_signal_10m
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m
+from fleet.silver import device_telemetry as silver
+from strandline.core.table import Table
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.open_table import delta_options
+from strandline.engine.storage.place import Place
 
 BRONZE, SILVER, GOLD = silver.TABLE.upstream[0], silver.TABLE, device_signal_10m.TABLE
 NUMBER = pa.schema([("number", pa.int64())])

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import Popen
 
-from jobs.alerting.rules.alert import alert_id
-from jobs.alerting.tables import bronze
-from jobs.bronze import process_events
-from jobs.engine.storage.place import Place
+from fleet.bronze import process_events
+from strandline.alerting.rules.alert import alert_id
+from strandline.alerting.tables import bronze
+from strandline.engine.storage.place import Place
 from tests.faults.lives import PATIENCE, running
 from tests.support import lakes
 from tests.support.feeds import DECODES, records, send, start

@@ -18,22 +18,22 @@ from typing import Any, TypeAlias
 
 from dagster import AssetCheckEvaluation, SensorResult, build_sensor_context
 
-from jobs import catalog
-from jobs.core.errors import LakeError, TransientError
-from jobs.core.table import Table
-from jobs.engine.kafka import admin, local_broker
-from jobs.engine.runtime import clock
-from jobs.engine.service.background_stream import Always
-from jobs.engine.service.condition import condition
-from jobs.engine.service.heartbeat import heartbeat
-from jobs.engine.service.metrics_page import LakeLook
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
-from jobs.engine.storage.place import Place
-from orchestration import on_call
-from orchestration.definitions import DEFINITIONS
-from orchestration.resources import RESOURCES, LakeResource
-from orchestration.watchdog import watchdog
+from strandline import catalog
+from strandline.core.errors import LakeError, TransientError
+from strandline.core.table import Table
+from strandline.engine.kafka import admin, local_broker
+from strandline.engine.runtime import clock
+from strandline.engine.service.background_stream import Always
+from strandline.engine.service.condition import condition
+from strandline.engine.service.heartbeat import heartbeat
+from strandline.engine.service.metrics_page import LakeLook
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
+from strandline.engine.storage.place import Place
+from strandline_dagster import on_call
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.resources import RESOURCES, LakeResource
+from strandline_dagster.watchdog import watchdog
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import Answer
@@ -45,7 +45,7 @@ from tests.support.watched_lake import values
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 EVENTS = 200
 HOURS = 0.15
-"""Each sending arrives within less than what counts as disorder (jobs/core/lateness.py), an hour after the one before it."""
+"""Each sending arrives within less than what counts as disorder (jobs/strandline/core/lateness.py), an hour after the one before it."""
 
 SENDS = 60.0
 LOOKS = 10.0

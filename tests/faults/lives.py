@@ -11,11 +11,11 @@ from typing import Any
 
 import psutil
 
-from jobs import catalog
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
-from jobs.engine.storage.place import Place
+from strandline import catalog
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
+from strandline.engine.storage.place import Place
 from tests.cli import typed
 from tests.cli.inside import succeeded
 from tests.cli.typed import start

@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs.alerting.declared import rules_folder
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.alerting.declared import rules_folder
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.faults.alerting import Sent, log, raised, raising, wait_for
 from tests.faults.lives import kill

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, build_sensor_context
 
-from jobs.engine.service.background_stream import Always
-from jobs.engine.storage.place import Place
-from orchestration import alerts_on_call
-from orchestration.definitions import DEFINITIONS
-from orchestration.live_feeds import live_feeds, watch_alerts
-from orchestration.resources import RESOURCES, LakeResource
+from strandline.engine.service.background_stream import Always
+from strandline.engine.storage.place import Place
+from strandline_dagster import alerts_on_call
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.live_feeds import live_feeds, watch_alerts
+from strandline_dagster.resources import RESOURCES, LakeResource
 from tests.cli.inside import succeeded
 from tests.faults.alerting import Sent, raised
 from tests.faults.lives import PATIENCE

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs.core.errors import TransientError
-from jobs.engine.runtime.processes import family, has_ended
+from strandline.core.errors import TransientError
+from strandline.engine.runtime.processes import family, has_ended
 from tests.architecture.tree import search_path
 from tests.support import project
 from tests.support.many_tables import generated, sent
@@ -47,7 +47,7 @@ def _waits(_):
 def test_a_stream_that_hangs_is_gone_half_a_minute_after_sigterm(tmp_path: Path) -> None:
     copy, answered = generated(tmp_path / "copy", TOPICS), tmp_path / "answered"
     for n in range(TOPICS):
-        module = copy / "jobs" / "silver" / f"many_{n}.py"
+        module = copy / "jobs" / "fleet" / "silver" / f"many_{n}.py"
         text = module.read_text().replace(PLAIN, HANGS.format(plain=PLAIN, file=answered))
         imports = "from pyspark.sql import DataFrame\nfrom pyspark.sql import functions as F\n"
         module.write_text(text.replace("from pyspark.sql import DataFrame\n", imports))

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.settings import environment, settings
-from jobs.engine.service.background_stream import Always
-from jobs.engine.service.desired_state import order
-from jobs.engine.service.heartbeat import heartbeat as alive
-from jobs.engine.service.stream_health import Act, watch
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.settings import environment, settings
+from strandline.engine.service.background_stream import Always
+from strandline.engine.service.desired_state import order
+from strandline.engine.service.heartbeat import heartbeat as alive
+from strandline.engine.service.stream_health import Act, watch
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.cli import typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import PATIENCE, SLICE, heartbeat, progress, received, sheets, total

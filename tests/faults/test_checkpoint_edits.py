@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.storage.checkpoint_rewrite import FORMER
-from jobs.engine.storage.lake import Lake
+from strandline.engine.storage.checkpoint_rewrite import FORMER
+from strandline.engine.storage.lake import Lake
 from tests.faults.disk import outcomes
 from tests.faults.disk.edits import EDITS, checkpoint
 from tests.faults.disk.journal import Disk

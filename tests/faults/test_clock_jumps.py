@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import AvailableNow
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.service.desired_state import Order
-from jobs.engine.service.stream_health import Act, watch
-from jobs.engine.storage.lake import Lake
+from strandline.core.modes import AvailableNow
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.service.desired_state import Order
+from strandline.engine.service.stream_health import Act, watch
+from strandline.engine.storage.lake import Lake
 from tests.faults.disk.operations import TABLES, faults, state
 from tests.support.events import readings, received
 from tests.support.mistaken import EVENTS

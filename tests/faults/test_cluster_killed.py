@@ -10,10 +10,10 @@ from subprocess import Popen
 import psutil
 import pytest
 
-from jobs.engine.kafka import local_broker
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.engine.kafka import local_broker
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.cli import inside
 from tests.cli.typed import start
 from tests.faults.lives import PATIENCE, SLICE, equals_an_undisturbed_run, kill, progress
@@ -107,7 +107,7 @@ def test_workers_and_drivers_that_are_killed_change_nothing(  # noqa: PLR0913, P
 def _send(number: int, env: dict[str, str]) -> None:
     """Send some minutes of a later day: a lake that reads all of them later knows the same of each arrival.
 
-    They are fewer than what counts as disorder (jobs/core/lateness.py), because the stream may read in the middle of them.
+    They are fewer than what counts as disorder (jobs/strandline/core/lateness.py), because the stream may read in the middle of them.
     """
     until = FIRST + timedelta(days=number)
     words = ("--events", EVENTS, "--seed", number, "--hours", 0.15, "--until", until)

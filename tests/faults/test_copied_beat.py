@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.holders import own
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.cli import typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import SLICE, heartbeat

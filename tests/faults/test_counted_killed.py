@@ -11,14 +11,14 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs.alerting.rules.live import feeds
-from jobs.alerting.rules.sigma.folder import read_folder
-from jobs.bronze import process_events, user_actions
-from jobs.core.feed import Feed
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.spark_checkpoint import kafka_ends
+from fleet.bronze import process_events, user_actions
+from strandline.alerting.rules.live import feeds
+from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.core.feed import Feed
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.spark_checkpoint import kafka_ends
 from tests.cli.inside import succeeded
 from tests.faults.alerting import TOPIC, log, raised, raising
 from tests.faults.lives import PATIENCE, kill

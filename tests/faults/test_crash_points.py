@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import AvailableNow
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.storage import delta_commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry, latest_version
-from jobs.engine.storage.place import Place
-from jobs.gold import device_signal_10m
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import AvailableNow
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.storage import delta_commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry, latest_version
+from strandline.engine.storage.place import Place
 from strandline_quality.rules import Rule
 from tests.engine.written import entry, numbers, written
 from tests.support import lakes

@@ -8,11 +8,11 @@ from subprocess import Popen
 
 import pytest
 
-from jobs.alerting.tables import bronze
-from jobs.engine.runtime.processes import family
-from jobs.engine.service.receivers import receivers
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.alerting.tables import bronze
+from strandline.engine.runtime.processes import family
+from strandline.engine.service.receivers import receivers
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.cli.inside import strandline
 from tests.cli.typed import start
 from tests.faults.lives import PATIENCE, kill

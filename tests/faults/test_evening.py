@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs import catalog
-from jobs.engine.kafka import local_broker
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.open_table import live_files, opened
-from jobs.engine.storage.place import Place
-from orchestration.resources import LakeResource
+from strandline import catalog
+from strandline.engine.kafka import local_broker
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.open_table import live_files, opened
+from strandline.engine.storage.place import Place
+from strandline_dagster.resources import LakeResource
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT, PROGRAM
 from tests.cli.typed import strandline as strandline_typed
@@ -219,7 +219,7 @@ def back(code: Installation) -> str:
 
 def fails_and_is_rolled_back(night: Evening, code: Installation, folder: Path) -> Incident:
     """Release an index that is off by one: of arrays alone, so no plan and no state shows it."""
-    module = "jobs/gold/device_signal_10m.py"
+    module = "jobs/fleet/gold/device_signal_10m.py"
     bad = released(folder / "fails", module, "+ 99) div 100 - 1]", "+ 99) div 100]")
 
     def plant() -> None:
@@ -237,7 +237,7 @@ def fails_and_is_rolled_back(night: Evening, code: Installation, folder: Path) -
 
 def refused_and_is_rolled_back(night: Evening, code: Installation, folder: Path) -> Incident:
     """Release other windows, whose state the checkpoint has not: preflight and restart refuse it, and then it is started all the same."""
-    module = "jobs/gold/device_signal_10m.py"
+    module = "jobs/fleet/gold/device_signal_10m.py"
     bad = released(folder / "refused", module, 'WINDOW = "10 minutes"', 'WINDOW = "5 minutes"')
 
     def plant() -> None:
@@ -261,7 +261,7 @@ def too_old(night: Evening, code: Installation, folder: Path) -> Incident:
     """Start an image that knows the state of folds only as it was before it lay in pieces."""
     old = released(
         folder / "old",
-        "jobs/engine/storage/formats.py",
+        "jobs/strandline/engine/storage/formats.py",
         "    STATE: Form(\n        number=1,",
         "    STATE: Form(\n        number=0,",
     )

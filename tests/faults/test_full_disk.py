@@ -12,18 +12,18 @@ import pytest
 from dagster import SensorResult, SkipReason, build_sensor_context
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import LakeError
-from jobs.core.modes import MicroBatch
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.desired_state import Order, write
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
-from jobs.silver import device_telemetry as silver
-from orchestration.definitions import DEFINITIONS
-from orchestration.resources import LakeResource
-from orchestration.watchdog import watchdog
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import LakeError
+from strandline.core.modes import MicroBatch
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.desired_state import Order, write
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.resources import LakeResource
+from strandline_dagster.watchdog import watchdog
 from tests.support.events import Event, readings, received
 from tests.support.instance import ephemeral
 from tests.support.rows import NOON

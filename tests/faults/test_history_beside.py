@@ -11,9 +11,9 @@ from threading import Barrier
 
 import pytest
 
-from jobs.engine.history.commit_history import SCHEMA, catch_up
-from jobs.engine.storage.claimed_rows import ClaimedRows
-from jobs.engine.storage.lake import Lake
+from strandline.engine.history.commit_history import SCHEMA, catch_up
+from strandline.engine.storage.claimed_rows import ClaimedRows
+from strandline.engine.storage.lake import Lake
 from tests.support.days import TABLES, morning, once
 
 pytestmark = pytest.mark.slow
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.slow
 PROGRAM = """
 import sys
 from pathlib import Path
-from jobs import catalog
-from jobs.engine.history.commit_history import catch_up
-from jobs.engine.storage.lake import Lake
+from strandline import catalog
+from strandline.engine.history.commit_history import catch_up
+from strandline.engine.storage.lake import Lake
 print("ready", flush=True)
 sys.stdin.readline()
 catch_up(Lake(Path(sys.argv[1])), [t for t in catalog.tables() if Lake(Path(sys.argv[1])).exists(t)])

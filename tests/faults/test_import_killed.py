@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from jobs import catalog
-from jobs.bronze import device_telemetry as bronze
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger_snapshot import sums_of
-from jobs.engine.storage.place import Place
+from fleet.bronze import device_telemetry as bronze
+from strandline import catalog
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import start
 from tests.engine.records import drop, make

@@ -10,10 +10,10 @@ from subprocess import Popen
 import psutil
 import pytest
 
-from jobs import catalog
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline import catalog
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.cli import inside, typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import (

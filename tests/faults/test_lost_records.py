@@ -9,13 +9,13 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from pyspark.sql import SparkSession
 
-from jobs.bronze import user_confirmations
-from jobs.core.modes import MicroBatch
-from jobs.core.topic import Topic
-from jobs.engine.kafka.expired import ExpiredError
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from fleet.bronze import user_confirmations
+from strandline.core.modes import MicroBatch
+from strandline.core.topic import Topic
+from strandline.engine.kafka.expired import ExpiredError
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.engine.records import NOON, admin, expire, put
 

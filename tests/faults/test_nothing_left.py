@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.engine.kafka import local_broker
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.pinned_versions import pins
-from jobs.engine.storage.place import Place
+from fleet.bronze import device_telemetry as bronze
+from strandline.engine.kafka import local_broker
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.pinned_versions import pins
+from strandline.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT, PROGRAM
 from tests.faults.lives import SLICE, sheets

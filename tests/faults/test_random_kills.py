@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from jobs import catalog
-from jobs.engine.storage.place import Place
+from strandline import catalog
+from strandline.engine.storage.place import Place
 from tests.cli import inside
 from tests.cli.inside import succeeded
 from tests.faults.disk import outcomes

@@ -10,10 +10,10 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import start
 from tests.faults.lives import kill

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from jobs.alerting.rules.rule_folder import MUTED
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.alerting.rules.rule_folder import MUTED
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.faults.alerting import EVENTS, TOPIC, log, raising
 from tests.faults.lives import PATIENCE
 from tests.support.feeds import records, send, start

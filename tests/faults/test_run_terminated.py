@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.place import Place
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT
 from tests.faults.lives import PATIENCE, SLICE, kill, progress, sheets
@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 RUN = [sys.executable, "-m", "dagster", "job", "execute"]
-JOB = ["-m", "orchestration.definitions", "-j", "catch_up"]
+JOB = ["-m", "strandline_dagster.definitions", "-j", "catch_up"]
 DIMENSION = ("bronze.device_inventory", "silver.device_inventory", "silver.devices")
 """What the windows of the slice look up; the run that was terminated had it."""
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs import catalog
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline import catalog
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT, PROGRAM
 from tests.faults.lives import PATIENCE, SLICE, kill, sheets

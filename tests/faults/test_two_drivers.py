@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from jobs.bronze import user_actions as bronze
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entry_at, latest_version
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
+from fleet.bronze import user_actions as bronze
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entry_at, latest_version
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
 from tests.support.lossy_proxy import losing
 from tests.support.proofs import Times
 from tests.support.s3_server import S3Server

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.alerting.tables import silver
-from jobs.alerting.tables.gold import TABLE
+from strandline.alerting.tables import silver
+from strandline.alerting.tables.gold import TABLE
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import rows
 from tests.support.shapes import arrived

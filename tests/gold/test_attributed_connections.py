@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.gold.attributed_connections import TABLE
-from jobs.silver import dhcp_events, network_connections
+from fleet.gold.attributed_connections import TABLE
+from fleet.silver import dhcp_events, network_connections
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import rows
 from tests.support.shapes import arrived

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.gold.confirmed_logins import TABLE
-from jobs.silver import user_actions, user_confirmations
+from fleet.gold.confirmed_logins import TABLE
+from fleet.silver import user_actions, user_confirmations
 from tests.support.literal import TWO, WAYS, in_every_way
 from tests.support.rows import Row, rows
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.gold import device_signal_10m
-from jobs.gold.device_daily import TABLE
-from jobs.silver import devices
+from fleet.gold import device_signal_10m
+from fleet.gold.device_daily import TABLE
+from fleet.silver import devices
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import rows
 from tests.support.shapes import INTERVALS, SIGNALS

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import Batch
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.gold.device_signal_10m import TABLE
+from fleet.gold.device_signal_10m import TABLE
+from strandline.core.modes import Batch
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
 from tests.support.events import believed, commits, readings
 from tests.support.modes import ON_CHANGE, STREAMED, answers_of, derive, in_every_mode, proven
 from tests.support.proofs import Times

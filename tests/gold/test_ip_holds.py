@@ -10,10 +10,10 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from jobs.core.fold import Event, Shell
-from jobs.core.waiting import InMemory
-from jobs.gold.ip_holds import FOLD, TABLE
-from jobs.silver import dhcp_events
+from fleet.gold.ip_holds import FOLD, TABLE
+from fleet.silver import dhcp_events
+from strandline.core.fold import Event, Shell
+from strandline.core.waiting import InMemory
 from tests.support.literal import in_every_way
 from tests.support.rows import Row, rows
 from tests.support.shapes import arrived

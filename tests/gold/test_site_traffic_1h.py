@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.gold import attributed_connections
-from jobs.gold.site_traffic_1h import TABLE, site_traffic_1h
-from jobs.silver import device_inventory, devices, dhcp_events, network_connections
+from fleet.gold import attributed_connections
+from fleet.gold.site_traffic_1h import TABLE, site_traffic_1h
+from fleet.silver import device_inventory, devices, dhcp_events, network_connections
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import NOON, rows
 from tests.support.shapes import arrived

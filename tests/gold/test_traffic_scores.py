@@ -4,9 +4,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.core.model import SCORED
-from jobs.gold.traffic_scores import TABLE
-from jobs.silver import network_connections as silver
+from fleet.gold.traffic_scores import TABLE
+from fleet.silver import network_connections as silver
+from strandline.core.model import SCORED
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import NULL, rows
 from tests.support.shapes import arrived

@@ -6,8 +6,8 @@ import re
 import pytest
 import typer
 
-from jobs.cli import main
-from jobs.core.errors import DataError, DefinitionError, TransientError
+from strandline.cli import main
+from strandline.core.errors import DataError, DefinitionError, TransientError
 from tests.architecture.tree import ROOT
 
 EXAMPLE = ast.parse((ROOT / "infra/airflow/strandline_dag.py").read_text())
@@ -66,7 +66,7 @@ def test_a_task_types_what_the_command_line_understands(words: list[str]) -> Non
 
 
 def test_what_is_not_tried_again_is_what_would_fail_again() -> None:
-    """Exit codes are decided in jobs/core/errors.py; the example repeats two of them."""
+    """Exit codes are decided in jobs/strandline/core/errors.py; the example repeats two of them."""
     fix, look = ast.literal_eval(assigned("FIX"))
 
     assert (fix, look) == (DefinitionError.exit_code, DataError.exit_code)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import home as where
-from infra.home import home, setup_command, spark_folder
-from infra.installed import Installed
+from strandline_infra import home as where
+from strandline_infra.home import home, setup_command, spark_folder
+from strandline_infra.installed import Installed
 
 
 def test_in_a_clone_it_is_the_environment() -> None:

@@ -21,11 +21,11 @@ import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from infra.broker import HOST
-from jobs.engine.kafka import local_broker
-from jobs.engine.runtime.ports import bind
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.engine.kafka import local_broker
+from strandline.engine.runtime.ports import bind
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline_infra.broker import HOST
 from tests.cli.typed import succeeded
 from tests.support.image import Image, built, first, inside, python, running
 from tests.support.manifest_checks import VALUES

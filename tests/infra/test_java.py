@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import java, setup
+from strandline_infra import java, setup
 
-ROOT = Path(setup.__file__).parents[1]
+ROOT = Path(setup.__file__).parents[2]
 PROJECT = '[project]\nname = "x"\ndependencies = ["a"]\n[tool.ruff]\nline-length = 100\n'
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from infra import java
-from infra.broker import HOST
-from infra.kubernetes_executor import BACKEND, OPTION, command
-from jobs.engine.runtime.ports import bind
+from strandline.engine.runtime.ports import bind
+from strandline_infra import java
+from strandline_infra.broker import HOST
+from strandline_infra.kubernetes_executor import BACKEND, OPTION, command
 
 GIVEN = {
     "SPARK_DRIVER_URL": f"spark://CoarseGrainedScheduler@{HOST}:1",
@@ -84,7 +84,7 @@ def test_an_executor_that_is_started_like_a_pod_does_the_work_of_a_driver(tmp_pa
             opened = {f"{OPTION}{n}": each for n, each in enumerate(shlex.split(options))}
             url = f"spark://CoarseGrainedScheduler@{HOST}:{address}"
             pod = {**GIVEN, **opened, "SPARK_DRIVER_URL": url, "SPARK_APPLICATION_ID": application}
-            program = [sys.executable, "-m", "infra.kubernetes_executor"]
+            program = [sys.executable, "-m", "strandline_infra.kubernetes_executor"]
             started.append(
                 subprocess.Popen(program, stdout=log, stderr=log, env={**env, **pod}, cwd=tmp_path)
             )

@@ -16,11 +16,11 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.ports import bind
-from jobs.engine.service.metrics_page import METRICS
-from jobs.engine.service.stream_health import Ill
-from orchestration.runbook import Alarm
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.ports import bind
+from strandline.engine.service.metrics_page import METRICS
+from strandline.engine.service.stream_health import Ill
+from strandline_dagster.runbook import Alarm
 from tests.architecture.tree import ROOT
 from tests.docs.pages import anchors
 from tests.docs.test_readme import table_rows

@@ -10,18 +10,19 @@ from typing import Any
 
 import pytest
 
-from jobs.bronze import device_telemetry
-from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.log_writer import logger
-from jobs.engine.service.desired_state import Order, write
-from jobs.engine.service.stream_health import Ill
-from jobs.engine.storage.lake import Lake
-from orchestration.alarms import UNFORESEEN
-from orchestration.runbook import FOLDER, Alarm, page
+from fleet.bronze import device_telemetry
+from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.log_writer import logger
+from strandline.engine.service.desired_state import Order, write
+from strandline.engine.service.stream_health import Ill
+from strandline.engine.storage.lake import Lake
+from strandline_dagster.alarms import UNFORESEEN
+from strandline_dagster.runbook import Alarm, page
 from tests.architecture.tree import ROOT
 from tests.cli import inside, typed
 from tests.docs.pages import BLOCK
+from tests.docs.pages import RUNBOOKS as FOLDER
 from tests.engine.records import NOON, expire, put
 from tests.engine.written import small_lake
 from tests.faults.test_lost_records import keep

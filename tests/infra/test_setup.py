@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from infra import setup
-from infra.logged import MOST, Runner, SetupError
+from strandline_infra import setup
+from strandline_infra.logged import MOST, Runner, SetupError
 
-ROOT = Path(setup.__file__).parents[1]
+ROOT = Path(setup.__file__).parents[2]
 PROJECT = '[project]\nname = "x"\ndependencies = ["a"]\n[tool.ruff]\nline-length = 100\n'
 
 
@@ -181,7 +181,7 @@ def test_two_set_ups_at_once_do_the_work_once(place: setup.Place) -> None:
 def test_a_program_that_outlives_its_set_up_keeps_the_lock(place: setup.Place) -> None:
     """A killed set-up leaves pip at work, and the next one must not work beside it."""
     code = (
-        "import fcntl, sys; from pathlib import Path; from infra.logged import Runner\n"
+        "import fcntl, sys; from pathlib import Path; from strandline_infra.logged import Runner\n"
         "file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX)\n"
         "run = Runner(log=Path(sys.argv[2]), lock=file.fileno())\n"
         "run(['sh', '-c', 'echo begun; sleep 1'], doing='x', hint='y')\n"
@@ -217,12 +217,12 @@ def test_set_up_needs_nothing_but_pythons_own_library() -> None:
     """It runs before anything is installed."""
     imported = {
         name.split(".")[0]
-        for file in (ROOT / "infra").glob("*.py")
+        for file in (ROOT / "infra" / "strandline_infra").glob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         for name in _imports(node)
     }
 
-    assert imported <= sys.stdlib_module_names | {"infra"}
+    assert imported <= sys.stdlib_module_names | {"strandline_infra"}
 
 
 def _imports(node: ast.AST) -> list[str]:

@@ -2,47 +2,47 @@
 
 from tests.mutants.mutant import Mutant
 
-PIPELINE = "jobs/engine/pipeline"
+PIPELINE = "jobs/strandline/engine/pipeline"
 
 FAULTS = (
     Mutant(
         "lateness has the wrong sign",
-        "jobs/core/lateness.py",
+        "jobs/strandline/core/lateness.py",
         "event_at < arrived_at - interval(self.late)",
         "event_at < arrived_at + interval(self.late)",
         ("tests/core/test_lateness.py",),
     ),
     Mutant(
         "disordered rows are believed",
-        "jobs/core/lateness.py",
+        "jobs/strandline/core/lateness.py",
         'F.col("_newest_before") - interval(self.disorder)',
         'F.col("_newest_before") - interval(self.disorder * 1000)',
         ("tests/core/test_disorder.py",),
     ),
     Mutant(
         "a broken clock moves the watermark",
-        "jobs/core/verdict.py",
+        "jobs/strandline/core/verdict.py",
         'F.when(is_stamped_ahead(), F.col("_newest_before"))',
         'F.when(F.lit(value=False), F.col("_newest_before"))',
         ("tests/core/test_disorder.py::test_a_broken_clock_in_a_backlog_takes_nothing_with_it",),
     ),
     Mutant(
         "rows with two reasons are in no place",
-        "jobs/core/verdict.py",
+        "jobs/strandline/core/verdict.py",
         'rows.where(F.col("_reasons").isNotNull()).select(',
         'rows.where(F.size("_reasons") == 1).select(',
         ("tests/silver/test_device_telemetry.py",),
     ),
     Mutant(
         "of several copies the last one counts",
-        "jobs/core/stateful.py",
+        "jobs/strandline/core/stateful.py",
         "Window.partitionBy(*same).orderBy(*order)",
         "Window.partitionBy(*same).orderBy(*map(F.desc, order))",
         ("tests/silver/test_device_telemetry.py",),
     ),
     Mutant(
         "a batch calls no window final",
-        "jobs/core/stateful.py",
+        "jobs/strandline/core/stateful.py",
         'F.col(closes_at) <= F.col("_bound")',
         'F.col(closes_at) > F.col("_bound")',
         ("tests/gold/test_device_signal_10m.py",),
@@ -56,14 +56,14 @@ FAULTS = (
     ),
     Mutant(
         "a loss is accepted that is not the whole loss",
-        "jobs/engine/kafka/expired.py",
+        "jobs/strandline/engine/kafka/expired.py",
         "part: (offset, bounds[part][0])",
         "part: (offset, offset + 1)",
         ("tests/engine/repair/test_accept_loss.py",),
     ),
     Mutant(
         "the log of a table is kept for its quickest reader alone",
-        "jobs/engine/storage/pinned_versions.py",
+        "jobs/strandline/engine/storage/pinned_versions.py",
         "min(version, found.get(table, version))",
         "max(version, found.get(table, version))",
         ("tests/engine/pipeline/test_readers.py",),
@@ -77,14 +77,14 @@ FAULTS = (
     ),
     Mutant(
         "a slice ends one record too late",
-        "jobs/engine/kafka/slices.py",
+        "jobs/strandline/engine/kafka/slices.py",
         "stops[part] = min(max(stop, start[part]), end[part])",
         "stops[part] = min(max(stop + 1, start[part]), end[part])",
         ("tests/engine/kafka/test_slices.py",),
     ),
     Mutant(
         "records of an aborted transaction are read",
-        "jobs/engine/kafka/topic_log.py",
+        "jobs/strandline/engine/kafka/topic_log.py",
         '"isolation.level": "read_committed"',
         '"isolation.level": "read_uncommitted"',
         ("tests/engine/kafka/test_topic_log.py", "tests/engine/pipeline/test_ingest.py"),
@@ -126,14 +126,14 @@ FAULTS = (
     ),
     Mutant(
         "an opened gate lets any batch pass",
-        "jobs/engine/gates/gate_files.py",
+        "jobs/strandline/engine/gates/gate_files.py",
         "and self.is_of(other.stream, other.batch)",
         "and bool(other.stream)",
         ("tests/engine/gates/test_gate_files.py",),
     ),
     Mutant(
         "a batch that breaks a rule is published",
-        "jobs/engine/gates/batch_check.py",
+        "jobs/strandline/engine/gates/batch_check.py",
         "raise GateShutError.before(shut)",
         "return checked",
         ("tests/engine/gates/test_batch_check.py",),
@@ -147,7 +147,7 @@ FAULTS = (
     ),
     Mutant(
         "rules are switched while tasks still judge by the former ones",
-        "jobs/engine/pipeline/feed_query.py",
+        "jobs/strandline/engine/pipeline/feed_query.py",
         "while running_tasks(spark, feed.id):",
         "while False:",
         ("tests/engine/pipeline/test_feed_query.py",),

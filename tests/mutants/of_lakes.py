@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-STORAGE = "jobs/engine/storage"
+STORAGE = "jobs/strandline/engine/storage"
 COURIER = "tests/engine/service/test_courier.py"
 
 FAULTS = (
@@ -36,63 +36,63 @@ FAULTS = (
     ),
     Mutant(
         "closed books forget a fault",
-        "jobs/engine/accounting/plain_books.py",
+        "jobs/strandline/engine/accounting/plain_books.py",
         'self.faults = [*sheet.get("faults", ())]',
         "self.faults = []",
         ("tests/engine/accounting/test_table_books.py",),
     ),
     Mutant(
         "an entry is left out when books are closed",
-        "jobs/engine/accounting/close_ledger.py",
+        "jobs/strandline/engine/accounting/close_ledger.py",
         "first = entries.claimed(subject) + 1",
         "first = entries.claimed(subject) + 2",
         ("tests/engine/accounting/test_close_ledger.py",),
     ),
     Mutant(
         "rows below the watermark are no fault",
-        "jobs/engine/accounting/balance_sheet.py",
+        "jobs/strandline/engine/accounting/balance_sheet.py",
         "    if sheet.dropped_by_watermark:\n",
         "    if sheet.dropped_by_watermark < 0:\n",
         ("tests/engine/accounting/test_balance_sheet.py", "tests/silver/test_device_telemetry.py"),
     ),
     Mutant(
         "records that a function loses are no fault",
-        "jobs/engine/accounting/balance_sheet.py",
+        "jobs/strandline/engine/accounting/balance_sheet.py",
         "    if sheet.lost_by_function:\n",
         "    if sheet.lost_by_function < 0:\n",
         ("tests/engine/accounting/test_lost_by_function.py",),
     ),
     Mutant(
         "what was released from a quarantine is counted twice",
-        "jobs/engine/accounting/balance_sheet.py",
+        "jobs/strandline/engine/accounting/balance_sheet.py",
         "live_rows(lake.quarantine(table)) - released(table, lake)",
         "live_rows(lake.quarantine(table))",
         ("tests/engine/repair/test_replay.py",),
     ),
     Mutant(
         "a mistake in a definition is waited for like an outage",
-        "jobs/engine/runtime/outage.py",
+        "jobs/strandline/engine/runtime/outage.py",
         "    if isinstance(error, LakeError):\n        return None\n",
         '    if isinstance(error, LakeError):\n        return TransientError(str(error), hint="wait.")\n',
         ("tests/engine/runtime/test_outage.py",),
     ),
     Mutant(
         "a replay brings in every copy of a row",
-        "jobs/engine/repair/replay_plan.py",
+        "jobs/strandline/engine/repair/replay_plan.py",
         'F.col("_reasons").isNull() & (F.col("_nth") == 1), Fate.HEALS.value',
         'F.col("_reasons").isNull() & (F.col("_nth") >= 1), Fate.HEALS.value',
         ("tests/engine/repair/test_replay.py", "tests/core/test_disorder.py"),
     ),
     Mutant(
         "a range that its stream still writes is computed again",
-        "jobs/engine/repair/closed_range.py",
+        "jobs/strandline/engine/repair/closed_range.py",
         "if closed is not None and span.until <= closed:",
         "if closed is None or span.until > closed or span.until <= closed:",
         ("tests/engine/repair/test_backfill.py",),
     ),
     Mutant(
         "two tables with as many rows are the same",
-        "jobs/engine/proof/compare_bags.py",
+        "jobs/strandline/engine/proof/compare_bags.py",
         "list(l IS DISTINCT FROM r ORDER BY place)",
         "list(l.n IS DISTINCT FROM r.n ORDER BY place)",
         ("tests/engine/proof/test_compare_bags.py",),
@@ -113,14 +113,14 @@ FAULTS = (
     ),
     Mutant(
         "a flipped byte of a snapshot is restored",
-        "jobs/engine/service/restore_snapshot.py",
+        "jobs/strandline/engine/service/restore_snapshot.py",
         "if found.sha256 != file.sha256:",
         "if False:",
         ("tests/engine/service/test_restore_snapshot.py",),
     ),
     Mutant(
         "a purge deletes the newest materialization of a day",
-        "orchestration/old_events.py",
+        "orchestration/strandline_dagster/old_events.py",
         "partition IS NOT NULL GROUP BY partition",
         "partition = '' GROUP BY partition",
         ("tests/orchestration/test_purge.py",),
@@ -134,42 +134,42 @@ FAULTS = (
     ),
     Mutant(
         "a notice is sent before it is stored",
-        "jobs/alerting/delivery/courier.py",
+        "jobs/strandline/alerting/delivery/courier.py",
         "        self._store(at_once=True)\n        for rule in list(outbox):",
         "        for rule in list(outbox):",
         (f"{COURIER}::test_a_notice_that_is_sent_again_has_nothing_that_came_since",),
     ),
     Mutant(
         "a rule has a notice for each round of a storm",
-        "jobs/alerting/delivery/courier.py",
+        "jobs/strandline/alerting/delivery/courier.py",
         "return not timedelta(0) <= self._desk.clock() - noticed < self._desk.every(rule)",
         "return True",
         (COURIER,),
     ),
     Mutant(
         "a rule goes live that contradicts its examples",
-        "jobs/operate/alerts/promotion.py",
+        "jobs/strandline/operate/alerts/promotion.py",
         "for each in contradictions(own, spark)]",
         "for each in []]",
         ("tests/cli/test_promote.py",),
     ),
     Mutant(
         "commits that leave the log are in no pack",
-        "jobs/engine/storage/cut_log.py",
+        "jobs/strandline/engine/storage/cut_log.py",
         "        write_pack(path, texts)\n",
         "        pass\n",
         ("tests/engine/storage/test_cut_log.py",),
     ),
     Mutant(
         "files go that a stream has not read",
-        "jobs/engine/storage/dead_files.py",
+        "jobs/strandline/engine/storage/dead_files.py",
         "while version + 1 < needed and is_commit",
         "while is_commit",
         ("tests/engine/storage/test_dead_files.py",),
     ),
     Mutant(
         "a merge ignores what another writer removed",
-        "jobs/engine/storage/merge_files.py",
+        "jobs/strandline/engine/storage/merge_files.py",
         "not meanwhile.went.isdisjoint(names) or meanwhile",
         "meanwhile",
         ("tests/engine/storage/test_merge_files.py",),

@@ -12,11 +12,11 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 import pytest
 from dagster import build_run_status_sensor_context, job, op
 
-from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
-from jobs.engine.storage.lake import Lake
-from orchestration import alarms
-from orchestration.alarms import alert_again, alert_of_failures, send
-from orchestration.failures import failure
+from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
+from strandline.engine.storage.lake import Lake
+from strandline_dagster import alarms
+from strandline_dagster.alarms import alert_again, alert_of_failures, send
+from strandline_dagster.failures import failure
 from tests.cli.typed import succeeded
 from tests.support.instance import ephemeral
 

@@ -1,9 +1,9 @@
 """A materialisation of gold.alerts lists the newest alerts, each with links to its event and its runbook."""
 
-from jobs.alerting.tables import bronze, gold
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trust import report_server
-from orchestration.links import newest_alerts
+from strandline.alerting.tables import bronze, gold
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trust import report_server
+from strandline_dagster.links import newest_alerts
 from tests.support.raised import alert, raised
 
 

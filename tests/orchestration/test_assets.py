@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from dagster import ExecuteInProcessResult, materialize
 
-from jobs.engine.runtime.lineage_sender import sender
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
-from orchestration.assets import asset_of
-from orchestration.days import days_since
-from orchestration.keys import key
-from orchestration.resources import RESOURCES, note
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.engine.runtime.lineage_sender import sender
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
+from strandline_dagster.assets import asset_of
+from strandline_dagster.days import days_since
+from strandline_dagster.keys import key
+from strandline_dagster.resources import RESOURCES, note
 from tests.support import lineage
 from tests.support.instance import ephemeral
 

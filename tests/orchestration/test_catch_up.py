@@ -3,15 +3,15 @@
 import pytest
 from dagster import AssetCheckKey, DagsterInstance, ExecuteInProcessResult
 
-from jobs import catalog
-from jobs.engine.gates.gate_files import open_
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.retired import Retirement, write_down
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
-from orchestration import catch_up
-from orchestration.keys import key, plain
-from orchestration.resources import RESOURCES
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.engine.gates.gate_files import open_
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.retired import Retirement, write_down
+from strandline_dagster import catch_up
+from strandline_dagster.keys import key, plain
+from strandline_dagster.resources import RESOURCES
 from tests.support.events import received
 from tests.support.instance import ephemeral
 from tests.support.poison import AFTER, GOOD, POISONED, RULE

@@ -6,17 +6,17 @@ import pytest
 from dagster import AssetCheckSeverity, ExecuteInProcessResult, materialize
 from pyspark.sql import SparkSession
 
-from jobs import catalog
-from jobs.engine.gates import gate_files
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trust import report_server
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
-from orchestration import checks
-from orchestration.assets import asset_of
-from orchestration.days import days_since
-from orchestration.keys import key, plain
-from orchestration.resources import RESOURCES
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.engine.gates import gate_files
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trust import report_server
+from strandline_dagster import checks
+from strandline_dagster.assets import asset_of
+from strandline_dagster.days import days_since
+from strandline_dagster.keys import key, plain
+from strandline_dagster.resources import RESOURCES
 from tests.support.events import received
 from tests.support.modes import derive
 from tests.support.poison import GOOD, POISONED, RULE

@@ -14,7 +14,7 @@ from dagster import (
     op,
 )
 
-from orchestration.deferred_results import Answers
+from strandline_dagster.deferred_results import Answers
 
 TABLE = AssetKey(["silver", "things"])
 NAMES = ("first", "second")

@@ -21,11 +21,11 @@ from dagster import (
     SensorDefinition,
 )
 
-from jobs import catalog
-from jobs.core.kind import Layer
-from jobs.core.table import Ingested
-from orchestration.definitions import DEFINITIONS
-from orchestration.keys import TOPICS, key, pool, topic_key
+from strandline import catalog
+from strandline.core.kind import Layer
+from strandline.core.table import Ingested
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.keys import TOPICS, key, pool, topic_key
 from tests.architecture.tree import ROOT
 
 SUBJECT = re.compile(r"(?:source|asset|looked at) (?P<key>[^:]+)")
@@ -34,7 +34,7 @@ GOLDEN = Path(__file__).with_name("definitions.txt")
 LOAD = """
 import json, resource, sys
 import psutil
-from orchestration.definitions import DEFINITIONS
+from strandline_dagster.definitions import DEFINITIONS
 DEFINITIONS.resolve_all_asset_specs()
 spent = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
 from pyspark import SparkContext

@@ -6,14 +6,14 @@ from datetime import timedelta
 import pytest
 from dagster import RunRequest, SkipReason, build_schedule_context
 
-from jobs import catalog
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.runtime import clock
-from jobs.engine.storage.lake import Lake
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
-from orchestration import expiry
-from orchestration.resources import RESOURCES, LakeResource
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.runtime import clock
+from strandline.engine.storage.lake import Lake
+from strandline_dagster import expiry
+from strandline_dagster.resources import RESOURCES, LakeResource
 from tests.support.instance import ephemeral
 from tests.support.rows import NOON
 

@@ -16,16 +16,16 @@ from dagster import (
     build_sensor_context,
 )
 
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.desired_state import DELAYS, Order, order, write
-from jobs.engine.service.feed_run import FeedPulse
-from jobs.engine.service.stream_health import LOOKS
-from jobs.engine.storage.lake import Lake
-from orchestration import alerts_on_call
-from orchestration.definitions import DEFINITIONS
-from orchestration.live_feeds import live_feeds, watch_alerts
-from orchestration.resources import RESOURCES, LakeResource
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.desired_state import DELAYS, Order, order, write
+from strandline.engine.service.feed_run import FeedPulse
+from strandline.engine.service.stream_health import LOOKS
+from strandline.engine.storage.lake import Lake
+from strandline_dagster import alerts_on_call
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.live_feeds import live_feeds, watch_alerts
+from strandline_dagster.resources import RESOURCES, LakeResource
 from tests.support.instance import ephemeral
 
 LONG_AGO = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -4,12 +4,12 @@ import pytest
 from dagster import materialize
 from pyspark.sql import SparkSession
 
-from jobs.engine.storage import model_shelf
-from jobs.engine.storage.lake import Lake
-from jobs.models.unusual_traffic import MODEL
-from orchestration.keys import model_key
-from orchestration.model_assets import CHECK, model_assets
-from orchestration.resources import RESOURCES
+from fleet.models.unusual_traffic import MODEL
+from strandline.engine.storage import model_shelf
+from strandline.engine.storage.lake import Lake
+from strandline_dagster.keys import model_key
+from strandline_dagster.model_assets import CHECK, model_assets
+from strandline_dagster.resources import RESOURCES
 from tests.support.instance import ephemeral
 from tests.support.modes import derive
 from tests.support.traffic import connected, plan

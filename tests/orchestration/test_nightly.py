@@ -8,17 +8,17 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.table import Table
-from jobs.engine.proof.certificate import kept
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.retired import Retirement, write_down
-from jobs.engine.trust.table_checks import CERTIFICATE
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
-from orchestration import nightly
-from orchestration.keys import key
-from orchestration.nightly import END, START, last_closed, re_read_nightly
-from orchestration.resources import RESOURCES, LakeResource
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.table import Table
+from strandline.engine.proof.certificate import kept
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.retired import Retirement, write_down
+from strandline.engine.trust.table_checks import CERTIFICATE
+from strandline_dagster import nightly
+from strandline_dagster.keys import key
+from strandline_dagster.nightly import END, START, last_closed, re_read_nightly
+from strandline_dagster.resources import RESOURCES, LakeResource
 from tests.support.instance import ephemeral
 
 pytestmark = pytest.mark.slow

@@ -20,11 +20,11 @@ from dagster import (
 )
 from sqlalchemy import text
 
-from infra.dagster_instance import instance as configuration
-from orchestration import old_events
-from orchestration.old_events import old_events as events_purged
-from orchestration.old_runs import left_files, old_runs, shrunk, size
-from orchestration.purge import PURGE
+from strandline_dagster import old_events
+from strandline_dagster.old_events import old_events as events_purged
+from strandline_dagster.old_runs import left_files, old_runs, shrunk, size
+from strandline_dagster.purge import PURGE
+from strandline_infra.dagster_instance import instance as configuration
 from tests.support.postgres import served
 
 POSTGRES = "postgres"

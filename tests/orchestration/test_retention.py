@@ -15,14 +15,14 @@ from dagster import (
     build_sensor_context,
 )
 
-from jobs.bronze import device_telemetry
-from jobs.core.errors import TransientError
-from jobs.engine.pipeline.retention_risk import Danger, Level
-from jobs.engine.storage.lake import Lake
-from orchestration import retention
-from orchestration.definitions import DEFINITIONS
-from orchestration.resources import RESOURCES, LakeResource
-from orchestration.retention import watch_retention
+from fleet.bronze import device_telemetry
+from strandline.core.errors import TransientError
+from strandline.engine.pipeline.retention_risk import Danger, Level
+from strandline.engine.storage.lake import Lake
+from strandline_dagster import retention
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.resources import RESOURCES, LakeResource
+from strandline_dagster.retention import watch_retention
 from tests.engine.written import BRONZE, entry
 from tests.orchestration.test_alarms import heard  # noqa: F401  # a fixture
 from tests.support.instance import ephemeral

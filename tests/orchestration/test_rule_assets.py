@@ -17,16 +17,16 @@ from dagster import (
 )
 from pyspark.sql import SparkSession
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.tables import bronze as alerts
-from jobs.engine.storage.lake import Lake
-from jobs.silver import process_events as silver
-from orchestration import rule_checks
-from orchestration.keys import key, topic_key
-from orchestration.look_at_rules import READABLE, look_at_rules
-from orchestration.resources import RESOURCES
-from orchestration.rule_assets import MOST, named, rule_assets
-from orchestration.rule_book import GROUP, RuleBook, rule_book, rule_keys
+from fleet.silver import process_events as silver
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.tables import bronze as alerts
+from strandline.engine.storage.lake import Lake
+from strandline_dagster import rule_checks
+from strandline_dagster.keys import key, topic_key
+from strandline_dagster.look_at_rules import READABLE, look_at_rules
+from strandline_dagster.resources import RESOURCES
+from strandline_dagster.rule_assets import MOST, named, rule_assets
+from strandline_dagster.rule_book import GROUP, RuleBook, rule_book, rule_keys
 from tests.cli.test_backtest import STARTS
 from tests.rules.sigma.broken import about, rule
 from tests.support.instance import ephemeral

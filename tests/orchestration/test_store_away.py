@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from dagster import SensorDefinition, SensorResult, SkipReason, build_sensor_context
 
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.desired_state import Order, write
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
-from orchestration import store_away
-from orchestration.definitions import DEFINITIONS
-from orchestration.resources import LakeResource
-from orchestration.store_away import BACK
-from orchestration.watchdog import watchdog
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.desired_state import Order, write
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline_dagster import store_away
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.resources import LakeResource
+from strandline_dagster.store_away import BACK
+from strandline_dagster.watchdog import watchdog
 from tests.support.away_store import LAKE, closed, environment, silent
 from tests.support.instance import ephemeral
 from tests.support.s3_server import S3Server
@@ -31,7 +31,7 @@ SECONDS = 25.0
 
 LOADED = """
 import json
-from orchestration.definitions import DEFINITIONS
+from strandline_dagster.definitions import DEFINITIONS
 names = [each.name for each in DEFINITIONS.sensors]
 keys = [each.to_user_string() for each in DEFINITIONS.resolve_all_asset_keys()]
 print(json.dumps({"sensors": names, "assets": keys}))

@@ -3,7 +3,7 @@
 import pytest
 from dagster import DefaultScheduleStatus
 
-from orchestration.switched import by_itself
+from strandline_dagster.switched import by_itself
 
 RUNNING, STOPPED = DefaultScheduleStatus.RUNNING, DefaultScheduleStatus.STOPPED
 

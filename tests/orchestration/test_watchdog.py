@@ -18,18 +18,18 @@ from dagster import (
     build_sensor_context,
 )
 
-from jobs import catalog
-from jobs.core.errors import TransientError
-from jobs.engine.kafka import local_broker
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.runtime.log_writer import logger
-from jobs.engine.service.desired_state import DELAYS, Order, order, write
-from jobs.engine.storage.lake import Lake
-from orchestration import on_call
-from orchestration.definitions import DEFINITIONS
-from orchestration.resources import RESOURCES, LakeResource
-from orchestration.watchdog import watchdog
+from strandline import catalog
+from strandline.core.errors import TransientError
+from strandline.engine.kafka import local_broker
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.log_writer import logger
+from strandline.engine.service.desired_state import DELAYS, Order, order, write
+from strandline.engine.storage.lake import Lake
+from strandline_dagster import on_call
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.resources import RESOURCES, LakeResource
+from strandline_dagster.watchdog import watchdog
 from tests.support.instance import ephemeral
 
 LONG_AGO = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 import pytest
 
-from infra.dagster_instance import instance
-from jobs.engine.runtime import ports
+from strandline.engine.runtime import ports
+from strandline_infra.dagster_instance import instance
 from tests.support.console import LAUNCH
 from tests.support.tab import Tab, opened_tab
 
@@ -79,7 +79,7 @@ def _body(question: str, variables: Mapping[str, object]) -> bytes:
 
 def _launch(job: str) -> dict[str, object]:
     selector = {
-        "repositoryLocationName": "orchestration.definitions",
+        "repositoryLocationName": "strandline_dagster.definitions",
         "repositoryName": "__repository__",
         "jobName": job,
     }
@@ -92,7 +92,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("dagster")
     (folder / "dagster.yaml").write_text(instance(in_database=False))
     reserved = ports.bind(0)
-    module = os.environ.get("TEST_WEBSERVER", "orchestration.webserver")
+    module = os.environ.get("TEST_WEBSERVER", "strandline_dagster.webserver")
     words = [
         "-m",
         module,
@@ -101,7 +101,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "-p",
         str(reserved),
         "-m",
-        "orchestration.definitions",
+        "strandline_dagster.definitions",
     ]
     environment = {
         **os.environ,

@@ -13,19 +13,19 @@ from dagster._core.storage.partition_status_cache import (  # noqa: TID251  # wh
     get_and_update_asset_status_cache_value,
 )
 
-from jobs import catalog
-from jobs.core.table import Ingested
-from jobs.engine.runtime import clock
-from jobs.engine.service.desired_state import Order, order, write
-from jobs.engine.storage import object_client
-from jobs.engine.storage.lake import Lake
-from orchestration import on_call
-from orchestration.days import DAYS
-from orchestration.definitions import DEFINITIONS
-from orchestration.keys import key
-from orchestration.resources import RESOURCES, LakeResource
-from orchestration.watchdog import watchdog
-from orchestration.well import CHECK, KEY, look_whether_it_is_well
+from strandline import catalog
+from strandline.core.table import Ingested
+from strandline.engine.runtime import clock
+from strandline.engine.service.desired_state import Order, order, write
+from strandline.engine.storage import object_client
+from strandline.engine.storage.lake import Lake
+from strandline_dagster import on_call
+from strandline_dagster.days import DAYS
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.keys import key
+from strandline_dagster.resources import RESOURCES, LakeResource
+from strandline_dagster.watchdog import watchdog
+from strandline_dagster.well import CHECK, KEY, look_whether_it_is_well
 from tests.cli.inside import strandline
 from tests.engine.written import BRONZE, entry, numbers, written
 from tests.orchestration.test_watchdog import ASKED, died, lives

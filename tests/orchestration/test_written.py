@@ -13,19 +13,19 @@ from dagster import (
 )
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import MicroBatch
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.repair.closed_days import closed_days
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
-from orchestration import written
-from orchestration.days import days_since, first_day
-from orchestration.definitions import DEFINITIONS
-from orchestration.keys import key
-from orchestration.resources import LakeResource
-from orchestration.written import look_at_the_stream
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import MicroBatch
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.repair.closed_days import closed_days
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
+from strandline_dagster import written
+from strandline_dagster.days import days_since, first_day
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.keys import key
+from strandline_dagster.resources import LakeResource
+from strandline_dagster.written import look_at_the_stream
 from tests.support.events import received
 from tests.support.four_days import noon
 from tests.support.instance import ephemeral

@@ -7,12 +7,12 @@ import numpy as np
 import orjson
 import pytest
 
-from jobs import catalog
-from jobs.alerting.tables import bronze as alerts
-from jobs.core.table import Ingested
-from jobs.play.domain import Part, domain
-from jobs.play.plan import Plan
-from jobs.play.schedule import ACK, RELEASE, TERM, Schedule
+from fleet.play.domain import Part, domain
+from fleet.play.plan import Plan
+from fleet.play.schedule import ACK, RELEASE, TERM, Schedule
+from strandline import catalog
+from strandline.alerting.tables import bronze as alerts
+from strandline.core.table import Ingested
 from tests.support.sending import truth
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.play.plan import Plan
+from fleet.play.plan import Plan
+from strandline.core.errors import DefinitionError
 from tests.support.sending import truth
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")

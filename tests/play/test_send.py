@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.core.topic import Topic
-from jobs.engine.kafka import admin
-from jobs.engine.kafka import send_records as sending
-from jobs.engine.kafka.local_broker import down, up
-from jobs.engine.runtime.interrupt import Interrupt
-from jobs.engine.storage.lake import Lake
-from jobs.play.domain import domain, readings
-from jobs.play.plan import Plan
-from jobs.play.playing import Playing
-from jobs.play.telemetry import Fleet
+from fleet.play.domain import domain, readings
+from fleet.play.plan import Plan
+from fleet.play.playing import Playing
+from fleet.play.telemetry import Fleet
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.topic import Topic
+from strandline.engine.kafka import admin
+from strandline.engine.kafka import send_records as sending
+from strandline.engine.kafka.local_broker import down, up
+from strandline.engine.runtime.interrupt import Interrupt
+from strandline.engine.storage.lake import Lake
 from tests.support.sending import send
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")

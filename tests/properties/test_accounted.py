@@ -13,10 +13,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import Batch
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries, latest_version
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import Batch
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries, latest_version
 from tests.support.events import commits, received
 from tests.support.interrupted import forget, kill_at
 from tests.support.logs import Labelled, dealt, expected, halved, random_log

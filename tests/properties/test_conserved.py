@@ -16,10 +16,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.table import Judged
-from jobs.engine.accounting.balance_sheet import Balance, balance
-from jobs.engine.storage.lake import Lake
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.core.table import Judged
+from strandline.engine.accounting.balance_sheet import Balance, balance
+from strandline.engine.storage.lake import Lake
 from tests.support.events import Event, commits, received
 from tests.support.interrupted import forget, kill_at
 from tests.support.logs import dealt, expected, random_log

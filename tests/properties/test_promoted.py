@@ -17,16 +17,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructType, TimestampType
 
-from jobs.core.modes import AvailableNow
-from jobs.core.received import PLACE, RECEIVED
-from jobs.core.table import Appended, Judged
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.repair.rebuild import promote, rebuild
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.open_table import live_rows
-from jobs.silver import device_telemetry
+from fleet.silver import device_telemetry
+from strandline.core.modes import AvailableNow
+from strandline.core.received import PLACE, RECEIVED
+from strandline.core.table import Appended, Judged
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.repair.rebuild import promote, rebuild
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.open_table import live_rows
 from tests.support import by_hand
 from tests.support.proofs import Times
 from tests.support.rows import NOON

@@ -6,12 +6,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.core.table import Table
-from jobs.engine.storage.lake import Lake
-from jobs.gold import confirmed_logins, ip_holds
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
-from jobs.silver import dhcp_events, user_actions, user_confirmations
+from fleet.gold import confirmed_logins, ip_holds
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from fleet.silver import dhcp_events, user_actions, user_confirmations
+from strandline.core.table import Table
+from strandline.engine.storage.lake import Lake
 from tests.support.events import readings, received
 from tests.support.literal import put, written
 from tests.support.modes import derive

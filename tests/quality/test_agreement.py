@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, LongType, StringType, StructType, TimestampType
 
-from jobs import catalog
-from jobs.core.received import CARRIED, RECEIVED
-from jobs.core.table import Table
-from jobs.core.verdict import WARNED, judged
-from jobs.engine.gates.batch_check import counted
-from orchestration import checks
-from orchestration.assets import key
+from strandline import catalog
+from strandline.core.received import CARRIED, RECEIVED
+from strandline.core.table import Table
+from strandline.core.verdict import WARNED, judged
+from strandline.engine.gates.batch_check import counted
+from strandline_dagster import checks
+from strandline_dagster.assets import key
 from strandline_quality.expectations import Counts, shares
 from strandline_quality.rules import Rule, broken
 from strandline_quality.suite import Suite

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.sigma.read_rule import read_rule
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.sigma.read_rule import read_rule
 
 PROCESS = {"category": "process_creation"}
 NETWORK = {"category": "network_connection"}

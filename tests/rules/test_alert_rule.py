@@ -2,9 +2,9 @@
 
 import pytest
 
-from jobs.alerting import declared
-from jobs.alerting.rules.alert_rule import AlertRule, Severity
-from jobs.alerting.rules.condition import (
+from strandline.alerting import declared
+from strandline.alerting.rules.alert_rule import AlertRule, Severity
+from strandline.alerting.rules.condition import (
     AllOf,
     AnyOf,
     Condition,
@@ -15,8 +15,8 @@ from jobs.alerting.rules.condition import (
     Text,
     simplified,
 )
-from jobs.alerting.source import AlertSource
-from jobs.core.errors import DefinitionError
+from strandline.alerting.source import AlertSource
+from strandline.core.errors import DefinitionError
 
 A = Text("Image", Glob.parse("*A.exe"))
 B = Text("User", Glob.parse("b"))

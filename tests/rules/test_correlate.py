@@ -10,16 +10,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from jobs.alerting.declared import find
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.condition import Glob, Text
-from jobs.alerting.rules.correlate import correlated
-from jobs.alerting.rules.evaluate import holds
-from jobs.alerting.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
-from jobs.alerting.rules.windows import Hit, fired
-from jobs.alerting.source import AlertSource
-from jobs.alerting.tables.silver import FIELDS as ALERT
-from jobs.core.errors import DefinitionError
+from strandline.alerting.declared import find
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.condition import Glob, Text
+from strandline.alerting.rules.correlate import correlated
+from strandline.alerting.rules.evaluate import holds
+from strandline.alerting.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
+from strandline.alerting.rules.windows import Hit, fired
+from strandline.alerting.source import AlertSource
+from strandline.alerting.tables.silver import FIELDS as ALERT
+from strandline.core.errors import DefinitionError
 from tests.support.rows import NOON
 
 PLACED = (

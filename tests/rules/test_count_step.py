@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.alerting.rules import remembered
-from jobs.alerting.rules.count_step import fold
-from jobs.alerting.rules.threshold_alert import threshold_alert_id
-from jobs.alerting.rules.threshold_rule import Comparison, Counted, ThresholdRule
-from jobs.alerting.rules.windows import Hit, fired
-from jobs.core.waiting import InMemory, Memory
+from strandline.alerting.rules import remembered
+from strandline.alerting.rules.count_step import fold
+from strandline.alerting.rules.threshold_alert import threshold_alert_id
+from strandline.alerting.rules.threshold_rule import Comparison, Counted, ThresholdRule
+from strandline.alerting.rules.windows import Hit, fired
+from strandline.core.waiting import InMemory, Memory
 from tests.rules.test_windows import LENGTH, rule
 
 NAME = "r 1"

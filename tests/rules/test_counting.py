@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.alerting.rules.correlate import correlated
-from jobs.alerting.rules.counted_tables import sources_of
-from jobs.alerting.rules.counting import Counting
-from jobs.alerting.rules.handover import Stage
-from jobs.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.correlate import correlated
+from strandline.alerting.rules.counted_tables import sources_of
+from strandline.alerting.rules.counting import Counting
+from strandline.alerting.rules.handover import Stage
+from strandline.alerting.rules.threshold_rule import ThresholdRule
 from tests.rules.test_correlate import ACTIONS, END, RULES, micros, tables
 
 MANY = RULES[0]

@@ -18,13 +18,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from jobs import catalog
-from jobs.alerting import declared, tables
-from jobs.alerting.source import AlertSource
-from jobs.core.errors import DefinitionError
-from jobs.core.table import Table
-from jobs.gold import device_daily
-from jobs.silver import dhcp_events, process_events, user_actions
+from fleet.gold import device_daily
+from fleet.silver import dhcp_events, process_events, user_actions
+from strandline import catalog
+from strandline.alerting import declared, tables
+from strandline.alerting.source import AlertSource
+from strandline.core.errors import DefinitionError
+from strandline.core.table import Table
 
 PLAIN: dict[str, Any] = {
     "table": dhcp_events.TABLE,

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.condition import AnyOf, Glob, Missing, Not, Text
-from jobs.alerting.rules.evaluate import holds
-from jobs.alerting.rules.guarded import FEW, GROUP, Numbered, _by_key
-from jobs.alerting.rules.one_plan import alerts
-from jobs.alerts import SOURCES
+from fleet.alerts import SOURCES
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.condition import AnyOf, Glob, Missing, Not, Text
+from strandline.alerting.rules.evaluate import holds
+from strandline.alerting.rules.guarded import FEW, GROUP, Numbered, _by_key
+from strandline.alerting.rules.one_plan import alerts
 from tests.benchmarks.generated_rules import Maker
 from tests.support.engine import as_in_production
 

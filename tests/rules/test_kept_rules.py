@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.rules.alert_rule import AlertRule, Severity
-from jobs.alerting.rules.handover import Offsets, Rule
-from jobs.alerting.rules.kept_rules import Kept, decoded, encoded
-from jobs.alerting.rules.live import feeds, handover, stages_of
-from jobs.alerting.rules.sigma.folder import read_folder
-from jobs.core.feed import Feed
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.rules.alert_rule import AlertRule, Severity
+from strandline.alerting.rules.handover import Offsets, Rule
+from strandline.alerting.rules.kept_rules import Kept, decoded, encoded
+from strandline.alerting.rules.live import feeds, handover, stages_of
+from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.core.feed import Feed
 
 STARTERS = read_folder(rules_folder()).every
 PLACE = ("process-events", 0)

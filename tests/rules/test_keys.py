@@ -2,12 +2,21 @@
 
 import pytest
 
-from jobs.alerting import declared
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.condition import AllOf, AnyOf, Condition, Glob, Not, Number, Order, Text
-from jobs.alerting.rules.keys import MOST, SEPARATORS, key
-from jobs.alerting.rules.sigma.folder import read_folder
+from strandline.alerting import declared
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.condition import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Glob,
+    Not,
+    Number,
+    Order,
+    Text,
+)
+from strandline.alerting.rules.keys import MOST, SEPARATORS, key
+from strandline.alerting.rules.sigma.folder import read_folder
 from tests.rules.cases import CASES
 
 RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]

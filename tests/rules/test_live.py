@@ -2,12 +2,12 @@
 
 import pytest
 
-from jobs.alerting.rules.handover import Staged
-from jobs.alerting.rules.live import feeds, handover
-from jobs.alerting.tables import bronze as alerts
-from jobs.core.feed import CountingFeed, EventFeed, Feed
-from jobs.core.topic import Topic
-from jobs.silver import process_events
+from fleet.silver import process_events
+from strandline.alerting.rules.handover import Staged
+from strandline.alerting.rules.live import feeds, handover
+from strandline.alerting.tables import bronze as alerts
+from strandline.core.feed import CountingFeed, EventFeed, Feed
+from strandline.core.topic import Topic
 from tests.rules.test_correlate import RULES, STARTED, acts
 
 

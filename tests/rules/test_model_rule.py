@@ -3,12 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.live import feeds
-from jobs.alerting.rules.model_rule import model_rule, model_source
-from jobs.core.scored_rows import Term, Trained
-from jobs.core.scoring import Linear
-from jobs.models.unusual_traffic import MODEL
+from fleet.models.unusual_traffic import MODEL
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.live import feeds
+from strandline.alerting.rules.model_rule import model_rule, model_source
+from strandline.core.scored_rows import Term, Trained
+from strandline.core.scoring import Linear
 from tests.support.rows import NOON
 
 ONE = Trained(

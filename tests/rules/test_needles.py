@@ -4,12 +4,21 @@ import re
 
 import pytest
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.condition import AllOf, AnyOf, Condition, Glob, Matches, Missing, Not, Text
-from jobs.alerting.rules.evaluate import holds
-from jobs.alerting.rules.needles import LONGEST, MOST, as_one_search, needles
-from jobs.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.condition import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Glob,
+    Matches,
+    Missing,
+    Not,
+    Text,
+)
+from strandline.alerting.rules.evaluate import holds
+from strandline.alerting.rules.needles import LONGEST, MOST, as_one_search, needles
+from strandline.alerting.rules.sigma.folder import read_folder
 from tests.rules.cases import CASES
 
 RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]

@@ -6,13 +6,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.condition import Glob, Text
-from jobs.alerting.rules.evaluate import holds
-from jobs.alerting.rules.one_plan import RULE, alerts
-from jobs.alerting.rules.sigma.folder import read_folder
-from jobs.core.errors import DefinitionError
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.condition import Glob, Text
+from strandline.alerting.rules.evaluate import holds
+from strandline.alerting.rules.one_plan import RULE, alerts
+from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.core.errors import DefinitionError
 from tests.rules.cases import CASES
 from tests.support.engine import as_in_production
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import copy, rmtree
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.rules.handover import Rule
-from jobs.alerting.rules.rule_folder import MUTED, RuleFolder, RuleSet
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.rules.handover import Rule
+from strandline.alerting.rules.rule_folder import MUTED, RuleFolder, RuleSet
 from tests.rules.test_model_rule import ONE, ruled
 from tests.support.rows import NOON
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructType
-from strandline import wrong_rules
 
-from jobs.alerting import declared
-from jobs.alerting.source import AlertSource
-from jobs.core.errors import DefinitionError
-from jobs.operate.alerts.examples import refuse_other_columns
-from jobs.silver import dhcp_events
+from fleet.silver import dhcp_events
+from strandline import wrong_rules
+from strandline.alerting import declared
+from strandline.alerting.source import AlertSource
+from strandline.core.errors import DefinitionError
+from strandline.operate.alerts.examples import refuse_other_columns
 
 
 def test_every_rule_runs_and_does_what_its_examples_say(spark: SparkSession) -> None:

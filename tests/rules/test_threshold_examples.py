@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.rules.sigma.folder import read_folder
-from jobs.alerting.rules.threshold_examples import broken_thresholds
-from jobs.alerting.rules.threshold_rule import ThresholdRule
-from jobs.core.errors import DefinitionError
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.rules.threshold_examples import broken_thresholds
+from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.core.errors import DefinitionError
 
 RULES = read_folder(rules_folder()).thresholds
 

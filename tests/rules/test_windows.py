@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.alerting.declared import find
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.condition import Missing, Not
-from jobs.alerting.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
-from jobs.alerting.rules.windows import Fired, Hit, fired
+from strandline.alerting.declared import find
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.condition import Missing, Not
+from strandline.alerting.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
+from strandline.alerting.rules.windows import Fired, Hit, fired
 
 LENGTH = 10
 END = 1_000

@@ -5,11 +5,11 @@ from datetime import datetime
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.alerting.declared import find
-from jobs.alerting.rules.alert import raised
-from jobs.alerting.tables.silver import FIELDS, TABLE
-from jobs.core.topic import Topic
-from jobs.engine.pipeline.feed_query import as_records
+from strandline.alerting.declared import find
+from strandline.alerting.rules.alert import raised
+from strandline.alerting.tables.silver import FIELDS, TABLE
+from strandline.core.topic import Topic
+from strandline.engine.pipeline.feed_query import as_records
 from tests.support.feeds import DECODES, PLACED, feed
 from tests.support.read import read
 from tests.support.rows import NOON

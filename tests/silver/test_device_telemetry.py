@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import AvailableNow, Batch, Mode
-from jobs.core.received import RECEIVED
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries
-from jobs.silver.device_telemetry import TABLE, device_telemetry
+from fleet.silver.device_telemetry import TABLE, device_telemetry
+from strandline.core.modes import AvailableNow, Batch, Mode
+from strandline.core.received import RECEIVED
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, entries
 from tests.support.events import frame, readings, received
 from tests.support.modes import (
     STEPWISE,

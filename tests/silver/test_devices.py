@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.silver import device_inventory
-from jobs.silver.devices import TABLE
+from fleet.silver import device_inventory
+from fleet.silver.devices import TABLE
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import rows
 from tests.support.shapes import arrived

@@ -9,8 +9,8 @@ from datetime import timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.verdict import judged
-from jobs.silver.device_telemetry import TABLE, newer
+from fleet.silver.device_telemetry import TABLE, newer
+from strandline.core.verdict import judged
 from tests.benchmarks.contestants import parsing
 from tests.support.events import Event, frame, reading
 from tests.support.rows import NOON

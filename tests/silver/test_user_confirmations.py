@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from jobs.silver.user_confirmations import TABLE
+from fleet.silver.user_confirmations import TABLE
 from tests.support.read import read
 from tests.support.sources import judged_as_the_truth
 

@@ -22,14 +22,14 @@ from deltalake import DeltaTable
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from jobs.core.table import Table
-from jobs.engine.service.maintain import Policy, maintain
-from jobs.engine.storage.commit_log import Kind, actions, commit_file, sum_file
-from jobs.engine.storage.create_table import ALWAYS
-from jobs.engine.storage.files_at_version import table_id
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries, is_table, last_entry, latest_version
-from jobs.engine.storage.place import Place
+from strandline.core.table import Table
+from strandline.engine.service.maintain import Policy, maintain
+from strandline.engine.storage.commit_log import Kind, actions, commit_file, sum_file
+from strandline.engine.storage.create_table import ALWAYS
+from strandline.engine.storage.files_at_version import table_id
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, entries, is_table, last_entry, latest_version
+from strandline.engine.storage.place import Place
 from tests.support import by_hand
 from tests.support.history import Age, Pieces
 from tests.support.moved_checkpoint import move

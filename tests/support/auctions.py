@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from jobs.core.table import Recomputed, Windowed
+from strandline.core.table import Recomputed, Windowed
 from tests.support.edits import TEN, source
 from tests.support.literal import Log
 

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from jobs.engine.storage.commit_log import commit_file, sum_file
-from jobs.engine.storage.create_table import ALWAYS, write_first_commit
-from jobs.engine.storage.ledger import is_table, latest_version
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.commit_log import commit_file, sum_file
+from strandline.engine.storage.create_table import ALWAYS, write_first_commit
+from strandline.engine.storage.ledger import is_table, latest_version
+from strandline.engine.storage.place import Place
 
 NO_EXTREMES = (pa.types.is_binary, pa.types.is_boolean, pa.types.is_nested)
 """Columns of which Delta counts the NULLs alone."""

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from dagster import AssetsDefinition
 
-from jobs import catalog
-from jobs.core.kind import Layer
-from jobs.silver import device_telemetry as silver
-from orchestration import checks
-from orchestration.definitions import DEFINITIONS
-from orchestration.keys import key
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.core.kind import Layer
+from strandline_dagster import checks
+from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.keys import key
 from tests.cli.inside import succeeded
 from tests.support.console import ENDED, Console, opened
 from tests.support.tab import Tab

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from jobs.core.table import Table
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.place import Place
+from strandline.core.table import Table
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 
 TABLES = (BRONZE, SILVER, GOLD)

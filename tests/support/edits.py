@@ -7,10 +7,10 @@ from datetime import timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from jobs.bronze import user_actions as bronze
-from jobs.core.lateness import Lateness
-from jobs.core.table import Computed, Judged
-from jobs.engine.storage.lake import Lake
+from fleet.bronze import user_actions as bronze
+from strandline.core.lateness import Lateness
+from strandline.core.table import Computed, Judged
+from strandline.engine.storage.lake import Lake
 
 FIELDS = (
     StructType()

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from jobs.core.table import Upserted
+from strandline.core.table import Upserted
 from tests.support.edits import CLICKS, Edit
 
 ANSWER = StructType().add("k", StringType()).add("began", TimestampType()).add("total", LongType())

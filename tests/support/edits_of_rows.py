@@ -6,7 +6,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Appended
+from strandline.core.table import Appended
 from tests.support.edits import CLICKS, VISITS, Edit
 
 

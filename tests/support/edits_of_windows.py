@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from jobs.core.table import Computed, Upserted, Windowed
+from strandline.core.table import Computed, Upserted, Windowed
 from tests.support import windows_before_and_after as code
 from tests.support.edits import CLICKS, LATE, TWENTY, TWO, Edit, source
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.engine.runtime import spark_session
-from jobs.engine.runtime.settings import settings
+from strandline.engine.runtime import spark_session
+from strandline.engine.runtime.settings import settings
 from tests.support import lakes
 
 # Three workers keep both cores busy, so nothing is compiled for free: of all that the JVMs of the suite did, a third was

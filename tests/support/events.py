@@ -8,19 +8,19 @@ from itertools import groupby
 import orjson
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.lateness import SKEW
-from jobs.core.received import NOTHING_ARRIVED, RECEIVED
-from jobs.core.table import Table
-from jobs.core.verdict import good_rows, judged
-from jobs.engine.pipeline.ingest import PROPERTIES
-from jobs.engine.pipeline.make_table import make
-from jobs.engine.pipeline.newest_arrival import newest_before
-from jobs.engine.storage import delta_commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, last_entry
-from jobs.engine.storage.ledger_snapshot import sums_of
-from jobs.silver import device_telemetry as silver
+from fleet.bronze import device_telemetry as bronze
+from fleet.silver import device_telemetry as silver
+from strandline.core.lateness import SKEW
+from strandline.core.received import NOTHING_ARRIVED, RECEIVED
+from strandline.core.table import Table
+from strandline.core.verdict import good_rows, judged
+from strandline.engine.pipeline.ingest import PROPERTIES
+from strandline.engine.pipeline.make_table import make
+from strandline.engine.pipeline.newest_arrival import newest_before
+from strandline.engine.storage import delta_commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, last_entry
+from strandline.engine.storage.ledger_snapshot import sums_of
 from tests.support import by_hand
 from tests.support.rows import NOON, NULL, Row, at, lines
 

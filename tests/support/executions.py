@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from jobs.engine.runtime.jvm import classic
+from strandline.engine.runtime.jvm import classic
 
 
 def executions(spark: SparkSession, work: Callable[[], object]) -> int:

@@ -9,16 +9,16 @@ from functools import partial
 from confluent_kafka import Message, Producer
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.rules.alert import raised
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.live import fingerprint
-from jobs.alerting.rules.sigma.folder import read_folder
-from jobs.bronze import process_events as bronze
-from jobs.core.feed import EventFeed
-from jobs.core.topic import Topic
-from jobs.engine.kafka.topic_log import Log
-from jobs.silver import process_events as silver
+from fleet.bronze import process_events as bronze
+from fleet.silver import process_events as silver
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.rules.alert import raised
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.live import fingerprint
+from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.core.feed import EventFeed
+from strandline.core.topic import Topic
+from strandline.engine.kafka.topic_log import Log
 from tests.support.rows import NOON
 
 DECODES = next(

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
-from jobs.engine.storage.lake import Lake
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.engine.storage.lake import Lake
 from tests.support.events import Event, reading, received
 from tests.support.modes import derive
 from tests.support.rows import at

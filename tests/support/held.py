@@ -6,9 +6,9 @@ from datetime import timedelta
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from jobs.core.table import Table
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
+from strandline.core.table import Table
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
 from tests.support.rows import NOON
 
 MOMENT = pa.timestamp("us", "UTC")

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from jobs.core.table import Table
-from jobs.engine.storage import delta_commit
-from jobs.engine.storage.lake import Lake
+from strandline.core.table import Table
+from strandline.engine.storage import delta_commit
+from strandline.engine.storage.lake import Lake
 
 
 def kill_at(patch: pytest.MonkeyPatch, table: Table, nth: int) -> None:

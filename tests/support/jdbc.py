@@ -13,7 +13,7 @@ from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway, JavaObject, launch_gateway
 from py4j.protocol import Py4JJavaError, get_return_value
 
-from infra import java
+from strandline_infra import java
 
 JARS = Path(pyspark.__file__).parent / "jars"
 OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

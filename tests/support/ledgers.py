@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from uuid import uuid4
 
-from jobs.core.table import Table
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.place import Place
+from strandline.core.table import Table
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry
 from tests.support import lakes
 

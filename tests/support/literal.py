@@ -8,12 +8,12 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DecimalType, IntegerType, LongType, StructType, TimestampType
 
-from jobs.core.modes import Batch
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.storage import delta_commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, last_entry
+from strandline.core.modes import Batch
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.storage import delta_commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, last_entry
 from tests.support import by_hand
 from tests.support.modes import derive, stream
 from tests.support.rows import NULL, Row, at, lines, shown

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from jobs.silver.device_telemetry import TABLE
+from fleet.silver.device_telemetry import TABLE
 from tests.support.events import Event, reading
 from tests.support.rows import NOON
 

@@ -12,10 +12,10 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from jobs.cli import main
-from jobs.core.errors import LakeError
-from jobs.engine.runtime.settings import settings
-from jobs.engine.service.background_stream import ENDING
+from strandline.cli import main
+from strandline.core.errors import LakeError
+from strandline.engine.runtime.settings import settings
+from strandline.engine.service.background_stream import ENDING
 from tests.support.manifests import Manifest, Pod, environment, gib, named, pods, selects
 
 RELEASES = ("1.31", "1.37")

@@ -15,8 +15,8 @@ Reads: topic many-{number}. Read by: silver.{name}.
 Late data: bronze knows no time but the arrival.
 """
 
-from jobs.core.table import Ingested
-from jobs.core.topic import Topic
+from strandline.core.table import Ingested
+from strandline.core.topic import Topic
 
 TABLE = Ingested(name="{name}", reads=(Topic(name="many-{number}", partitions=1),))
 '''
@@ -31,9 +31,9 @@ Late data: up to an hour.
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from jobs.bronze import {name} as bronze
-from jobs.core.received import CARRIED
-from jobs.core.table import Judged
+from fleet.bronze import {name} as bronze
+from strandline.core.received import CARRIED
+from strandline.core.table import Judged
 from strandline_quality.rules import required
 
 FIELDS = (
@@ -68,8 +68,8 @@ Late data: none reaches a window that is final.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Windowed
-from jobs.silver import {name}
+from strandline.core.table import Windowed
+from fleet.silver import {name}
 
 
 def {name}_1m(readings: DataFrame) -> DataFrame:
@@ -109,7 +109,7 @@ def generated(folder: Path, topics: int) -> Path:
             ("silver", f"many_{number}", SILVER),
             ("gold", f"many_{number}_1m", GOLD),
         ):
-            (copy / "jobs" / layer / f"{name}.py").write_text(text.format(**values))
+            (copy / "jobs" / "fleet" / layer / f"{name}.py").write_text(text.format(**values))
     return copy
 
 

@@ -2,13 +2,13 @@
 
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import Batch
-from jobs.core.table import Table
-from jobs.engine.proof.compare import compare
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.open_table import opened
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import Batch
+from strandline.core.table import Table
+from strandline.engine.proof.compare import compare
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import opened
 from tests.support import lakes
 from tests.support.events import TABLE, readings, received
 from tests.support.modes import derive

@@ -8,19 +8,19 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance, waiting
-from jobs.engine.pipeline.query import is_settled
-from jobs.engine.pipeline.run_summary import Report
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.quarantine.resolutions import held
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import is_table
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import AvailableNow, Batch, MicroBatch, Mode
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance, waiting
+from strandline.engine.pipeline.query import is_settled
+from strandline.engine.pipeline.run_summary import Report
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.quarantine.resolutions import held
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import is_table
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
 from tests.support import lakes
 from tests.support.events import TABLE, Event, commits, received
 from tests.support.rows import NOON, Row, shown

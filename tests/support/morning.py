@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from jobs.engine.storage.lake import Lake
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.engine.storage.lake import Lake
 from strandline_quality.rules import between
 from tests.support.events import commits, readings, received
 from tests.support.modes import derive

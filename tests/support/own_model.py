@@ -6,8 +6,8 @@ MODULES = {
     "__init__": "",
     "bronze.__init__": "",
     "bronze.doors": """
-from jobs.core.table import Ingested
-from jobs.core.topic import Topic
+from strandline.core.table import Ingested
+from strandline.core.topic import Topic
 
 TABLE = Ingested(name="doors", reads=(Topic(name="doors", partitions=1),))
 """,
@@ -15,8 +15,8 @@ TABLE = Ingested(name="doors", reads=(Topic(name="doors", partitions=1),))
     "silver.doors": """
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from jobs.core.received import CARRIED
-from jobs.core.table import Judged
+from strandline.core.received import CARRIED
+from strandline.core.table import Judged
 from strandline_quality.rules import required
 
 from ..bronze import doors as bronze
@@ -46,7 +46,7 @@ TABLE = Judged(
 """,
     "gold.__init__": "",
     "gold.openings": """
-from jobs.core.table import Appended
+from strandline.core.table import Appended
 
 from ..silver import doors
 from ..units import seconds
@@ -74,7 +74,7 @@ LEAST = 10
 """,
     "models.__init__": "",
     "models.forced": """
-from jobs.core.model import Demand, Feature, Logistic, Model
+from strandline.core.model import Demand, Feature, Logistic, Model
 
 from ..gold import openings
 from ..thresholds import LEAST

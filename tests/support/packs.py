@@ -3,8 +3,8 @@
 import pytest
 from deltalake import DeltaTable
 
-from jobs.engine.storage import commit_log, create_table, cut_log, delta_commit, old_commits
-from jobs.engine.storage.place import Place
+from strandline.engine.storage import commit_log, create_table, cut_log, delta_commit, old_commits
+from strandline.engine.storage.place import Place
 from tests.engine.written import SILVER, entry, numbers, written
 
 PACKED = 10

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.core import topic
-from jobs.core.parse import parse_json
-from jobs.silver.device_telemetry import FIELDS
+from fleet.silver.device_telemetry import FIELDS
+from strandline.core import topic
+from strandline.core.parse import parse_json
 from tests.support.events import Event, frame
 
 Found: TypeAlias = list[dict[str, Any]]

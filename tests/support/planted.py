@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.place import Place
 
 
 def holding(words: tuple[str, ...], *places: Path | Place) -> list[str]:

@@ -16,8 +16,8 @@ from urllib.parse import quote
 import psycopg2
 import pytest
 
-from infra.broker import HOST
-from jobs.engine.runtime import ports
+from strandline.engine.runtime import ports
+from strandline_infra.broker import HOST
 
 DEBIAN = Path("/usr/lib/postgresql")
 MISSING = "no PostgreSQL here (Debian: apt install postgresql)"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.architecture import tree
 
-TYPED = "import sys; from jobs.cli.main import main; sys.exit(main())"
+TYPED = "import sys; from strandline.cli.main import main; sys.exit(main())"
 
 HANGS = 400
 """Seconds after which a program hangs: mypy reads all that the interface leads to, 34 s of CPU, 134 s beside a whole suite."""

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 from pyspark.sql.types import StructType, TimestampType
 
-from jobs.alerting.tables import gold, silver
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
+from strandline.alerting.tables import gold, silver
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
 from tests.support import by_hand
 from tests.support.rows import NOON
 

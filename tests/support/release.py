@@ -18,7 +18,7 @@ def released(folder: Path, module: str, before: str, after: str) -> Path:
 
     Args:
         folder: Where to.
-        module: Its path, such as ``jobs/gold/device_signal_10m.py``.
+        module: Its path, such as ``jobs/fleet/gold/device_signal_10m.py``.
         before: Words that it has once.
         after: What it has in their place.
     """

@@ -17,14 +17,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import LakeError
-from jobs.core.table import Computed, Ingested, Table, Upserted
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline import query
-from jobs.engine.pipeline.compare_plans import Remedy
-from jobs.engine.pipeline.migrate import migrate
-from jobs.engine.pipeline.preflight import Answer, Cleared, Verdict, judge
-from jobs.engine.storage.lake import Lake
+from strandline.core.errors import LakeError
+from strandline.core.table import Computed, Ingested, Table, Upserted
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline import query
+from strandline.engine.pipeline.compare_plans import Remedy
+from strandline.engine.pipeline.migrate import migrate
+from strandline.engine.pipeline.preflight import Answer, Cleared, Verdict, judge
+from strandline.engine.storage.lake import Lake
 from tests.support.edits import FIELDS, OTHER, VISITS, Edit
 from tests.support.events import readings, received
 from tests.support.literal import put

@@ -19,8 +19,8 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError
 from obstore.store import S3Store
 
-from infra.broker import HOST
-from jobs.engine.runtime.ports import bind
+from strandline.engine.runtime.ports import bind
+from strandline_infra.broker import HOST
 
 PROGRAM = Path(sys.executable).with_name("weed")
 BUCKET = "lakes"

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from zipfile import ZipFile
 
-from infra import java, trust
-from infra.broker import HOST
-from jobs.engine.runtime.ports import bind
+from strandline.engine.runtime.ports import bind
+from strandline_infra import java, trust
+from strandline_infra.broker import HOST
 
 VENV = Path(sys.prefix)
 LISTS = Path(__file__).with_name("apicurio")

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.core.topic import Topic
-from jobs.engine.kafka.admin import create_topic
-from jobs.engine.kafka.send_records import at_once, send_records
-from jobs.operate.send_play import Truth
-from jobs.play.domain import Part, domain, readings
-from jobs.play.plan import Plan
-from jobs.play.playing import Playing
+from fleet.play.domain import Part, domain, readings
+from fleet.play.plan import Plan
+from fleet.play.playing import Playing
+from strandline.core.topic import Topic
+from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka.send_records import at_once, send_records
+from strandline.operate.send_play import Truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

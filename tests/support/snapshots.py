@@ -5,13 +5,13 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jobs.engine.accounting.close_ledger import close
-from jobs.engine.proof.certificate import Certificate, keep
-from jobs.engine.storage.forgotten import Forgotten
-from jobs.engine.storage.forgotten import keep as keep_request
-from jobs.engine.storage.import_notes import notes_of
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.engine.accounting.close_ledger import close
+from strandline.engine.proof.certificate import Certificate, keep
+from strandline.engine.storage.forgotten import Forgotten
+from strandline.engine.storage.forgotten import keep as keep_request
+from strandline.engine.storage.import_notes import notes_of
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import TABLES, morning
 

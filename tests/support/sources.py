@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.received import RECEIVED
-from jobs.core.table import Table
-from jobs.engine.pipeline.plan import shaped
-from jobs.play.domain import Part, domain
-from jobs.play.plan import Plan
-from jobs.play.truth import Counts
+from fleet.play.domain import Part, domain
+from fleet.play.plan import Plan
+from fleet.play.truth import Counts
+from strandline.core.received import RECEIVED
+from strandline.core.table import Table
+from strandline.engine.pipeline.plan import shaped
 from tests.support.read import arrived
 from tests.support.rows import NOON
 from tests.support.sending import truth

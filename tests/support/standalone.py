@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 import pyspark
 
-from infra import java
-from infra.broker import HOST
-from jobs.engine.runtime.processes import family
+from strandline.engine.runtime.processes import family
+from strandline_infra import java
+from strandline_infra.broker import HOST
 
 VARIABLE, MASTER = "TEST_MASTER", "STRANDLINE_MASTER"
 """The first makes a run of the tests set the second (tests/conftest.py)."""

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
-from jobs.bronze import process_events as bronze
-from jobs.core.received import NOTHING_ARRIVED, RECEIVED
-from jobs.engine.pipeline.ingest import PROPERTIES
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.silver import process_events as silver
+from fleet.bronze import process_events as bronze
+from fleet.silver import process_events as silver
+from strandline.core.received import NOTHING_ARRIVED, RECEIVED
+from strandline.engine.pipeline.ingest import PROPERTIES
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
 from tests.support import by_hand
 from tests.support.modes import derive
 from tests.support.rows import NOON

@@ -17,19 +17,19 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from jobs import catalog
-from jobs.core.errors import LakeError
-from jobs.core.table import Table
-from jobs.engine.runtime.jvm import jvm
-from jobs.engine.runtime.settings import settings
-from jobs.engine.runtime.spark_session import start
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.create_table import create
-from jobs.engine.storage.delta_commit import Commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.locks import lease
-from jobs.engine.storage.place import Place
+from strandline import catalog
+from strandline.core.errors import LakeError
+from strandline.core.table import Table
+from strandline.engine.runtime.jvm import jvm
+from strandline.engine.runtime.settings import settings
+from strandline.engine.runtime.spark_session import start
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.create_table import create
+from strandline.engine.storage.delta_commit import Commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.locks import lease
+from strandline.engine.storage.place import Place
 
 SCHEMA = "number BIGINT, writer STRING"
 RACERS = 8

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from jobs.core.topic import Topic
-from jobs.engine.storage.lake import Lake
-from jobs.play.network import Connections, Dhcp
-from jobs.play.plan import Plan
-from jobs.silver import network_connections as silver
+from fleet.play.network import Connections, Dhcp
+from fleet.play.plan import Plan
+from fleet.silver import network_connections as silver
+from strandline.core.topic import Topic
+from strandline.engine.storage.lake import Lake
 from tests.support import by_hand
 from tests.support.literal import written
 from tests.support.rows import NOON

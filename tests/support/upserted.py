@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from jobs.core.table import Upserted, Windowed
+from strandline.core.table import Upserted, Windowed
 
 
 def upserted(table: Windowed, *, name: str = "") -> Upserted:

@@ -11,19 +11,19 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families as families
 
-from jobs import catalog
-from jobs.alerting.delivery.delivery_books import Books
-from jobs.engine.gates import gate_files
-from jobs.engine.gates.gate_files import Shut, Where
-from jobs.engine.pipeline import radar
-from jobs.engine.pipeline.retention_risk import Danger, Level
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.desired_state import Order, write
-from jobs.engine.service.failing import Failing
-from jobs.engine.service.feed_run import FeedPulse
-from jobs.engine.service.metrics_page import LakeLook
-from jobs.engine.service.stream_host import Pulse
-from jobs.engine.storage.lake import Lake
+from strandline import catalog
+from strandline.alerting.delivery.delivery_books import Books
+from strandline.engine.gates import gate_files
+from strandline.engine.gates.gate_files import Shut, Where
+from strandline.engine.pipeline import radar
+from strandline.engine.pipeline.retention_risk import Danger, Level
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.desired_state import Order, write
+from strandline.engine.service.failing import Failing
+from strandline.engine.service.feed_run import FeedPulse
+from strandline.engine.service.metrics_page import LakeLook
+from strandline.engine.service.stream_host import Pulse
+from strandline.engine.storage.lake import Lake
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
 FEED = "live.alerts"
@@ -32,7 +32,7 @@ ADDRESS = "https://127.0.0.1:8443"
 
 HOLD = """
 import fcntl, json, sys
-from jobs.engine.runtime.holders import own
+from strandline.engine.runtime.holders import own
 with open(sys.argv[1], "w") as file:
     fcntl.lockf(file, fcntl.LOCK_EX)
     file.write(json.dumps(own()))

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs import catalog
-from jobs.core.modes import AvailableNow, MicroBatch
-from jobs.core.table import Ingested, Judged, Table, Windowed
-from jobs.core.topic import Topic
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime.settings import settings
-from jobs.engine.runtime.spark_session import start
-from jobs.engine.storage.lake import Lake
-from jobs.silver import device_telemetry
+from fleet.silver import device_telemetry
+from strandline import catalog
+from strandline.core.modes import AvailableNow, MicroBatch
+from strandline.core.table import Ingested, Judged, Table, Windowed
+from strandline.core.topic import Topic
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.runtime.settings import settings
+from strandline.engine.runtime.spark_session import start
+from strandline.engine.storage.lake import Lake
 from tests.benchmarks.contestants.contestant import Place, Stop
 from tests.support.upserted import upserted
 

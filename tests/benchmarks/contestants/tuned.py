@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType
 
-from jobs.engine.runtime.settings import settings
-from jobs.engine.runtime.spark_session import for_sorted_state, start
+from strandline.engine.runtime.settings import settings
+from strandline.engine.runtime.spark_session import for_sorted_state, start
 from tests.benchmarks.contestants import merging, parsing
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place, Stop
 from tests.benchmarks.contestants.queries import Query, drain, run_on

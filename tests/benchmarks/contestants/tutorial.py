@@ -13,9 +13,9 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from infra import jars
-from jobs.engine.runtime.settings import settings
-from jobs.silver.device_telemetry import FIELDS
+from fleet.silver.device_telemetry import FIELDS
+from strandline.engine.runtime.settings import settings
+from strandline_infra import jars
 from tests.benchmarks.contestants import merging
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place, Stop
 from tests.benchmarks.contestants.queries import Query, drain, run_on

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.accounting.close_ledger import SCHEMA, close, subject_of
-from jobs.engine.storage.claimed_rows import ClaimedRows
-from jobs.engine.storage.files_at_version import table_id
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger_snapshot import name_of, snapshot_file
-from jobs.engine.storage.place import Place
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.close_ledger import SCHEMA, close, subject_of
+from strandline.engine.storage.claimed_rows import ClaimedRows
+from strandline.engine.storage.files_at_version import table_id
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger_snapshot import name_of, snapshot_file
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
 pytestmark = pytest.mark.core

@@ -10,11 +10,11 @@ from dataclasses import asdict
 
 import pytest
 
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
 pytestmark = pytest.mark.core
@@ -196,8 +196,8 @@ def test_a_file_that_was_removed_by_hand_is_found_missing(sound: Lake) -> None:
 
 HOLD = """
 import fcntl, sys
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.store_lease import take
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_lease import take
 place = Place.of(sys.argv[1])
 if place.is_local:
     file = place.local.open("r+")

@@ -5,14 +5,14 @@ from threading import Thread
 
 import pytest
 
-from jobs.engine.accounting import close_ledger
-from jobs.engine.accounting.close_ledger import close, close_or_reason, texts
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.ledger_snapshot import name_of, snapshot, snapshot_file
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
+from strandline.engine.accounting import close_ledger
+from strandline.engine.accounting.close_ledger import close, close_or_reason, texts
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.ledger_snapshot import name_of, snapshot, snapshot_file
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.ledgers import histories, made, write_log
 

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from jobs.alerting.tables import bronze as alerts
-from jobs.bronze import process_events
-from jobs.engine.accounting.close_ledger import close_feeds
-from jobs.engine.accounting.feed_balance import feed_balances
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.ledger_snapshot import snapshot_file
-from jobs.engine.storage.place import Place
+from fleet.bronze import process_events
+from strandline.alerting.tables import bronze as alerts
+from strandline.engine.accounting.close_ledger import close_feeds
+from strandline.engine.accounting.feed_balance import feed_balances
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.ledger_snapshot import snapshot_file
+from strandline.engine.storage.place import Place
 from tests.engine.written import entry, numbers, written
 
 pytestmark = pytest.mark.core

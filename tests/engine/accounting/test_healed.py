@@ -2,12 +2,12 @@
 
 import pytest
 
-from jobs.engine.accounting.balance_sheet import Balance, balance
-from jobs.engine.pipeline.shadow_lake import summed
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.place import Place
-from jobs.engine.trust.report_figures import sheet
+from strandline.engine.accounting.balance_sheet import Balance, balance
+from strandline.engine.pipeline.shadow_lake import summed
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.place import Place
+from strandline.engine.trust.report_figures import sheet
 from tests.engine.written import BRONZE, SILVER, entry, numbers, small_lake, written
 
 pytestmark = pytest.mark.core

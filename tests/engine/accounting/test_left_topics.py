@@ -3,12 +3,12 @@
 from dataclasses import replace
 from unittest.mock import patch
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.received import RECEIVED
-from jobs.engine.accounting.left_topics import said
-from jobs.engine.storage import ledger_sums
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
+from fleet.bronze import device_telemetry as bronze
+from strandline.core.received import RECEIVED
+from strandline.engine.accounting.left_topics import said
+from strandline.engine.storage import ledger_sums
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
 from tests.support.by_hand import create
 from tests.support.ledgers import write_log
 

@@ -9,23 +9,23 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.table import Judged
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.batch_accounting import watch_of
-from jobs.engine.pipeline.function_counts import mark_of, mark_of_rows
-from jobs.engine.proof.verify import function_faults
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.storage.files_at_version import table_id
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, Through, last_entry
-from jobs.engine.storage.log_actions import appended
-from jobs.engine.storage.read_version import rows_now
-from jobs.engine.storage.spark_checkpoint import WHOLE, Planned, Position
-from jobs.engine.trace.explain_silver import explain_spot
-from jobs.engine.trace.locate import Spot
-from jobs.engine.trace.verdict import Verdict, World
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.core.table import Judged
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.batch_accounting import watch_of
+from strandline.engine.pipeline.function_counts import mark_of, mark_of_rows
+from strandline.engine.proof.verify import function_faults
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.storage.files_at_version import table_id
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, Through, last_entry
+from strandline.engine.storage.log_actions import appended
+from strandline.engine.storage.read_version import rows_now
+from strandline.engine.storage.spark_checkpoint import WHOLE, Planned, Position
+from strandline.engine.trace.explain_silver import explain_spot
+from strandline.engine.trace.locate import Spot
+from strandline.engine.trace.verdict import Verdict, World
 from tests.support.events import TABLE, commits, readings, received
 from tests.support.interrupted import forget, kill_at
 from tests.support.modes import WAYS, derive

@@ -3,15 +3,15 @@
 import pytest
 from deltalake import CommitProperties
 
-from jobs.core.table import Table
-from jobs.engine.accounting.audit_books import audit
-from jobs.engine.accounting.balance_sheet import balance, held_rows
-from jobs.engine.accounting.close_ledger import close
-from jobs.engine.storage.horizon import horizon, whole_from
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import EXPIRE, FORGET, Entry
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
+from strandline.core.table import Table
+from strandline.engine.accounting.audit_books import audit
+from strandline.engine.accounting.balance_sheet import balance, held_rows
+from strandline.engine.accounting.close_ledger import close
+from strandline.engine.storage.horizon import horizon, whole_from
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import EXPIRE, FORGET, Entry
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
 pytestmark = pytest.mark.core

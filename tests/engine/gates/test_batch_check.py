@@ -8,18 +8,18 @@ from datetime import datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import Batch, MicroBatch
-from jobs.core.verdict import judged
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.gates import gate_files
-from jobs.engine.gates.batch_check import counted
-from jobs.engine.gates.gate_files import GateShutError, Where
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.service.stream_host import Host
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries, last_entry
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import Batch, MicroBatch
+from strandline.core.verdict import judged
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.gates import gate_files
+from strandline.engine.gates.batch_check import counted
+from strandline.engine.gates.gate_files import GateShutError, Where
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.service.stream_host import Host
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries, last_entry
 from strandline_quality.expectations import Severity, Within
 from strandline_quality.rules import OnFail, Rule, between
 from tests.support.events import Event, frame, reading, received

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.gates import gate_files
-from jobs.engine.gates.gate_files import GateShutError, Shut, Where
-from jobs.engine.storage.lake import Lake
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.engine.gates import gate_files
+from strandline.engine.gates.gate_files import GateShutError, Shut, Where
+from strandline.engine.storage.lake import Lake
 from strandline_quality.expectations import Finding
 from strandline_quality.rules import Severity
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from jobs.engine.history.batch_bounds import Usual
-from jobs.engine.history.commit_history import catch_up
-from jobs.engine.storage.lake import Lake
+from strandline.engine.history.batch_bounds import Usual
+from strandline.engine.history.commit_history import catch_up
+from strandline.engine.storage.lake import Lake
 from strandline_quality.expectations import HELD_SHARE, VOLUME, Bounds, Counts, of_counters
 from strandline_quality.rules import Severity
 from strandline_quality.suite import Suite

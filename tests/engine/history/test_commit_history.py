@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.history import commit_history
-from jobs.engine.history.commit_history import MANY, catch_up
-from jobs.engine.history.queries import Past
-from jobs.engine.storage.claimed_rows import ClaimedRows
-from jobs.engine.storage.cut_log import cut
-from jobs.engine.storage.lake import Lake
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.history import commit_history
+from strandline.engine.history.commit_history import MANY, catch_up
+from strandline.engine.history.queries import Past
+from strandline.engine.storage.claimed_rows import ClaimedRows
+from strandline.engine.storage.cut_log import cut
+from strandline.engine.storage.lake import Lake
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.days import HOUR, NINE, TABLES, Came, commit, figures, morning, once, receive
 

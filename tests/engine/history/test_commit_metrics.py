@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from jobs.engine.history.commit_metrics import Measured, fingerprint, measured
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.engine.history.commit_metrics import Measured, fingerprint, measured
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.engine.written import SILVER, numbers, written
 from tests.support.days import commit
 

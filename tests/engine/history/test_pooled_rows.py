@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.gates.gate_files import GateShutError
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.gates.gate_files import GateShutError
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
 from strandline_quality.rules import OnFail, Rule
 from tests.support.events import Event, received
 from tests.support.modes import derive

@@ -5,12 +5,12 @@ from secrets import token_hex
 
 import pytest
 
-from jobs.bronze import user_actions
-from jobs.core.errors import DefinitionError
-from jobs.core.table import Table
-from jobs.core.topic import Topic
-from jobs.engine.kafka import admin
-from jobs.engine.kafka.topic_log import Log
+from fleet.bronze import user_actions
+from strandline.core.errors import DefinitionError
+from strandline.core.table import Table
+from strandline.core.topic import Topic
+from strandline.engine.kafka import admin
+from strandline.engine.kafka.topic_log import Log
 
 pytestmark = pytest.mark.kafka
 

@@ -15,11 +15,11 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
-from jobs.core.decode import decoder
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.core.writer_schema import Format
-from jobs.engine.kafka.schema_registry import Registry
-from jobs.engine.runtime.ports import bind
+from strandline.core.decode import decoder
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.writer_schema import Format
+from strandline.engine.kafka.schema_registry import Registry
+from strandline.engine.runtime.ports import bind
 from tests.support.schema_registry import SchemaRegistry
 
 AT = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)

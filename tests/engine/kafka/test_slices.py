@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.core.topic import Topic
-from jobs.engine.kafka.slices import Backlog, Part
+from strandline.core.topic import Topic
+from strandline.engine.kafka.slices import Backlog, Part
 from tests.engine.records import HOUR, Record, make, put
 
 TEN_YEARS = 10 * 365 * 24 * HOUR

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message
 
-from jobs.core.errors import DataError, DefinitionError, TransientError
-from jobs.core.topic import Topic
-from jobs.engine.kafka.slices import Part
-from jobs.engine.kafka.topic_log import Log, check_positions, java_options
+from strandline.core.errors import DataError, DefinitionError, TransientError
+from strandline.core.topic import Topic
+from strandline.engine.kafka.slices import Part
+from strandline.engine.kafka.topic_log import Log, check_positions, java_options
 from tests.engine.records import HOUR, make, put, put_transactions, transactional
 
 CLOSED_PORT = "127.0.0.1:1"
@@ -62,7 +62,7 @@ def test_a_count_goes_on_for_as_long_as_records_come(
     log = Log(kafka, {}, topic)
     slow = SlowConsumer(log._consumer)
     monkeypatch.setattr(log, "_consumer", slow)
-    monkeypatch.setattr("jobs.engine.kafka.topic_log.time", slow)
+    monkeypatch.setattr("strandline.engine.kafka.topic_log.time", slow)
 
     assert log.count({0: 0}, {0: 8}) == 8
 
@@ -77,7 +77,7 @@ def test_a_count_that_comes_to_no_end_is_not_returned_as_complete(
     make(kafka, topic)
     put(kafka, topic, [(0, at) for at in range(8)])
     log = Log(kafka, {}, topic)
-    monkeypatch.setattr("jobs.engine.kafka.topic_log.TIMEOUT", 0.5)
+    monkeypatch.setattr("strandline.engine.kafka.topic_log.TIMEOUT", 0.5)
 
     with pytest.raises(TransientError, match="end of partition 0") as caught:
         log.count({0: 0}, {0: 100})
@@ -119,7 +119,7 @@ def test_a_broker_that_is_down_is_reported_with_its_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Trying again may help, so the error is transient."""
-    monkeypatch.setattr("jobs.engine.kafka.topic_log.TIMEOUT", 0.5)
+    monkeypatch.setattr("strandline.engine.kafka.topic_log.TIMEOUT", 0.5)
     log = Log(CLOSED_PORT, {}, Topic(name="any"))
 
     with pytest.raises(TransientError) as caught:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.learning.drift import drift, index
-from jobs.engine.storage.lake import Lake
-from jobs.models.unusual_traffic import MODEL
+from fleet.models.unusual_traffic import MODEL
+from strandline.engine.learning.drift import drift, index
+from strandline.engine.storage.lake import Lake
 from tests.support.modes import derive
 from tests.support.rows import NOON
 from tests.support.traffic import DAY, connected, plan

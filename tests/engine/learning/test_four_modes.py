@@ -11,28 +11,28 @@ from secrets import token_hex
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alerting.rules.live import feeds
-from jobs.alerting.rules.model_rule import model_rule
-from jobs.bronze import network_connections as bronze
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.core.model import Clusters, Demand, Model
-from jobs.core.modes import Batch, RealTime
-from jobs.core.topic import Topic
-from jobs.engine.learning.drift import index
-from jobs.engine.learning.promote_model import Desk, feed_ran_until
-from jobs.engine.learning.train_model import train
-from jobs.engine.pipeline import feed_query
-from jobs.engine.pipeline.feed_ledger import FeedLedger
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.repair import rebuild
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.storage import model_shelf
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import lease
-from jobs.engine.storage.open_table import opened
-from jobs.engine.trust import drifts
-from jobs.models.unusual_traffic import MODEL
-from jobs.silver import network_connections as silver
+from fleet.bronze import network_connections as bronze
+from fleet.models.unusual_traffic import MODEL
+from fleet.silver import network_connections as silver
+from strandline.alerting.rules.live import feeds
+from strandline.alerting.rules.model_rule import model_rule
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.model import Clusters, Demand, Model
+from strandline.core.modes import Batch, RealTime
+from strandline.core.topic import Topic
+from strandline.engine.learning.drift import index
+from strandline.engine.learning.promote_model import Desk, feed_ran_until
+from strandline.engine.learning.train_model import train
+from strandline.engine.pipeline import feed_query
+from strandline.engine.pipeline.feed_ledger import FeedLedger
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.repair import rebuild
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.storage import model_shelf
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.locks import lease
+from strandline.engine.storage.open_table import opened
+from strandline.engine.trust import drifts
 from tests.engine.records import make
 from tests.support import lakes
 from tests.support.feeds import records

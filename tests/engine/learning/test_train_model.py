@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DataError, DefinitionError
-from jobs.core.model import Clusters, Demand, Feature
-from jobs.engine.learning.train_model import evaluate, train
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.storage import model_shelf
-from jobs.engine.storage.lake import Lake
-from jobs.models.unusual_traffic import MODEL
+from fleet.models.unusual_traffic import MODEL
+from strandline.core.errors import DataError, DefinitionError
+from strandline.core.model import Clusters, Demand, Feature
+from strandline.engine.learning.train_model import evaluate, train
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.storage import model_shelf
+from strandline.engine.storage.lake import Lake
 from tests.support import lakes
 from tests.support.modes import derive
 from tests.support.rows import NOON

@@ -3,13 +3,13 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import catalog
-from jobs.core.kind import Layer
-from jobs.core.received import IDENTITY
-from jobs.engine.pipeline.column_lineage import cached_lineage, derive_lineage, lineage
-from jobs.engine.storage.lake import Lake
-from jobs.gold import confirmed_logins, device_daily, device_signal_10m, ip_holds
-from jobs.silver import device_telemetry
+from fleet.gold import confirmed_logins, device_daily, device_signal_10m, ip_holds
+from fleet.silver import device_telemetry
+from strandline import catalog
+from strandline.core.kind import Layer
+from strandline.core.received import IDENTITY
+from strandline.engine.pipeline.column_lineage import cached_lineage, derive_lineage, lineage
+from strandline.engine.storage.lake import Lake
 
 pytestmark = pytest.mark.slow
 

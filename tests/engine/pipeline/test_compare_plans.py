@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.engine.pipeline.compare_plans import Remedy, state_differences
-from jobs.engine.pipeline.stateful_plan import Operator, StatefulPlan, milliseconds_of
+from strandline.engine.pipeline.compare_plans import Remedy, state_differences
+from strandline.engine.pipeline.stateful_plan import Operator, StatefulPlan, milliseconds_of
 
 SUMS = Operator(
     kind="Aggregate",

@@ -11,16 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StringType, StructType, TimestampType
 
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline import dimension_lookup
-from jobs.engine.pipeline.dimension_lookup import Again
-from jobs.engine.storage import delta_commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, entries
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.replace_rows import changes
-from jobs.gold.device_signal_10m import TABLE
-from jobs.silver import device_inventory, device_telemetry, devices
+from fleet.gold.device_signal_10m import TABLE
+from fleet.silver import device_inventory, device_telemetry, devices
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline import dimension_lookup
+from strandline.engine.pipeline.dimension_lookup import Again
+from strandline.engine.storage import delta_commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import LOOKED_AGAIN, Entry, entries
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.replace_rows import changes
 from tests.support.literal import TWO, in_every_way, put
 from tests.support.modes import derive
 from tests.support.rows import rows, shown

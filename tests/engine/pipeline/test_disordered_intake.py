@@ -8,18 +8,18 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.modes import AvailableNow
-from jobs.core.received import RECEIVED
-from jobs.core.table import Table
-from jobs.core.topic import Topic
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.ingest import PROPERTIES
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.storage import create_table, delta_commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, last_entry
-from jobs.silver import device_telemetry as silver
+from fleet.bronze import device_telemetry as bronze
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import AvailableNow
+from strandline.core.received import RECEIVED
+from strandline.core.table import Table
+from strandline.core.topic import Topic
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.ingest import PROPERTIES
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.storage import create_table, delta_commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, last_entry
 from tests.engine.records import HOUR, NOON, make, put
 from tests.support.rows import NOON as CLOCK
 

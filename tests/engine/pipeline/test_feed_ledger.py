@@ -7,15 +7,15 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.feed import EventFeed
-from jobs.core.modes import MicroBatch
-from jobs.core.topic import Topic
-from jobs.engine.pipeline.feed_ledger import NO_ROWS, FeedLedger
-from jobs.engine.storage import create_table
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, last_entry
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.spark_checkpoint import kafka_ends
+from strandline.core.feed import EventFeed
+from strandline.core.modes import MicroBatch
+from strandline.core.topic import Topic
+from strandline.engine.pipeline.feed_ledger import NO_ROWS, FeedLedger
+from strandline.engine.storage import create_table
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, last_entry
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.spark_checkpoint import kafka_ends
 from tests.engine.records import make, put
 from tests.support.feeds import feed
 from tests.support.ledgers import write_log

@@ -12,19 +12,19 @@ from threading import Thread
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alerting.rules.alert import alert_id
-from jobs.alerting.rules.live import feeds
-from jobs.alerting.tables.silver import FIELDS
-from jobs.core.errors import DataError
-from jobs.core.feed import Feed
-from jobs.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
-from jobs.core.topic import Topic
-from jobs.engine.pipeline import feed_query
-from jobs.engine.pipeline.feed_ledger import FeedLedger
-from jobs.engine.runtime.jvm import running_tasks
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries, last_entry
-from jobs.engine.storage.place import Place
+from strandline.alerting.rules.alert import alert_id
+from strandline.alerting.rules.live import feeds
+from strandline.alerting.tables.silver import FIELDS
+from strandline.core.errors import DataError
+from strandline.core.feed import Feed
+from strandline.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
+from strandline.core.topic import Topic
+from strandline.engine.pipeline import feed_query
+from strandline.engine.pipeline.feed_ledger import FeedLedger
+from strandline.engine.runtime.jvm import running_tasks
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries, last_entry
+from strandline.engine.storage.place import Place
 from tests.engine.records import drop, make
 from tests.rules.test_correlate import RULES
 from tests.support.feeds import DECODES, feed, records, send, start

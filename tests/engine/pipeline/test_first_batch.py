@@ -5,13 +5,13 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.modes import AvailableNow
-from jobs.engine.pipeline.governor import ROW_OF_SILVER
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime.heap import Heap
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.silver.device_telemetry import TABLE
+from fleet.silver.device_telemetry import TABLE
+from strandline.core.modes import AvailableNow
+from strandline.engine.pipeline.governor import ROW_OF_SILVER
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.runtime.heap import Heap
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
 from tests.engine.pipeline.test_trigger_limit import FOUR
 from tests.support.events import readings, received
 from tests.support.rows import NOON

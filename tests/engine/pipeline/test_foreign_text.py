@@ -6,19 +6,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
-from jobs.core.modes import AvailableNow
-from jobs.core.table import Recomputed
-from jobs.engine.pipeline.foreign_text import INSTEAD, may_search, searches, sentences
-from jobs.engine.pipeline.preflight import Answer, judge, needs_look, refuse
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.read_version import rows_at
-from jobs.engine.storage.run_record import read_record, write_record
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.core.errors import DefinitionError
+from strandline.core.modes import AvailableNow
+from strandline.core.table import Recomputed
+from strandline.engine.pipeline.foreign_text import INSTEAD, may_search, searches, sentences
+from strandline.engine.pipeline.preflight import Answer, judge, needs_look, refuse
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.read_version import rows_at
+from strandline.engine.storage.run_record import read_record, write_record
 from strandline_quality.rules import matches
 from tests.support.rows import NOON
 

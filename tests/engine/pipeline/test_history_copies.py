@@ -5,15 +5,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
-from jobs.engine.trace.explain_silver import explain_spot
-from jobs.engine.trace.locate import Spot
-from jobs.engine.trace.verdict import World
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline.engine.trace.explain_silver import explain_spot
+from strandline.engine.trace.locate import Spot
+from strandline.engine.trace.verdict import World
 from tests.support.events import TOPIC, readings
 from tests.support.modes import STEPWISE, in_every_mode
 from tests.support.rows import NOON, at

@@ -8,12 +8,12 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.bronze import process_events as bronze
-from jobs.core.modes import AvailableNow
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.storage.lake import Lake
-from jobs.silver import process_events as silver
+from fleet.bronze import process_events as bronze
+from fleet.silver import process_events as silver
+from strandline.core.modes import AvailableNow
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.storage.lake import Lake
 from tests.engine.records import drop, make
 from tests.support.hostile import MOMENT, Hostile, hostile
 

@@ -12,21 +12,21 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.errors import DataError, DefinitionError
-from jobs.core.modes import AvailableNow
-from jobs.core.table import Table
-from jobs.core.topic import Topic
-from jobs.engine.accounting.balance_sheet import Balance, balance
-from jobs.engine.kafka.recreated import WAY
-from jobs.engine.kafka.slices import range_ends
-from jobs.engine.kafka.topic_log import Log
-from jobs.engine.pipeline.radar import TopicReader, topic_dangers
-from jobs.engine.pipeline.retention_risk import Level
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries, last_entry
-from jobs.operate.radar import refuse_danger
+from fleet.bronze import device_telemetry as bronze
+from strandline.core.errors import DataError, DefinitionError
+from strandline.core.modes import AvailableNow
+from strandline.core.table import Table
+from strandline.core.topic import Topic
+from strandline.engine.accounting.balance_sheet import Balance, balance
+from strandline.engine.kafka.recreated import WAY
+from strandline.engine.kafka.slices import range_ends
+from strandline.engine.kafka.topic_log import Log
+from strandline.engine.pipeline.radar import TopicReader, topic_dangers
+from strandline.engine.pipeline.retention_risk import Level
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries, last_entry
+from strandline.operate.radar import refuse_danger
 from tests.engine.records import HOUR, NOON, admin, drop, expire, make, put, put_transactions
 
 pytestmark = pytest.mark.kafka

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.core.modes import Batch
-from jobs.core.table import Windowed
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.storage.lake import Lake
+from strandline.core.errors import DefinitionError
+from strandline.core.modes import Batch
+from strandline.core.table import Windowed
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.storage.lake import Lake
 from tests.support import by_hand
 from tests.support.auctions import BOUNDED, LOG, PRICES, UNBOUNDED, WAITED_FOR
 from tests.support.literal import in_every_way, put

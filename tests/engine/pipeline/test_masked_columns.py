@@ -9,21 +9,21 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.errors import DefinitionError
-from jobs.core.table import Appended
-from jobs.engine.pipeline.column_lineage import cached_lineage, take_over_lineage
-from jobs.engine.pipeline.masked_columns import hidden, learn
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.pipeline.shadow_lake import Shadow
-from jobs.engine.proof.compare import compare
-from jobs.engine.repair.rebuild import promote, rebuild
-from jobs.engine.runtime.meter import code_version
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.lake_views import view_of
-from jobs.engine.trace.named_tables import sources
-from jobs.engine.trace.sql_query import ask
-from jobs.gold import confirmed_logins
-from jobs.silver import user_actions
+from fleet.gold import confirmed_logins
+from fleet.silver import user_actions
+from strandline.core.errors import DefinitionError
+from strandline.core.table import Appended
+from strandline.engine.pipeline.column_lineage import cached_lineage, take_over_lineage
+from strandline.engine.pipeline.masked_columns import hidden, learn
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.pipeline.shadow_lake import Shadow
+from strandline.engine.proof.compare import compare
+from strandline.engine.repair.rebuild import promote, rebuild
+from strandline.engine.runtime.meter import code_version
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.lake_views import view_of
+from strandline.engine.trace.named_tables import sources
+from strandline.engine.trace.sql_query import ask
 from tests.cli.inside import strandline
 from tests.engine.written import written
 from tests.support.literal import put

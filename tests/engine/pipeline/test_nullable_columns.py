@@ -7,16 +7,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
-from jobs.core.errors import DefinitionError
-from jobs.core.table import Appended
-from jobs.engine.pipeline.migrate import migrate
-from jobs.engine.pipeline.preflight import Answer, judge
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.repair.rebuild import promote, rebuild
-from jobs.engine.storage import delta_commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
-from jobs.engine.storage.open_table import opened
+from strandline.core.errors import DefinitionError
+from strandline.core.table import Appended
+from strandline.engine.pipeline.migrate import migrate
+from strandline.engine.pipeline.preflight import Answer, judge
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.repair.rebuild import promote, rebuild
+from strandline.engine.storage import delta_commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
+from strandline.engine.storage.open_table import opened
 from tests.support.edits import CLICKS, FIELDS, TEN
 from tests.support.literal import put
 from tests.support.modes import derive

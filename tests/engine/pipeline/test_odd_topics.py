@@ -10,15 +10,15 @@ from confluent_kafka.cimpl import NewPartitions
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.bronze import user_actions as bronze
-from jobs.core.modes import AvailableNow, MicroBatch
-from jobs.core.table import Table
-from jobs.core.topic import Topic
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, last_entry
-from jobs.silver import user_actions as silver
+from fleet.bronze import user_actions as bronze
+from fleet.silver import user_actions as silver
+from strandline.core.modes import AvailableNow, MicroBatch
+from strandline.core.table import Table
+from strandline.core.topic import Topic
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, last_entry
 from tests.engine.records import admin, expire, make
 from tests.support.rows import NOON
 

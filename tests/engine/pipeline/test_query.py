@@ -5,11 +5,11 @@ import shutil
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DamagedError, DefinitionError
-from jobs.core.modes import Batch
-from jobs.engine.storage.lake import Lake
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DamagedError, DefinitionError
+from strandline.core.modes import Batch
+from strandline.engine.storage.lake import Lake
 from tests.support.events import readings, received
 from tests.support.modes import derive
 

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.topic import Topic
-from jobs.engine.kafka.outlook import outlooks
-from jobs.engine.kafka.slices import Positions
-from jobs.engine.pipeline import radar
-from jobs.engine.pipeline.radar import TopicReader, table_dangers, topic_dangers, topic_readers
-from jobs.engine.pipeline.retention_risk import Danger, Level
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.lake import Lake
+from strandline.core.topic import Topic
+from strandline.engine.kafka.outlook import outlooks
+from strandline.engine.kafka.slices import Positions
+from strandline.engine.pipeline import radar
+from strandline.engine.pipeline.radar import (
+    TopicReader,
+    table_dangers,
+    topic_dangers,
+    topic_readers,
+)
+from strandline.engine.pipeline.retention_risk import Danger, Level
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.lake import Lake
 from tests.engine.accounting.test_feed_balance import SOUND
 from tests.engine.accounting.test_feed_balance import lake as lake_with_feed
 from tests.engine.pipeline.test_readers import checkpoint

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DataError
-from jobs.core.table import Table
-from jobs.engine.pipeline import shadow_lake
-from jobs.engine.pipeline.readers import How, readers
-from jobs.engine.pipeline.shadow_lake import Promotion, Shadow
-from jobs.engine.storage.commit_log import logged_versions
-from jobs.engine.storage.files_at_version import table_id
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.pinned_versions import lowest
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.spark_checkpoint import begin_whole
-from jobs.gold import device_daily
-from jobs.silver import devices
+from fleet.gold import device_daily
+from fleet.silver import devices
+from strandline.core.errors import DataError
+from strandline.core.table import Table
+from strandline.engine.pipeline import shadow_lake
+from strandline.engine.pipeline.readers import How, readers
+from strandline.engine.pipeline.shadow_lake import Promotion, Shadow
+from strandline.engine.storage.commit_log import logged_versions
+from strandline.engine.storage.files_at_version import table_id
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.pinned_versions import lowest
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.spark_checkpoint import begin_whole
 from tests.engine.written import BRONZE, GOLD, SILVER, entry
 from tests.support.ledgers import write_log
 

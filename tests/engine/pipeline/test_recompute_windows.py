@@ -6,16 +6,16 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DamagedError
-from jobs.core.modes import AvailableNow, Batch
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.recompute_windows import Afresh
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.open_table import live_files, opened
-from jobs.engine.storage.place import Place
-from jobs.gold import device_signal_10m
-from jobs.gold.device_daily import TABLE
-from jobs.silver import devices
+from fleet.gold import device_signal_10m
+from fleet.gold.device_daily import TABLE
+from fleet.silver import devices
+from strandline.core.errors import DamagedError
+from strandline.core.modes import AvailableNow, Batch
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.recompute_windows import Afresh
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import live_files, opened
+from strandline.engine.storage.place import Place
 from tests.support.literal import put, written
 from tests.support.modes import derive
 from tests.support.shapes import INTERVALS, SIGNALS

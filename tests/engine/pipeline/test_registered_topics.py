@@ -20,18 +20,18 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DoubleType, StringType, StructType, TimestampType
 
-from jobs.core.errors import DefinitionError, LakeError, TransientError
-from jobs.core.modes import AvailableNow, Batch, MicroBatch
-from jobs.core.parse_registered import registered
-from jobs.core.received import CARRIED
-from jobs.core.table import Ingested, Judged, Table
-from jobs.core.topic import Topic
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.proof.verify import FedLake
-from jobs.engine.repair.rebuild import rebuild
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import is_table
+from strandline.core.errors import DefinitionError, LakeError, TransientError
+from strandline.core.modes import AvailableNow, Batch, MicroBatch
+from strandline.core.parse_registered import registered
+from strandline.core.received import CARRIED
+from strandline.core.table import Ingested, Judged, Table
+from strandline.core.topic import Topic
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.proof.verify import FedLake
+from strandline.engine.repair.rebuild import rebuild
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import is_table
 from tests.engine.records import NOON, make
 from tests.support.schema_registry import SchemaRegistry
 

@@ -10,19 +10,19 @@ from uuid import UUID, uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import TransientError
-from jobs.core.modes import AvailableNow
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.lineage_events import dataset_of
-from jobs.engine.pipeline.run_recorder import RunRecorder, unrecorded
-from jobs.engine.pipeline.run_summary import Parent
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime.lineage_sender import Sender
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.place import Place
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import TransientError
+from strandline.core.modes import AvailableNow
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.lineage_events import dataset_of
+from strandline.engine.pipeline.run_recorder import RunRecorder, unrecorded
+from strandline.engine.pipeline.run_summary import Parent
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.runtime.lineage_sender import Sender
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.place import Place
 from tests.support.events import readings, received
 from tests.support.lineage import facets, into, read
 from tests.support.morning import MORNING

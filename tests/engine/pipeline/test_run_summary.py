@@ -2,7 +2,7 @@
 
 import json
 
-from jobs.engine.pipeline.run_summary import Report
+from strandline.engine.pipeline.run_summary import Report
 from tests.engine.written import SILVER, entry
 
 

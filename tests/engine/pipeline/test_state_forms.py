@@ -10,12 +10,12 @@ from deltalake import DeltaTable
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
 
-from jobs.core import stateful
-from jobs.core.fold import Event, Shell
-from jobs.core.waiting import InMemory
-from jobs.engine.storage.lake import Lake
-from jobs.gold import attributed_connections, ip_holds
-from jobs.silver import device_inventory, devices
+from fleet.gold import attributed_connections, ip_holds
+from fleet.silver import device_inventory, devices
+from strandline.core import stateful
+from strandline.core.fold import Event, Shell
+from strandline.core.waiting import InMemory
+from strandline.engine.storage.lake import Lake
 from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.rows import rows, shown

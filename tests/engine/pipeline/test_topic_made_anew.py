@@ -6,17 +6,17 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.tables import bronze as alerts
-from jobs.bronze import device_telemetry as bronze
-from jobs.bronze import process_events
-from jobs.core.received import RECEIVED
-from jobs.engine.kafka import admin
-from jobs.engine.kafka.recreated import WAY
-from jobs.engine.pipeline.feed_ledger import NO_ROWS
-from jobs.engine.storage import create_table
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
+from fleet.bronze import device_telemetry as bronze
+from fleet.bronze import process_events
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.tables import bronze as alerts
+from strandline.core.received import RECEIVED
+from strandline.engine.kafka import admin
+from strandline.engine.kafka.recreated import WAY
+from strandline.engine.pipeline.feed_ledger import NO_ROWS
+from strandline.engine.storage import create_table
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
 from tests.cli.inside import strandline, succeeded
 from tests.support.ledgers import write_log
 

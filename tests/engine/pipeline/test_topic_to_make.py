@@ -5,10 +5,10 @@ from unittest.mock import patch
 
 import pytest
 
-from jobs import catalog
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.topic import Topic
-from jobs.engine.storage.lake import Lake
+from fleet.bronze import device_telemetry as bronze
+from strandline import catalog
+from strandline.core.topic import Topic
+from strandline.engine.storage.lake import Lake
 from tests.cli.inside import strandline
 from tests.engine.records import make
 

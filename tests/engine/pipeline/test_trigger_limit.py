@@ -6,19 +6,19 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.core.modes import AvailableNow
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.gates.gate_files import Shut, Where, clear, write
-from jobs.engine.pipeline.batch_size import FIRST
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime.heap import Heap
-from jobs.engine.storage import delta_commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries, latest_version
-from jobs.engine.storage.spark_checkpoint import stream_id
-from jobs.gold import device_signal_10m
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.core.modes import AvailableNow
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.gates.gate_files import Shut, Where, clear, write
+from strandline.engine.pipeline.batch_size import FIRST
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.runtime.heap import Heap
+from strandline.engine.storage import delta_commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, entries, latest_version
+from strandline.engine.storage.spark_checkpoint import stream_id
 from tests.support.events import readings, received
 from tests.support.rows import NOON
 from tests.support.seeds import copied
@@ -192,7 +192,7 @@ def test_a_batch_that_a_gate_names_keeps_its_offsets(
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Lake], dict[str, object]]:
     """Let small batches count as large ones, and return what is kept of their sizes."""
-    monkeypatch.setattr("jobs.engine.pipeline.governor.LEAST", 1)
+    monkeypatch.setattr("strandline.engine.pipeline.governor.LEAST", 1)
     return lambda lake: json.loads(lake.batch_size(SILVER).text() or "{}")
 
 

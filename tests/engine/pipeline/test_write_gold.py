@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.pipeline.write_gold import Windows
-from jobs.engine.runtime.meter import Meter
-from jobs.engine.storage import create_table
-from jobs.engine.storage.changed_range import changed_span
-from jobs.engine.storage.ledger import Entry, entry_at, latest_version
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.read_version import OPEN, rows_at
-from jobs.gold import attributed_connections
-from jobs.silver import devices
+from fleet.gold import attributed_connections
+from fleet.silver import devices
+from strandline.engine.pipeline.write_gold import Windows
+from strandline.engine.runtime.meter import Meter
+from strandline.engine.storage import create_table
+from strandline.engine.storage.changed_range import changed_span
+from strandline.engine.storage.ledger import Entry, entry_at, latest_version
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.read_version import OPEN, rows_at
 from tests.engine.written import entry
 from tests.support.rows import NOON, micros
 

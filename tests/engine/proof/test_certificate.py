@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.engine.proof.certificate import Certificate, keep, status
-from jobs.engine.runtime.meter import code_version
-from jobs.engine.storage.lake import Lake
-from jobs.gold.device_signal_10m import TABLE
+from fleet.gold.device_signal_10m import TABLE
+from strandline.engine.proof.certificate import Certificate, keep, status
+from strandline.engine.runtime.meter import code_version
+from strandline.engine.storage.lake import Lake
 
 WHOLE = Certificate(
     table=TABLE.id,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.proof.compare import compare
-from jobs.engine.storage.lake import Lake
+from strandline.core.errors import DefinitionError
+from strandline.engine.proof.compare import compare
+from strandline.engine.storage.lake import Lake
 from tests.engine.written import SILVER, numbers, small_lake, written
 
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from jobs.core.received import ORDER
-from jobs.engine.proof import compare_bags
-from jobs.engine.proof.compare_bags import difference
-from jobs.engine.proof.resplit_log import SPANS, Log, _cuts
-from jobs.engine.storage.duckdb_session import spilling
-from jobs.engine.storage.duckdb_view import scan
-from jobs.engine.storage.place import Place
+from strandline.core.received import ORDER
+from strandline.engine.proof import compare_bags
+from strandline.engine.proof.compare_bags import difference
+from strandline.engine.proof.resplit_log import SPANS, Log, _cuts
+from strandline.engine.storage.duckdb_session import spilling
+from strandline.engine.storage.duckdb_view import scan
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER
 from tests.support.rows import NOON
 
@@ -145,8 +145,8 @@ def _run(statement: str, answer: str) -> list[int]:
     program = f"""
 import resource
 from pathlib import Path
-from jobs.engine.proof.compare import compare
-from jobs.engine.storage.lake import Lake
+from strandline.engine.proof.compare import compare
+from strandline.engine.storage.lake import Lake
 from tests.engine.written import SILVER
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()

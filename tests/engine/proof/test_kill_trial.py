@@ -8,14 +8,14 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import TransientError
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.proof import kill_trial
-from jobs.engine.proof.certificate import Certificate
-from jobs.engine.proof.verify import Trial, verify
-from jobs.engine.runtime.processes import family
-from jobs.engine.storage.lake import Lake
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import TransientError
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.proof import kill_trial
+from strandline.engine.proof.certificate import Certificate
+from strandline.engine.proof.verify import Trial, verify
+from strandline.engine.runtime.processes import family
+from strandline.engine.storage.lake import Lake
 from tests.support.rows import NOON
 
 pytestmark = pytest.mark.slow

@@ -8,23 +8,23 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core import stateful
-from jobs.core.errors import DefinitionError
-from jobs.core.received import NOTHING_ARRIVED, PLACE, RECEIVED
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline import plan
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.proof.certificate import Certificate, kept, status
-from jobs.engine.proof.resplit_log import Log, resplit
-from jobs.engine.proof.verify import Trial, refuse_unsettled, verify
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.storage.import_marks import BATCH, IMPORT, PARTITION, part_of_imports
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.linked_files import link_commit
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core import stateful
+from strandline.core.errors import DefinitionError
+from strandline.core.received import NOTHING_ARRIVED, PLACE, RECEIVED
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline import plan
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.proof.certificate import Certificate, kept, status
+from strandline.engine.proof.resplit_log import Log, resplit
+from strandline.engine.proof.verify import Trial, refuse_unsettled, verify
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.storage.import_marks import BATCH, IMPORT, PARTITION, part_of_imports
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.linked_files import link_commit
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
 from tests.engine.written import entry, numbers, small_lake, written
 from tests.support import by_hand, lakes
 from tests.support.events import TABLE, TOPIC, Event, reading, received

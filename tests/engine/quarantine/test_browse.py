@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.quarantine.browse import piles, rows
-from jobs.engine.storage.lake import Lake
-from jobs.gold import device_signal_10m as gold
+from fleet.gold import device_signal_10m as gold
+from strandline.core.errors import DefinitionError
+from strandline.engine.quarantine.browse import piles, rows
+from strandline.engine.storage.lake import Lake
 from tests.engine.written import SILVER, entry
 from tests.support.held import hold, record, resolution, resolve
 from tests.support.rows import NOON

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.quarantine.export import export
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DefinitionError
+from strandline.engine.quarantine.export import export
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.engine.written import SILVER, entry
 from tests.support.held import RECORDS, hold, record, resolution, resolve
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.proof.compare import compare
-from jobs.engine.quarantine.resolutions import (
+from fleet.gold import device_signal_10m as gold
+from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.proof.compare import compare
+from strandline.engine.quarantine.resolutions import (
     FOLLOWED,
     REPLAY,
     generation,
@@ -20,10 +21,9 @@ from jobs.engine.quarantine.resolutions import (
     unfinished,
     unfollowed,
 )
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.trace.sql_query import ask
-from jobs.gold import device_signal_10m as gold
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.trace.sql_query import ask
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
 from tests.support.held import hold, record, resolution, resolve
 

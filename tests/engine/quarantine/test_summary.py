@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.table import Table
-from jobs.engine.quarantine.summary import open_rows, samples
-from jobs.engine.storage.lake import Lake
-from jobs.silver import device_telemetry, user_actions
+from fleet.silver import device_telemetry, user_actions
+from strandline.core.table import Table
+from strandline.engine.quarantine.summary import open_rows, samples
+from strandline.engine.storage.lake import Lake
 from tests.engine.written import written
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

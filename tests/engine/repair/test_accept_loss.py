@@ -8,24 +8,24 @@ from secrets import token_hex
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.errors import DataError, DefinitionError
-from jobs.core.feed import Feed
-from jobs.core.modes import AvailableNow
-from jobs.core.table import Ingested
-from jobs.core.topic import Topic
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.accounting.feed_balance import feed_balances
-from jobs.engine.accounting.table_books import Books
-from jobs.engine.kafka.expired import ExpiredError
-from jobs.engine.pipeline import feed_ledger, feed_query
-from jobs.engine.pipeline.feed_ledger import FeedLedger
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair.accept_loss import accept, accept_of_feed
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.spark_checkpoint import kafka_ends
+from fleet.bronze import device_telemetry as bronze
+from strandline.core.errors import DataError, DefinitionError
+from strandline.core.feed import Feed
+from strandline.core.modes import AvailableNow
+from strandline.core.table import Ingested
+from strandline.core.topic import Topic
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.feed_balance import feed_balances
+from strandline.engine.accounting.table_books import Books
+from strandline.engine.kafka.expired import ExpiredError
+from strandline.engine.pipeline import feed_ledger, feed_query
+from strandline.engine.pipeline.feed_ledger import FeedLedger
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair.accept_loss import accept, accept_of_feed
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.spark_checkpoint import kafka_ends
 from tests.engine.records import drop, expire, make, put
 from tests.support.feeds import feed, records, send, start
 from tests.support.rows import NOON

@@ -6,19 +6,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.errors import DefinitionError
-from jobs.core.modes import Batch
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.repair import backfill as module
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.downstream import backfill_above
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries
-from jobs.engine.storage.open_table import opened
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.core.modes import Batch
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.repair import backfill as module
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.downstream import backfill_above
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, entries
+from strandline.engine.storage.open_table import opened
 from tests.support import lakes
 from tests.support.events import readings, received
 from tests.support.modes import answers_of, derive, proven, twin

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.quarantine.browse import piles
-from jobs.engine.quarantine.browse import rows as held_rows
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.discard import discard, reopen
-from jobs.engine.repair.replay import replay
-from jobs.engine.repair.replay_plan import Choice
-from jobs.engine.storage.lake import Lake
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.quarantine.browse import piles
+from strandline.engine.quarantine.browse import rows as held_rows
+from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.discard import discard, reopen
+from strandline.engine.repair.replay import replay
+from strandline.engine.repair.replay_plan import Choice
+from strandline.engine.storage.lake import Lake
 from tests.support.events import TOPIC
 from tests.support.mistaken import TABLES, computed_anew, is_same, mistaken
 from tests.support.modes import proven

@@ -8,23 +8,23 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.accounting.balance_sheet import balance, held_rows
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.proof.verify import Trial, verify
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.discard import discard
-from jobs.engine.repair.expire import expire, overdue
-from jobs.engine.repair.rebuild import refuse_lossy
-from jobs.engine.repair.replay_plan import Choice
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.trace.verdict import Verdict, World
-from jobs.engine.trace.why import why
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.balance_sheet import balance, held_rows
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.proof.verify import Trial, verify
+from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.discard import discard
+from strandline.engine.repair.expire import expire, overdue
+from strandline.engine.repair.rebuild import refuse_lossy
+from strandline.engine.repair.replay_plan import Choice
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.trace.verdict import Verdict, World
+from strandline.engine.trace.why import why
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import TOPIC, readings, received
 from tests.support.modes import answers_of, derive, proven, twin

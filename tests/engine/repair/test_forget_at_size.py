@@ -11,13 +11,13 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.proof.verify import Trial, verify
-from jobs.engine.repair.scrub import AFTER, scrub
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.search_bytes import TABLE_FILE, search
-from jobs.gold import device_signal_10m
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m
+from fleet.silver import device_telemetry as silver
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.proof.verify import Trial, verify
+from strandline.engine.repair.scrub import AFTER, scrub
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.search_bytes import TABLE_FILE, search
 from tests.engine.repair.test_forget import carried_out
 from tests.support.events import received
 from tests.support.fleet import FORGOTTEN, fleet_batches

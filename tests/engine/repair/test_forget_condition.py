@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.repair.forget_request import Condition
-from jobs.engine.storage.lake import Lake
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.engine.repair.forget_request import Condition
+from strandline.engine.storage.lake import Lake
 from tests.cli.inside import strandline
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import Event, reading, received

@@ -6,25 +6,25 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.core.received import RECEIVED
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.ingest import PROPERTIES
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.repair import forget
-from jobs.engine.repair.forget import Forgetting
-from jobs.engine.repair.forget_recorded import carry_out
-from jobs.engine.repair.forget_request import Request
-from jobs.engine.repair.rebuild import undo
-from jobs.engine.repair.scrub import AFTER, scrub
-from jobs.engine.storage.forgotten import requests
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.search_bytes import search
-from jobs.gold import device_signal_10m as gold
-from jobs.gold import ip_holds
-from jobs.silver import device_telemetry as silver
-from jobs.silver import dhcp_events
+from fleet.gold import device_signal_10m as gold
+from fleet.gold import ip_holds
+from fleet.silver import device_telemetry as silver
+from fleet.silver import dhcp_events
+from strandline.core.errors import DefinitionError
+from strandline.core.received import RECEIVED
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.ingest import PROPERTIES
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.repair import forget
+from strandline.engine.repair.forget import Forgetting
+from strandline.engine.repair.forget_recorded import carry_out
+from strandline.engine.repair.forget_request import Request
+from strandline.engine.repair.rebuild import undo
+from strandline.engine.repair.scrub import AFTER, scrub
+from strandline.engine.storage.forgotten import requests
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.search_bytes import search
 from tests.engine.written import entry
 from tests.support import by_hand
 from tests.support.events import Event, reading, received

@@ -6,23 +6,23 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
-from jobs.core.received import RECEIVED
-from jobs.core.table import Ingested
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.ingest import PROPERTIES
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.pipeline.shadow_lake import Shadow
-from jobs.engine.repair.rebuild import promote, rebuild, undo
-from jobs.engine.repair.scrub import AFTER, scrub
-from jobs.engine.storage.commit_time import committed_at
-from jobs.engine.storage.forgotten import keep, requests
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.search_bytes import search
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.core.errors import DefinitionError
+from strandline.core.received import RECEIVED
+from strandline.core.table import Ingested
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.ingest import PROPERTIES
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.pipeline.shadow_lake import Shadow
+from strandline.engine.repair.rebuild import promote, rebuild, undo
+from strandline.engine.repair.scrub import AFTER, scrub
+from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.forgotten import keep, requests
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.search_bytes import search
 from tests.engine.repair.test_forget import carried_out, interrupted
 from tests.support import by_hand
 from tests.support.events import TABLE as BRONZE

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.repair import forget_request as module
-from jobs.engine.repair.forget_request import Request
+from strandline.core.errors import DefinitionError
+from strandline.engine.repair import forget_request as module
+from strandline.engine.repair.forget_request import Request
 
 
 @pytest.mark.parametrize(

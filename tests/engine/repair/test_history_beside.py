@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.core.errors import TransientError
-from jobs.core.modes import MicroBatch
-from jobs.core.table import Appended, Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.repair import replay as replaying
-from jobs.engine.repair import write_healed
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.replay import replay
-from jobs.engine.runtime.meter import Meter
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.open_table import opened
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import TransientError
+from strandline.core.modes import MicroBatch
+from strandline.core.table import Appended, Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.repair import replay as replaying
+from strandline.engine.repair import write_healed
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.replay import replay
+from strandline.engine.runtime.meter import Meter
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import opened
 from strandline_quality.rules import between
 from tests.support.events import commits, readings, received
 from tests.support.modes import EVERY, derive, has_caught_up

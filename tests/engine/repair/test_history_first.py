@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DataError, DefinitionError
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.proof.verify import Trial, verify
-from jobs.engine.repair.import_files import import_file
-from jobs.engine.storage.import_notes import begun_import, note_begun, note_ended
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
-from jobs.operate.repairs import import_history
+from strandline.core.errors import DataError, DefinitionError
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.proof.verify import Trial, verify
+from strandline.engine.repair.import_files import import_file
+from strandline.engine.storage.import_notes import begun_import, note_begun, note_ended
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
+from strandline.operate.repairs import import_history
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import derive, proven

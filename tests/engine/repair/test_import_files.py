@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DataError
-from jobs.core.received import PLACE
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.accounting.close_ledger import close
-from jobs.engine.proof.compare import compare
-from jobs.engine.repair.expire import expire
-from jobs.engine.repair.import_files import _slice, import_file
-from jobs.engine.storage.history_file import Record
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, latest_version
-from jobs.engine.storage.ledger_snapshot import snapshot
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
-from jobs.operate.repairs import import_history
+from strandline.core.errors import DataError
+from strandline.core.received import PLACE
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.close_ledger import close
+from strandline.engine.proof.compare import compare
+from strandline.engine.repair.expire import expire
+from strandline.engine.repair.import_files import _slice, import_file
+from strandline.engine.storage.history_file import Record
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, latest_version
+from strandline.engine.storage.ledger_snapshot import snapshot
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
+from strandline.operate.repairs import import_history
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, readings, received
 from tests.support.modes import derive, proven

@@ -5,17 +5,17 @@ from unittest.mock import Mock, patch
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.repair import write_healed as module
-from jobs.engine.repair.leave_behind import leave_behind
-from jobs.engine.repair.replay import REPLAY
-from jobs.engine.repair.retire_table import take_back
-from jobs.engine.repair.write_healed import write_healed
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.retired import Retirement, retired, write_down
-from jobs.gold import device_daily
-from jobs.operate.repairs.backfill import left_behind_by
+from fleet.gold import device_daily
+from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.repair import write_healed as module
+from strandline.engine.repair.leave_behind import leave_behind
+from strandline.engine.repair.replay import REPLAY
+from strandline.engine.repair.retire_table import take_back
+from strandline.engine.repair.write_healed import write_healed
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.retired import Retirement, retired, write_down
+from strandline.operate.repairs.backfill import left_behind_by
 from tests.engine.written import GOLD, SILVER, entry, small_lake
 
 WHY = Retirement(who="ann", at="2026-11-20T12:00:00+00:00", why="enough")

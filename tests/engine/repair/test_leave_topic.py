@@ -8,25 +8,25 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import catalog
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.errors import DataError, DefinitionError
-from jobs.core.modes import AvailableNow
-from jobs.core.table import Ingested
-from jobs.core.topic import Topic
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.accounting.left_topics import said
-from jobs.engine.kafka.lag import ends_of
-from jobs.engine.kafka.local_broker import down, up
-from jobs.engine.kafka.stays import STAY
-from jobs.engine.pipeline.radar import TopicReader, topic_dangers
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair.accept_loss import accept
-from jobs.engine.repair.leave_topic import Leaving, move, move_back, retire, take_back
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
-from jobs.silver import device_telemetry as silver
+from fleet.bronze import device_telemetry as bronze
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.core.errors import DataError, DefinitionError
+from strandline.core.modes import AvailableNow
+from strandline.core.table import Ingested
+from strandline.core.topic import Topic
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.left_topics import said
+from strandline.engine.kafka.lag import ends_of
+from strandline.engine.kafka.local_broker import down, up
+from strandline.engine.kafka.stays import STAY
+from strandline.engine.pipeline.radar import TopicReader, topic_dangers
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair.accept_loss import accept
+from strandline.engine.repair.leave_topic import Leaving, move, move_back, retire, take_back
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
 from tests.cli.inside import succeeded
 from tests.engine.records import NOON, drop, expire, make, put
 from tests.support.modes import derive

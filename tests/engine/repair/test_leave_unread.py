@@ -13,22 +13,22 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.errors import DefinitionError, LakeError, TransientError
-from jobs.core.received import RECEIVED
-from jobs.core.topic import Topic
-from jobs.engine.accounting.left_topics import said
-from jobs.engine.kafka import slices
-from jobs.engine.kafka.topic_log import Log
-from jobs.engine.pipeline.ingest import refuse_retired
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair import leave_topic
-from jobs.engine.repair.leave_topic import Leaving, move, move_back, retire
-from jobs.engine.storage import delta_commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, last_entry
-from jobs.engine.storage.place import Place
+from fleet.bronze import device_telemetry as bronze
+from strandline.core.errors import DefinitionError, LakeError, TransientError
+from strandline.core.received import RECEIVED
+from strandline.core.topic import Topic
+from strandline.engine.accounting.left_topics import said
+from strandline.engine.kafka import slices
+from strandline.engine.kafka.topic_log import Log
+from strandline.engine.pipeline.ingest import refuse_retired
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair import leave_topic
+from strandline.engine.repair.leave_topic import Leaving, move, move_back, retire
+from strandline.engine.storage import delta_commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, last_entry
+from strandline.engine.storage.place import Place
 from tests.support.by_hand import commit, create
 from tests.support.rows import NOON
 

@@ -3,27 +3,27 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.accounting.left_topics import said
-from jobs.engine.kafka.stays import STAY
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.proof.verify import Trial, verify
-from jobs.engine.repair.forget import Forgetting
-from jobs.engine.repair.forget_recorded import carry_out
-from jobs.engine.repair.forget_request import Request
-from jobs.engine.repair.leave_topic import MOVE
-from jobs.engine.repair.rebuild import promote, rebuild
-from jobs.engine.repair.rewind import rewind
-from jobs.engine.service.restore_snapshot import restore
-from jobs.engine.service.take_snapshot import take
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, last_entry
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.snapshot_store import Taken
-from jobs.engine.trace.locate import Spot
-from jobs.engine.trace.verdict import Verdict, World
-from jobs.engine.trace.why import why
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.left_topics import said
+from strandline.engine.kafka.stays import STAY
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.proof.verify import Trial, verify
+from strandline.engine.repair.forget import Forgetting
+from strandline.engine.repair.forget_recorded import carry_out
+from strandline.engine.repair.forget_request import Request
+from strandline.engine.repair.leave_topic import MOVE
+from strandline.engine.repair.rebuild import promote, rebuild
+from strandline.engine.repair.rewind import rewind
+from strandline.engine.service.restore_snapshot import restore
+from strandline.engine.service.take_snapshot import take
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, last_entry
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.snapshot_store import Taken
+from strandline.engine.trace.locate import Spot
+from strandline.engine.trace.verdict import Verdict, World
+from strandline.engine.trace.why import why
 from tests.support import by_hand
 from tests.support.events import TABLE, TOPIC, readings, received
 from tests.support.modes import answers_of, derive, proven

@@ -12,22 +12,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.core.errors import DataError, DefinitionError
-from jobs.core.parse import parse_json
-from jobs.core.parse_avro import avro
-from jobs.core.parse_csv import parse_csv, parse_raw
-from jobs.core.parse_debezium import debezium
-from jobs.core.parse_registered import registered
-from jobs.core.table import Ingested
-from jobs.core.topic import Parse, Topic
-from jobs.engine.repair.plan_import import Plan, give_up, planned, refuse_unlike
-from jobs.engine.storage.history_file import HistoryFile, milliseconds_of
-from jobs.engine.storage.import_marks import BATCH, IMPORT, part_of_imports
-from jobs.engine.storage.import_notes import ImportNotes, unfinished_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.window_index import MICROSECOND
+from strandline.core.errors import DataError, DefinitionError
+from strandline.core.parse import parse_json
+from strandline.core.parse_avro import avro
+from strandline.core.parse_csv import parse_csv, parse_raw
+from strandline.core.parse_debezium import debezium
+from strandline.core.parse_registered import registered
+from strandline.core.table import Ingested
+from strandline.core.topic import Parse, Topic
+from strandline.engine.repair.plan_import import Plan, give_up, planned, refuse_unlike
+from strandline.engine.storage.history_file import HistoryFile, milliseconds_of
+from strandline.engine.storage.import_marks import BATCH, IMPORT, part_of_imports
+from strandline.engine.storage.import_notes import ImportNotes, unfinished_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.window_index import MICROSECOND
 from tests.engine.written import entry
 from tests.support.ledgers import write_log
 from tests.support.rows import NOON

@@ -12,17 +12,17 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.gates import gate_files
-from jobs.engine.pipeline import shadow_lake
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.pipeline.shadow_lake import Promotion, Shadow, refuse_half_done
-from jobs.engine.repair import rebuild
-from jobs.engine.repair.rebuild import promote, undo
-from jobs.engine.service.maintain import Policy, maintain
-from jobs.engine.storage.dead_files import UNDOABLE
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.retired import STATE_OF, Retirement, retired, write_down
+from strandline.core.errors import DefinitionError
+from strandline.engine.gates import gate_files
+from strandline.engine.pipeline import shadow_lake
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.pipeline.shadow_lake import Promotion, Shadow, refuse_half_done
+from strandline.engine.repair import rebuild
+from strandline.engine.repair.rebuild import promote, undo
+from strandline.engine.service.maintain import Policy, maintain
+from strandline.engine.storage.dead_files import UNDOABLE
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.retired import STATE_OF, Retirement, retired, write_down
 from tests.engine.pipeline.test_readers import checkpoint
 from tests.engine.written import GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.rows import NOON

@@ -8,21 +8,21 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
-from jobs.core.modes import Batch
-from jobs.core.table import Appended, Windowed
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span, closed_until
-from jobs.engine.repair.downstream import backfill_above
-from jobs.engine.repair.reach import reach_of
-from jobs.engine.repair.replay import replay
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.open_table import opened
-from jobs.gold import ip_holds
-from jobs.silver import device_inventory, devices, dhcp_events
-from jobs.silver import device_telemetry as silver
+from fleet.gold import ip_holds
+from fleet.silver import device_inventory, devices, dhcp_events
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.core.errors import DefinitionError
+from strandline.core.modes import Batch
+from strandline.core.table import Appended, Windowed
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span, closed_until
+from strandline.engine.repair.downstream import backfill_above
+from strandline.engine.repair.reach import reach_of
+from strandline.engine.repair.replay import replay
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import opened
 from tests.support.auctions import AUCTIONS, BIDS, FOLLOWED, LOG, PRICES, UNBOUNDED, WAITED_FOR
 from tests.support.events import TABLE, commits, readings, received
 from tests.support.literal import in_every_way, put

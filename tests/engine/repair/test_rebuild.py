@@ -8,21 +8,27 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.core.modes import AvailableNow, Batch
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.proof.compare import compare
-from jobs.engine.repair import rebuild as module
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.rebuild import promote, rebuild, refuse_unfit, refuse_without_shadow, undo
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.open_table import opened
-from jobs.gold import device_daily
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_daily
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.core.modes import AvailableNow, Batch
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.proof.compare import compare
+from strandline.engine.repair import rebuild as module
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.rebuild import (
+    promote,
+    rebuild,
+    refuse_unfit,
+    refuse_without_shadow,
+    undo,
+)
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import opened
 from tests.support import lakes
 from tests.support.events import readings, received
 from tests.support.modes import answers_of, derive, proven, twin

@@ -5,18 +5,18 @@ import sys
 
 import pytest
 
-from jobs.core.errors import TransientError
-from jobs.engine.pipeline.shadow_lake import Shadow, alone
-from jobs.engine.storage.lake import Lake
-from jobs.silver import device_telemetry, dhcp_events
+from fleet.silver import device_telemetry, dhcp_events
+from strandline.core.errors import TransientError
+from strandline.engine.pipeline.shadow_lake import Shadow, alone
+from strandline.engine.storage.lake import Lake
 
 pytestmark = pytest.mark.core
 
 HOLD = """
 import sys
-from jobs.engine.storage.lake import Lake
-from jobs.engine.pipeline.shadow_lake import alone
-from jobs.silver.device_telemetry import TABLE
+from strandline.engine.storage.lake import Lake
+from strandline.engine.pipeline.shadow_lake import alone
+from fleet.silver.device_telemetry import TABLE
 with alone(TABLE, Lake(sys.argv[1])):
     print(".", end="", flush=True)
     sys.stdin.read()

@@ -6,14 +6,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.repair.rebuild import promote, rebuild, undo
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
-from jobs.silver import device_inventory, devices
-from jobs.silver.devices import TABLE
+from fleet.silver import device_inventory, devices
+from fleet.silver.devices import TABLE
+from strandline.core.errors import DefinitionError
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.repair.rebuild import promote, rebuild, undo
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
 from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.rows import NOON, rows, shown

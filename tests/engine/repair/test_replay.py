@@ -7,22 +7,22 @@ from contextlib import contextmanager, suppress
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.accounting.balance_sheet import balance, waiting
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.quarantine.browse import rows as held_rows
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.rebuild import promote, rebuild, undo
-from jobs.engine.repair.replay import rehearse, replay
-from jobs.engine.repair.replay_plan import Choice, Replayed
-from jobs.engine.storage import delta_commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries, latest_version
-from jobs.engine.storage.place import Place
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.balance_sheet import balance, waiting
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.quarantine.browse import rows as held_rows
+from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.rebuild import promote, rebuild, undo
+from strandline.engine.repair.replay import rehearse, replay
+from strandline.engine.repair.replay_plan import Choice, Replayed
+from strandline.engine.storage import delta_commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries, latest_version
+from strandline.engine.storage.place import Place
 from tests.support import lakes
 from tests.support.events import TOPIC, readings, received
 from tests.support.mistaken import EVENTS, TABLES, computed_anew, is_same, mistaken

@@ -3,16 +3,16 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.core.modes import Batch
-from jobs.engine.repair import backfill as backfilling
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.replay import refuse_unfit, replay
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.core.modes import Batch
+from strandline.engine.repair import backfill as backfilling
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.replay import refuse_unfit, replay
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
 from tests.support.events import readings, received
 from tests.support.mistaken import EVENTS, computed_anew, mistaken
 from tests.support.modes import answers_of, derive, proven

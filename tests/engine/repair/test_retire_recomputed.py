@@ -8,14 +8,17 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.repair import retire_table
-from jobs.engine.repair.expire import expire
-from jobs.engine.repair.retire_table import is_behind_for_good, take_back, take_back_anew
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.retired import (
+from fleet.gold import device_signal_10m
+from fleet.gold.device_daily import TABLE
+from fleet.silver import devices
+from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.repair import retire_table
+from strandline.engine.repair.expire import expire
+from strandline.engine.repair.retire_table import is_behind_for_good, take_back, take_back_anew
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.retired import (
     RetiredError,
     Retirement,
     let_go,
@@ -23,9 +26,6 @@ from jobs.engine.storage.retired import (
     strike_out,
     write_down,
 )
-from jobs.gold import device_signal_10m
-from jobs.gold.device_daily import TABLE
-from jobs.silver import devices
 from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.rows import NOON

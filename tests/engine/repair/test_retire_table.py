@@ -7,32 +7,34 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.accounting.balance_sheet import balance, waiting
-from jobs.engine.gates import gate_files
-from jobs.engine.pipeline.readers import readers
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.downstream import left_behind
-from jobs.engine.repair.expire import expire
-from jobs.engine.repair.forget import Forgetting
-from jobs.engine.repair.forget_recorded import carry_out
-from jobs.engine.repair.forget_request import Request
-from jobs.engine.repair.rebuild import promote, rebuild, undo
-from jobs.engine.repair.replay import replay
-from jobs.engine.repair.retire_table import retire, take_back
-from jobs.engine.repair.scrub import AFTER, scrub
-from jobs.engine.service.maintain import Policy, maintain
-from jobs.engine.storage.dead_files import UNDOABLE
-from jobs.engine.storage.forgotten import requests
-from jobs.engine.storage.formats import FORMS, TABLES, forms
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import WriterWatch
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.retired import (
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.balance_sheet import balance, waiting
+from strandline.engine.gates import gate_files
+from strandline.engine.pipeline.readers import readers
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.downstream import left_behind
+from strandline.engine.repair.expire import expire
+from strandline.engine.repair.forget import Forgetting
+from strandline.engine.repair.forget_recorded import carry_out
+from strandline.engine.repair.forget_request import Request
+from strandline.engine.repair.rebuild import promote, rebuild, undo
+from strandline.engine.repair.replay import replay
+from strandline.engine.repair.retire_table import retire, take_back
+from strandline.engine.repair.scrub import AFTER, scrub
+from strandline.engine.service.maintain import Policy, maintain
+from strandline.engine.storage.dead_files import UNDOABLE
+from strandline.engine.storage.forgotten import requests
+from strandline.engine.storage.formats import FORMS, TABLES, forms
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.locks import WriterWatch
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.retired import (
     STATE_OF,
     RetiredError,
     Retirement,
@@ -41,9 +43,7 @@ from jobs.engine.storage.retired import (
     strike_out,
     write_down,
 )
-from jobs.engine.storage.search_bytes import TABLE_FILE, search
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from strandline.engine.storage.search_bytes import TABLE_FILE, search
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received
 from tests.support.modes import answers_of, derive, proven, twin

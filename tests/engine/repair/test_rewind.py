@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.rewind import Part, rewind
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.locate import Spot
-from jobs.gold import device_signal_10m as gold
-from jobs.gold import ip_holds
-from jobs.operate.repairs.rewind import rewindable, rewound_to
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.gold import ip_holds
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.rewind import Part, rewind
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.locate import Spot
+from strandline.operate.repairs.rewind import rewindable, rewound_to
 from tests.support.four_days import filled
 
 DAYS = [datetime(2026, 11, day, tzinfo=UTC) for day in range(17, 22)]

@@ -7,14 +7,14 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import TransientError
-from jobs.engine.pipeline import shadow_lake
-from jobs.engine.pipeline.shadow_lake import Shadow
-from jobs.engine.repair.scrub import AFTER, scrub
-from jobs.engine.storage.forgotten import Forgotten, keep, requests
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger_snapshot import name_of
-from jobs.engine.storage.retired import STATE_OF, Retirement, retired, strike_out, write_down
+from strandline.core.errors import TransientError
+from strandline.engine.pipeline import shadow_lake
+from strandline.engine.pipeline.shadow_lake import Shadow
+from strandline.engine.repair.scrub import AFTER, scrub
+from strandline.engine.storage.forgotten import Forgotten, keep, requests
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger_snapshot import name_of
+from strandline.engine.storage.retired import STATE_OF, Retirement, retired, strike_out, write_down
 from tests.engine.pipeline.test_readers import checkpoint
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.rows import NOON

@@ -2,29 +2,26 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-import jobs
-from jobs import catalog
-from jobs.engine.runtime import code_files, former_code, meter
-from jobs.engine.runtime.code_files import files_of
-from jobs.engine.runtime.code_statements import Reading, digest
-from jobs.engine.runtime.code_statements import hashes as hashes_of
-from jobs.gold import site_traffic_1h
-from tests.architecture.tree import search_path
+from fleet.gold import site_traffic_1h
+from strandline import catalog
+from strandline.engine.runtime import code_files, former_code, meter
+from strandline.engine.runtime.code_files import files_of
+from strandline.engine.runtime.code_statements import Reading, digest
+from strandline.engine.runtime.code_statements import hashes as hashes_of
+from tests.architecture.tree import ROOT, copied, search_path
 from tests.support import own_model
 
-ROOT = Path(jobs.__file__).parents[1]
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from jobs.catalog import tables
-from jobs.engine.runtime import code_files as decisive, meter
+from strandline.catalog import tables
+from strandline.engine.runtime import code_files as decisive, meter
 
 def hashes():
     for each in (meter.code_version, *(f for f in vars(decisive).values() if hasattr(f, "cache_clear"))):
@@ -43,22 +40,20 @@ for name in sys.argv[1:]:
 ABOVE_HOLDS = ["gold.attributed_connections", "gold.ip_holds", "gold.site_traffic_1h"]
 OF_DEVICES = ["gold.device_daily", "gold.device_signal_10m", "gold.site_traffic_1h"]
 CHANGES = {
-    "jobs/gold/ip_holds.py": ABOVE_HOLDS,
-    "jobs/silver/dhcp_events.py": [*ABOVE_HOLDS, "silver.dhcp_events"],
-    "jobs/silver/devices.py": [*OF_DEVICES, "silver.devices"],
-    "jobs/silver/user_actions.py": ["gold.confirmed_logins", "silver.user_actions"],
-    "jobs/gold/device_daily.py": ["gold.device_daily"],
-    "jobs/engine/service/stream_health.py": [],
-    "jobs/operate/run.py": [],
+    "jobs/fleet/gold/ip_holds.py": ABOVE_HOLDS,
+    "jobs/fleet/silver/dhcp_events.py": [*ABOVE_HOLDS, "silver.dhcp_events"],
+    "jobs/fleet/silver/devices.py": [*OF_DEVICES, "silver.devices"],
+    "jobs/fleet/silver/user_actions.py": ["gold.confirmed_logins", "silver.user_actions"],
+    "jobs/fleet/gold/device_daily.py": ["gold.device_daily"],
+    "jobs/strandline/engine/service/stream_health.py": [],
+    "jobs/strandline/operate/run.py": [],
 }
 
 
 @pytest.fixture(scope="module")
 def changed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """Return the tables whose hash changed, by the file that was changed in a copy of the project."""
-    copy = tmp_path_factory.mktemp("copy")
-    for package in ("jobs", "quality"):
-        shutil.copytree(ROOT / package, copy / package)
+    copy = copied(tmp_path_factory.mktemp("copy"))
     command = [sys.executable, "-c", PROGRAM, *CHANGES]
     env = {**os.environ, "PYTHONPATH": search_path(copy)}
     done = subprocess.run(command, cwd=copy, check=True, capture_output=True, text=True, env=env)
@@ -76,16 +71,18 @@ def test_a_change_counts_for_the_tables_that_depend_on_it(
 
 def test_the_engine_is_no_part_of_a_table() -> None:
     """A new verb must not invalidate every certificate."""
-    found = {file.relative_to(ROOT).parts[:2] for file in files_of(site_traffic_1h.TABLE)}
+    found = {file.relative_to(ROOT).parts[1:3] for file in files_of(site_traffic_1h.TABLE)}
 
-    assert {("jobs", "core"), ("jobs", "gold"), ("jobs", "silver"), ("jobs", "bronze")} <= found
-    assert not {("jobs", each) for each in ("engine", "operate", "cli", "play")} & found
+    assert {("fleet", each) for each in ("gold", "silver", "bronze")} <= found
+    assert ("strandline", "core") in found
+    assert not {("strandline", each) for each in ("engine", "operate", "cli")} & found
+    assert ("fleet", "play") not in found
 
 
 OWN = """
 import json
-from jobs.catalog import models, tables
-from jobs.engine.runtime import meter
+from strandline.catalog import models, tables
+from strandline.engine.runtime import meter
 
 found = {table.id: meter.code_version(table) for table in tables()}
 print(json.dumps(found | {model.name: meter.model_version(model) for model in models()}))
@@ -126,11 +123,11 @@ def test_a_model_of_a_project_of_ones_own_has_one_hash_until_its_code_changes(
 def version(folder: Path, texts: dict[str, str], *, engine: Path | None = None) -> str:
     """Return the hash of what `house/gold/sums.py` reaches, with the packages in some folders."""
     for name, text in texts.items():
-        root = engine if engine and name.startswith("jobs/") else folder
+        root = engine if engine and name.startswith("strandline/") else folder
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    found = code_files.Tree(roots={"house": folder, "jobs": engine or folder})
+    found = code_files.Tree(roots={"house": folder, "strandline": engine or folder})
     return found.version(found.reached([folder / "house/gold/sums.py"]))
 
 
@@ -140,7 +137,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from house.rates import RATE, rounded
-from jobs.core.kinds import Kind
+from strandline.core.kinds import Kind
 
 
 def sums(rows: DataFrame, least: int = 10) -> DataFrame:
@@ -164,8 +161,14 @@ def rounded(value: Column) -> Column:
     return F.round(value)
 '''
 KINDS = "class Kind:\n    pass\n"
-TEXTS = {"house/gold/sums.py": SUMS, "house/rates.py": RATES, "jobs/core/kinds.py": KINDS}
-RENAMED = SUMS.replace("house.rates", "house.money.rates").replace("jobs.core.kinds", "jobs.kinds")
+TEXTS = {
+    "house/gold/sums.py": SUMS,
+    "house/rates.py": RATES,
+    "strandline/core/kinds.py": KINDS,
+}
+RENAMED = SUMS.replace("house.rates", "house.money.rates").replace(
+    "strandline.core.kinds", "strandline.kinds"
+)
 ONE = SUMS.replace("from house.rates import RATE, rounded\n", "").replace(
     "\n\ndef sums", "\nRATE = 3\n\n\ndef rounded(value):\n    return F.round(value)\n\n\ndef sums"
 )
@@ -184,12 +187,12 @@ SAME = {
     "names of modules": {
         "house/gold/sums.py": RENAMED,
         "house/money/rates.py": RATES,
-        "jobs/kinds.py": KINDS,
+        "strandline/kinds.py": KINDS,
     },
     "two modules in one": {
         "house/gold/sums.py": ONE,
         "house/rates.py": "",
-        "jobs/core/kinds.py": KINDS,
+        "strandline/core/kinds.py": KINDS,
     },
     "how a text is written": {
         **TEXTS,
@@ -334,8 +337,8 @@ OF_PROJECT = {"bronze.visits": "cee2111f1501", "silver.visits": "1c2217a7b86f"}
 """What def3662 said of its tables."""
 KNOWN = """
 import json, sys
-from jobs.catalog import tables
-from jobs.engine.runtime import meter
+from strandline.catalog import tables
+from strandline.engine.runtime import meter
 
 former = json.loads(sys.argv[1])
 print(json.dumps([each.id for each in tables() if meter.is_code_of(each, former[each.id])]))

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from jobs.engine.runtime.jvm import SLOW, loss
+from strandline.engine.runtime.jvm import SLOW, loss
 
 
 @pytest.mark.parametrize("kind", [StreamingQueryException, PySparkException])

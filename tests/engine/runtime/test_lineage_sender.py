@@ -11,9 +11,9 @@ import pytest
 from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 
-from jobs.engine.runtime.lineage_sender import Sender, sender
-from jobs.engine.runtime.ports import bind
-from jobs.engine.runtime.settings import lineage_namespace
+from strandline.engine.runtime.lineage_sender import Sender, sender
+from strandline.engine.runtime.ports import bind
+from strandline.engine.runtime.settings import lineage_namespace
 from tests.support.lineage import PATH, cataloguing, read
 
 NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)

@@ -5,11 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jobs.engine.gates.gate_files import Shut, Where, write
-from jobs.engine.runtime.log_files import MOST, add, bound, last_lines
-from jobs.engine.runtime.log_records import last_error
-from jobs.engine.storage.lake import Lake
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.engine.gates.gate_files import Shut, Where, write
+from strandline.engine.runtime.log_files import MOST, add, bound, last_lines
+from strandline.engine.runtime.log_records import last_error
+from strandline.engine.storage.lake import Lake
 
 APPEND = """
 import sys

@@ -12,11 +12,18 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.runtime import open_files
-from jobs.engine.runtime.jvm import deaf, is_deaf
-from jobs.engine.runtime.open_files import AT_ALL, EACH, allowed, carried, needed, refuse_too_many
+from strandline import catalog
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.runtime import open_files
+from strandline.engine.runtime.jvm import deaf, is_deaf
+from strandline.engine.runtime.open_files import (
+    AT_ALL,
+    EACH,
+    allowed,
+    carried,
+    needed,
+    refuse_too_many,
+)
 from tests.cli.typed import PROGRAM, strandline
 
 SOFT = ("/bin/sh", "-c", 'ulimit -Sn 1024 && exec "$0" "$@"')
@@ -25,8 +32,8 @@ SOFT = ("/bin/sh", "-c", 'ulimit -Sn 1024 && exec "$0" "$@"')
 MANY_OPEN = """
 import json, os, resource, sys
 from pathlib import Path
-from jobs.engine.runtime.trial import trial_spark
-from jobs.engine.runtime.jvm import is_deaf
+from strandline.engine.runtime.trial import trial_spark
+from strandline.engine.runtime.jvm import is_deaf
 
 with trial_spark(Path(sys.argv[1])) as spark:
     server = spark.sparkContext._gateway._callback_server

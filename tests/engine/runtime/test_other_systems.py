@@ -10,28 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.runtime.processes import has_ended
-from jobs.engine.storage import durable, locks
-from jobs.engine.storage.place import Place
+from strandline.engine.runtime.processes import has_ended
+from strandline.engine.storage import durable, locks
+from strandline.engine.storage.place import Place
 
 TIED = """
 import os, sys, time
 del os.pidfd_open
-from jobs.engine.runtime.starter import end_with_starter
+from strandline.engine.runtime.starter import end_with_starter
 end_with_starter()
 print("tied", flush=True)
 time.sleep(600)
 """
 STARTER = f"""
 import subprocess, sys, time
-from jobs.engine.runtime.starter import tied
+from strandline.engine.runtime.starter import tied
 print(subprocess.Popen([sys.executable, "-c", {TIED!r}], env=dict(tied())).pid, flush=True)
 time.sleep(600)
 """
 ON_MACOS = """
 import sys
 sys.platform = "darwin"
-from jobs.engine.runtime.open_files import MOST
+from strandline.engine.runtime.open_files import MOST
 print(MOST)
 """
 

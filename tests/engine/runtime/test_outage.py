@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DataError, DefinitionError, TransientError
-from jobs.engine.runtime.jvm import jvm
-from jobs.engine.runtime.outage import absence
+from strandline.core.errors import DataError, DefinitionError, TransientError
+from strandline.engine.runtime.jvm import jvm
+from strandline.engine.runtime.outage import absence
 
 CLOSED_PORT = "127.0.0.1:1"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.engine.runtime import processes
+from strandline.engine.runtime import processes
 
 CHILD = "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_IGN); print('there', flush=True); time.sleep(600)"
 PARENT = f"""

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.runtime import settings as door
-from jobs.engine.runtime.settings import CHOICE, Settings, settings
-from jobs.project import Project
+from strandline.core.errors import DefinitionError
+from strandline.engine.runtime import settings as door
+from strandline.engine.runtime.settings import CHOICE, Settings, settings
+from strandline.project import Project
 
 Write = Callable[..., None]
 USER = "ann:hunter2"

@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import pytest
 
-from jobs.core.errors import DataError, ReplacedError, TransientError
-from jobs.engine.runtime.log_records import Record
-from jobs.engine.runtime.log_writer import logger
-from jobs.engine.runtime.retry import FIRST, LONGEST, Patience, Pause, soon
-from jobs.engine.service.stream_host import Pulse
-from jobs.engine.storage.store_lease import FencedError
-from jobs.operate.listener import Log
-from jobs.operate.stream_log import StreamLog
+from strandline.core.errors import DataError, ReplacedError, TransientError
+from strandline.engine.runtime.log_records import Record
+from strandline.engine.runtime.log_writer import logger
+from strandline.engine.runtime.retry import FIRST, LONGEST, Patience, Pause, soon
+from strandline.engine.service.stream_host import Pulse
+from strandline.engine.storage.store_lease import FencedError
+from strandline.operate.listener import Log
+from strandline.operate.stream_log import StreamLog
 from tests.support.rows import NOON
 
 HALF_AN_HOUR = 1800.0

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.runtime.settings import Settings, settings
+from strandline.core.errors import DefinitionError
+from strandline.engine.runtime.settings import Settings, settings
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.runtime import shipped_code
-from jobs.engine.runtime.shipped_code import archive
+from strandline.engine.runtime import shipped_code
+from strandline.engine.runtime.shipped_code import archive
 
 
 def test_another_python_imports_the_project_from_the_archive_alone(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_another_python_imports_the_project_from_the_archive_alone(tmp_path: Pat
     file = archive(tmp_path)
     made_at = file.stat().st_mtime_ns
     words = (
-        "import sys; sys.path[:0] = [sys.argv[1]]; import jobs.gold.ip_holds as table, strandline;"
+        "import sys; sys.path[:0] = [sys.argv[1]]; import fleet.gold.ip_holds as table, strandline;"
         "print(table.__file__, strandline.__file__)"
     )
 
@@ -27,7 +27,7 @@ def test_another_python_imports_the_project_from_the_archive_alone(tmp_path: Pat
         check=True,
     )
 
-    expected = [f"{file}/jobs/gold/ip_holds.pyc", f"{file}/strandline/__init__.pyc"]
+    expected = [f"{file}/fleet/gold/ip_holds.pyc", f"{file}/strandline/__init__.pyc"]
     assert done.stdout.split() == expected
     assert archive(tmp_path).stat().st_mtime_ns == made_at
     assert [each.name for each in tmp_path.iterdir()] == [file.name]
@@ -40,7 +40,7 @@ def test_the_package_of_a_project_of_ones_own_is_in_it(
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "__init__.py").write_text("from strandline import Topic\n")
     (tmp_path / "made").mkdir()
-    monkeypatch.setattr(shipped_code, "roots", lambda: {"shop": tmp_path, "jobs": tmp_path})
+    monkeypatch.setattr(shipped_code, "roots", lambda: {"shop": tmp_path, "strandline": tmp_path})
     file = archive(tmp_path / "made")
     words = (
         "import sys; sys.path[:0] = [sys.argv[1]]; import shop, strandline;"

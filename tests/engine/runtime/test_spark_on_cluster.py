@@ -9,13 +9,13 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from infra.broker import HOST
-from jobs.cli.spark_properties import lines
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.runtime import spark_session, submitted
-from jobs.engine.runtime.jvm import jvm
-from jobs.engine.runtime.settings import Settings, settings
-from jobs.engine.runtime.spark_on_cluster import environment, keep_keys, options
+from strandline.cli.spark_properties import lines
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.runtime import spark_session, submitted
+from strandline.engine.runtime.jvm import jvm
+from strandline.engine.runtime.settings import Settings, settings
+from strandline.engine.runtime.spark_on_cluster import environment, keep_keys, options
+from strandline_infra.broker import HOST
 
 BUCKET = "s3a://bucket/lake"
 
@@ -82,7 +82,7 @@ def test_packages_are_sent_in_an_archive_and_found_by_the_path(port: int, tmp_pa
     found = on(port, executor_python=archive.as_posix())
     with pytest.raises(DefinitionError, match="no archive") as caught:
         options(found, [])
-    assert "infra.executor_packages" in caught.value.hint
+    assert "strandline_infra.executor_packages" in caught.value.hint
     archive.write_bytes(b"")
 
     chosen = options(found, [])

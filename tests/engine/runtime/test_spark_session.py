@@ -10,8 +10,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.engine.runtime import spark_session
-from jobs.engine.runtime.settings import settings
+from strandline.engine.runtime import spark_session
+from strandline.engine.runtime.settings import settings
 from tests.architecture.tree import ROOT, modules
 
 
@@ -91,4 +91,4 @@ def test_every_session_is_made_at_one_place() -> None:
         if not path.is_relative_to(ROOT / "tests") and "SparkSession.builder" in path.read_text()
     }
 
-    assert makers == {"jobs/engine/runtime/spark_session.py"}
+    assert makers == {"jobs/strandline/engine/runtime/spark_session.py"}

@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.runtime.processes import has_ended
-from jobs.engine.service.orphan_files import left
-from jobs.engine.storage.lake import Lake
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import has_ended
+from strandline.engine.service.orphan_files import left
+from strandline.engine.storage.lake import Lake
 from tests.engine.written import small_lake
 
 STARTER = """
 import sys, time
 from pathlib import Path
-from jobs.engine.runtime.processes import child
-from jobs.engine.runtime.starter import tied
+from strandline.engine.runtime.processes import child
+from strandline.engine.runtime.starter import tied
 lake, is_tied = sys.argv[1], sys.argv[2] == "tied"
-words = [sys.executable, "-m", "jobs.cli", "metrics", "--port", "0", "--lake", lake]
+words = [sys.executable, "-m", "strandline.cli", "metrics", "--port", "0", "--lake", lake]
 print(child(words, log=Path(lake) / "started.log", environment=tied() if is_tied else None).pid, flush=True)
 time.sleep(600)
 """

@@ -8,11 +8,10 @@ import pytest
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from infra.broker import HOST
-from jobs.core.errors import DefinitionError
-from jobs.engine.runtime import outage
-from jobs.engine.runtime.outage import absence, skipped_in_outage
-from jobs.engine.runtime.store_away import (
+from strandline.core.errors import DefinitionError
+from strandline.engine.runtime import outage
+from strandline.engine.runtime.outage import absence, skipped_in_outage
+from strandline.engine.runtime.store_away import (
     PATIENCE,
     QUIET,
     Keys,
@@ -22,6 +21,7 @@ from jobs.engine.runtime.store_away import (
     is_silent_store,
     reason,
 )
+from strandline_infra.broker import HOST
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.alerting.delivery.delivery_desk import Desk
-from jobs.alerting.delivery.notice import RuleWords
-from jobs.alerting.rules.alert_rule import Severity
-from jobs.core.topic import Topic
-from jobs.engine.storage.lake import Lake
+from strandline.alerting.delivery.delivery_desk import Desk
+from strandline.alerting.delivery.notice import RuleWords
+from strandline.alerting.rules.alert_rule import Severity
+from strandline.core.topic import Topic
+from strandline.engine.storage.lake import Lake
 from tests.engine.records import make
 from tests.support.logged import Logged
 from tests.support.notices import Hands, Receiver, receiving

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.bronze import user_actions as bronze
-from jobs.core.topic import Topic
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.service import back_pressure
-from jobs.engine.service.back_pressure import (
+from fleet.bronze import user_actions as bronze
+from fleet.silver import user_actions
+from strandline.core.topic import Topic
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.service import back_pressure
+from strandline.engine.service.back_pressure import (
     FEW,
     GRACE,
     HANGS,
@@ -20,8 +21,7 @@ from jobs.engine.service.back_pressure import (
     SHARE,
     BackPressure,
 )
-from jobs.engine.storage.lake import Lake
-from jobs.silver import user_actions
+from strandline.engine.storage.lake import Lake
 from tests.engine.records import make, put
 from tests.engine.service.test_last_batches import hanging, served
 from tests.engine.written import BRONZE, GOLD, SILVER

@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from jobs.engine.accounting.close_ledger import Closed, close
-from jobs.engine.service import book_closer
-from jobs.engine.service.book_closer import BookCloser
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger_snapshot import snapshot_file
+from strandline.engine.accounting.close_ledger import Closed, close
+from strandline.engine.service import book_closer
+from strandline.engine.service.book_closer import BookCloser
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger_snapshot import snapshot_file
 from tests.engine.written import BRONZE
 from tests.support.ledgers import histories, made
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from jobs.engine.service.catch_up_time import (
+from strandline.engine.service.catch_up_time import (
     ENOUGH,
     FEW,
     OVER,

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.kafka import local_broker
-from jobs.engine.runtime import spark_session
-from jobs.engine.storage.lake import Lake
+from strandline.engine.kafka import local_broker
+from strandline.engine.runtime import spark_session
+from strandline.engine.storage.lake import Lake
 
 
 def maps(pid: int, file: Path | None) -> bool:

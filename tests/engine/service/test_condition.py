@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.service.condition import condition
-from jobs.engine.service.desired_state import Order, write
+from strandline.engine.service.condition import condition
+from strandline.engine.service.desired_state import Order, write
 from tests.support.watched_lake import FEED, watched_lake
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)

@@ -11,21 +11,21 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from jobs.alerting.rules.counting import Counting
-from jobs.alerting.rules.handover import Stage
-from jobs.alerting.rules.threshold_rule import Counted
-from jobs.bronze import user_actions as bronze
-from jobs.core.feed import CountingFeed
-from jobs.core.modes import AvailableNow
-from jobs.core.topic import Topic
-from jobs.engine.accounting.feed_balance import feed_balances
-from jobs.engine.pipeline.feed_ledger import FeedLedger
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.service.feed_host import FeedHost
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
-from jobs.engine.storage.spark_checkpoint import kafka_ends
-from jobs.silver import user_actions as silver
+from fleet.bronze import user_actions as bronze
+from fleet.silver import user_actions as silver
+from strandline.alerting.rules.counting import Counting
+from strandline.alerting.rules.handover import Stage
+from strandline.alerting.rules.threshold_rule import Counted
+from strandline.core.feed import CountingFeed
+from strandline.core.modes import AvailableNow
+from strandline.core.topic import Topic
+from strandline.engine.accounting.feed_balance import feed_balances
+from strandline.engine.pipeline.feed_ledger import FeedLedger
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.service.feed_host import FeedHost
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entries
+from strandline.engine.storage.spark_checkpoint import kafka_ends
 from tests.engine.records import make
 from tests.rules.test_correlate import BY_USER, rule
 from tests.support.feeds import records

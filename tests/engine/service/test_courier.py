@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from jobs.alerting.delivery.courier import Courier
-from jobs.alerting.delivery.delivery_books import Books
-from jobs.alerting.delivery.delivery_desk import Desk
-from jobs.alerting.delivery.delivery_host import DeliveryHost
-from jobs.alerting.delivery.notice import Payload
-from jobs.alerting.delivery.sinks import File, KafkaTopic, Sink, Webhook
-from jobs.alerting.rules.alert_rule import Severity
-from jobs.core.errors import TransientError
-from jobs.core.topic import Topic
-from jobs.engine.kafka.topic_log import Log
-from jobs.engine.kafka.topic_writer import TopicWriter
-from jobs.engine.service.receivers import receivers
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from strandline.alerting.delivery.courier import Courier
+from strandline.alerting.delivery.delivery_books import Books
+from strandline.alerting.delivery.delivery_desk import Desk
+from strandline.alerting.delivery.delivery_host import DeliveryHost
+from strandline.alerting.delivery.notice import Payload
+from strandline.alerting.delivery.sinks import File, KafkaTopic, Sink, Webhook
+from strandline.alerting.rules.alert_rule import Severity
+from strandline.core.errors import TransientError
+from strandline.core.topic import Topic
+from strandline.engine.kafka.topic_log import Log
+from strandline.engine.kafka.topic_writer import TopicWriter
+from strandline.engine.service.receivers import receivers
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
 from tests.engine.records import drop, expire, make
 from tests.support.logged import Logged
 from tests.support.notices import Hands, Receiver, alert, send
@@ -285,7 +285,7 @@ def test_a_broker_that_is_away_does_not_stop_what_waits_to_be_sent(
     desk: Desk, kafka: str, receiver: Receiver, log: Logged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the reading goes on when it is back, here at another address."""
-    monkeypatch.setattr("jobs.engine.kafka.topic_log.TIMEOUT", 1.0)
+    monkeypatch.setattr("strandline.engine.kafka.topic_log.TIMEOUT", 1.0)
     where = [kafka]
     receiver.status = lambda: 503
     courier = Courier(Webhook(receiver.address), replace(desk, locate=lambda: where[0]))

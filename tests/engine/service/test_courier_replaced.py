@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.alerting.delivery.courier import Courier
-from jobs.alerting.delivery.delivery_desk import Desk
-from jobs.alerting.delivery.sinks import Webhook
-from jobs.engine.service.receivers import LOCK, receivers
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.store_lease import FencedError
+from strandline.alerting.delivery.courier import Courier
+from strandline.alerting.delivery.delivery_desk import Desk
+from strandline.alerting.delivery.sinks import Webhook
+from strandline.engine.service.receivers import LOCK, receivers
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.store_lease import FencedError
 from tests.support.notices import Receiver, alert, send
 
 pytestmark = pytest.mark.kafka

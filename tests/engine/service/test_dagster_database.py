@@ -9,8 +9,13 @@ import psycopg2
 import pytest
 from pydantic import SecretStr
 
-from jobs.core.errors import DefinitionError, LakeError, TransientError
-from jobs.engine.service.dagster_database import LOCK, Reservation, SharedError, check_reachable
+from strandline.core.errors import DefinitionError, LakeError, TransientError
+from strandline.engine.service.dagster_database import (
+    LOCK,
+    Reservation,
+    SharedError,
+    check_reachable,
+)
 from tests.support.postgres import PASSWORD, Server, served
 
 WRONG = "hunter2"

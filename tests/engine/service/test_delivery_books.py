@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.alerting.delivery.delivery_books import Books, books
-from jobs.alerting.delivery.notice import Alert, RuleWords, notice
-from jobs.alerting.rules.alert_rule import Severity
-from jobs.core.errors import DataError
-from jobs.engine.storage.place import Place
+from strandline.alerting.delivery.delivery_books import Books, books
+from strandline.alerting.delivery.notice import Alert, RuleWords, notice
+from strandline.alerting.rules.alert_rule import Severity
+from strandline.core.errors import DataError
+from strandline.engine.storage.place import Place
 from tests.support.rows import NOON
 
 NUMBERS = st.integers(0, 50)

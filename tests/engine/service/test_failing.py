@@ -14,29 +14,29 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.bronze import user_actions, user_confirmations
-from jobs.core.errors import DataError, DefinitionError
-from jobs.core.modes import MicroBatch
-from jobs.core.table import Table
-from jobs.core.topic import Topic
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.log_records import Record
-from jobs.engine.runtime.log_writer import logger
-from jobs.engine.service import stream_host
-from jobs.engine.service.desired_state import Order
-from jobs.engine.service.failing import LONGEST, Failing, failing
-from jobs.engine.service.heartbeat import heartbeat
-from jobs.engine.service.stream_health import watch
-from jobs.engine.service.stream_host import Host, Pulse
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
-from jobs.engine.storage.locks import HasWriterError, is_written
-from jobs.engine.storage.retired import RetiredError, Retirement, write_down
-from jobs.engine.storage.store_lease import FencedError
-from jobs.operate.stream_log import StreamLog
-from jobs.silver import user_actions as actions
+from fleet.bronze import user_actions, user_confirmations
+from fleet.silver import user_actions as actions
+from strandline.core.errors import DataError, DefinitionError
+from strandline.core.modes import MicroBatch
+from strandline.core.table import Table
+from strandline.core.topic import Topic
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.log_records import Record
+from strandline.engine.runtime.log_writer import logger
+from strandline.engine.service import stream_host
+from strandline.engine.service.desired_state import Order
+from strandline.engine.service.failing import LONGEST, Failing, failing
+from strandline.engine.service.heartbeat import heartbeat
+from strandline.engine.service.stream_health import watch
+from strandline.engine.service.stream_host import Host, Pulse
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
+from strandline.engine.storage.locks import HasWriterError, is_written
+from strandline.engine.storage.retired import RetiredError, Retirement, write_down
+from strandline.engine.storage.store_lease import FencedError
+from strandline.operate.stream_log import StreamLog
 from tests.engine.records import drop, make, put
 from tests.engine.written import SILVER, entry, small_lake, written
 from tests.support.rows import NOON

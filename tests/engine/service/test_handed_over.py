@@ -9,21 +9,21 @@ from datetime import datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import TransientError
-from jobs.core.modes import MicroBatch
-from jobs.core.table import Table
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair.rebuild import promote, rebuild, undo
-from jobs.engine.repair.retire_table import retire
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.stream_host import Host
-from jobs.engine.storage.handover import EXPIRES, asker, handed_over
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
-from jobs.engine.storage.locks import HasWriterError, is_written, lease
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import TransientError
+from strandline.core.modes import MicroBatch
+from strandline.core.table import Table
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair.rebuild import promote, rebuild, undo
+from strandline.engine.repair.retire_table import retire
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.stream_host import Host
+from strandline.engine.storage.handover import EXPIRES, asker, handed_over
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
+from strandline.engine.storage.locks import HasWriterError, is_written, lease
 from tests.engine.service.test_failing import Served
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received

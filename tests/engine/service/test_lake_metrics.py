@@ -3,10 +3,10 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from jobs.engine.gates import gate_files
-from jobs.engine.gates.gate_files import Where
-from jobs.engine.service import lake_metrics
-from jobs.engine.service.metric import Sample
+from strandline.engine.gates import gate_files
+from strandline.engine.gates.gate_files import Where
+from strandline.engine.service import lake_metrics
+from strandline.engine.service.metric import Sample
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.watched_lake import ADDRESS, lease_of_another, watched_lake
 

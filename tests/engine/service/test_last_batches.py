@@ -15,19 +15,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.errors import TransientError
-from jobs.core.modes import MicroBatch
-from jobs.core.table import Judged, Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.runtime.jvm import jvm
-from jobs.engine.service import last_batches
-from jobs.engine.service.stream_host import Host
-from jobs.engine.storage.delta_commit import Commit
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
-from jobs.engine.storage.locks import is_written
-from jobs.silver import device_telemetry
+from fleet.silver import device_telemetry
+from strandline.core.errors import TransientError
+from strandline.core.modes import MicroBatch
+from strandline.core.table import Judged, Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.runtime.jvm import jvm
+from strandline.engine.service import last_batches
+from strandline.engine.service.stream_host import Host
+from strandline.engine.storage.delta_commit import Commit
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
+from strandline.engine.storage.locks import is_written
 from tests.engine.service.test_failing import Served
 from tests.support.events import readings, received
 from tests.support.modes import derive

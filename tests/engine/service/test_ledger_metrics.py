@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from jobs.engine.accounting.balance_sheet import balance, waiting
-from jobs.engine.accounting.close_ledger import close
-from jobs.engine.service import ledger_metrics
-from jobs.engine.service.ledger_metrics import LedgerFigures
-from jobs.engine.storage import ledger_sums
-from jobs.engine.storage.commit_time import committed_at
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.retired import Retirement, write_down
+from strandline.engine.accounting.balance_sheet import balance, waiting
+from strandline.engine.accounting.close_ledger import close
+from strandline.engine.service import ledger_metrics
+from strandline.engine.service.ledger_metrics import LedgerFigures
+from strandline.engine.storage import ledger_sums
+from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.retired import Retirement, write_down
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.ledgers import histories, made, write_log
 

@@ -5,12 +5,12 @@ import tracemalloc
 
 import pytest
 
-from jobs.engine.accounting.close_ledger import close
-from jobs.engine.service.book_closer import BookCloser
-from jobs.engine.service.open_books import OpenBooks
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger_sums import Sums, follow
-from jobs.engine.storage.recent_files import RecentFiles
+from strandline.engine.accounting.close_ledger import close
+from strandline.engine.service.book_closer import BookCloser
+from strandline.engine.service.open_books import OpenBooks
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger_sums import Sums, follow
+from strandline.engine.storage.recent_files import RecentFiles
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.ledgers import histories, write_log
 from tests.support.proofs import Times

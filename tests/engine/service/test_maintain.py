@@ -7,25 +7,25 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.repair.rebuild import promote, rebuild, undo
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.maintain import LOCK, Maintained, Policy, maintain
-from jobs.engine.storage.commit_log import logged_versions
-from jobs.engine.storage.cut_log import begins_at
-from jobs.engine.storage.dead_files import UNDOABLE, swept
-from jobs.engine.storage.file_lock import hold
-from jobs.engine.storage.find_rows import Where, look
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.live_files import live_files
-from jobs.engine.storage.pinned_versions import EXPIRES, FOLDER, pin_versions
-from jobs.engine.trace.locate import first_version
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.repair.rebuild import promote, rebuild, undo
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.maintain import LOCK, Maintained, Policy, maintain
+from strandline.engine.storage.commit_log import logged_versions
+from strandline.engine.storage.cut_log import begins_at
+from strandline.engine.storage.dead_files import UNDOABLE, swept
+from strandline.engine.storage.file_lock import hold
+from strandline.engine.storage.find_rows import Where, look
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.live_files import live_files
+from strandline.engine.storage.pinned_versions import EXPIRES, FOLDER, pin_versions
+from strandline.engine.trace.locate import first_version
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import answers_of, derive, proven
 from tests.support.packs import small_packs

@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from jobs.engine.accounting.close_ledger import close
-from jobs.engine.service.metrics_page import LakeLook
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.store_lease import take
+from strandline.engine.accounting.close_ledger import close
+from strandline.engine.service.metrics_page import LakeLook
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_lease import take
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.counted_requests import Requests, counting
 from tests.support.ledgers import histories, made

@@ -8,9 +8,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.service.metrics_page import METRICS
-from jobs.engine.storage.lake import Lake
+from strandline.core.errors import DefinitionError
+from strandline.engine.service.metrics_page import METRICS
+from strandline.engine.storage.lake import Lake
 from tests.engine.written import small_lake
 from tests.support.watched_lake import labels, lease_of_another, look, values, watched_lake
 

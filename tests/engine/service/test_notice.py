@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 
-from jobs.alerting.delivery.notice import (
+from strandline.alerting.delivery.notice import (
     LONGEST,
     SAMPLES,
     Alert,
@@ -16,7 +16,7 @@ from jobs.alerting.delivery.notice import (
     RuleWords,
     notice,
 )
-from jobs.alerting.tables.silver import FIELDS
+from strandline.alerting.tables.silver import FIELDS
 from tests.support.notices import alert
 from tests.support.rows import NOON
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.orphan_files import UNTOUCHED, left, take_away
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.log_actions import added
-from jobs.engine.storage.scratch import MAKER
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.orphan_files import UNTOUCHED, left, take_away
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.log_actions import added
+from strandline.engine.storage.scratch import MAKER
 from tests.support.events import Event, reading, received
 from tests.support.modes import derive
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from jobs.core.errors import TransientError
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.heartbeat import near
-from jobs.engine.service.probe import refuse_ill
-from jobs.engine.service.program import ALERTS, STREAM
-from jobs.engine.service.stream_health import SILENT, STUCK
-from jobs.engine.storage.lake import Lake
+from strandline.core.errors import TransientError
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.heartbeat import near
+from strandline.engine.service.probe import refuse_ill
+from strandline.engine.service.program import ALERTS, STREAM
+from strandline.engine.service.stream_health import SILENT, STUCK
+from strandline.engine.storage.lake import Lake
 
 TABLE = "silver.device_telemetry"
 NOON = datetime(2099, 11, 20, 12, tzinfo=UTC)

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from jobs import catalog
-from jobs.core.table import Ingested
-from jobs.engine.kafka import topic_log
-from jobs.engine.kafka.lag import unread_offsets
-from jobs.engine.runtime.jvm import BUSY
-from jobs.engine.service.desired_state import Order, write
-from jobs.engine.service.metrics_page import LakeLook
-from jobs.engine.service.process_metrics import Processes
-from jobs.engine.service.stream_health import HANDED_OVER, TURN
-from jobs.engine.storage.lake import Lake
+from strandline import catalog
+from strandline.core.table import Ingested
+from strandline.engine.kafka import topic_log
+from strandline.engine.kafka.lag import unread_offsets
+from strandline.engine.runtime.jvm import BUSY
+from strandline.engine.service.desired_state import Order, write
+from strandline.engine.service.metrics_page import LakeLook
+from strandline.engine.service.process_metrics import Processes
+from strandline.engine.service.stream_health import HANDED_OVER, TURN
+from strandline.engine.storage.lake import Lake
 from tests.architecture.tree import ROOT
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.infra.test_runbooks import died

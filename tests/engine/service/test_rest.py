@@ -7,19 +7,19 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.background_stream import Always
-from jobs.engine.service.desired_state import LONGEST_SUSPENSION, Order, order, write
-from jobs.engine.service.stream_health import Act, watch
-from jobs.engine.storage.lake import Lake
+from strandline.engine.runtime.holders import own
+from strandline.engine.service.background_stream import Always
+from strandline.engine.service.desired_state import LONGEST_SUSPENSION, Order, order, write
+from strandline.engine.service.stream_health import Act, watch
+from strandline.engine.storage.lake import Lake
 from tests.support.rows import NOON
 
 SUSPEND = """
 import sys
 from datetime import datetime
 from pathlib import Path
-from jobs.engine.service.background_stream import Always
-from jobs.engine.storage.lake import Lake
+from strandline.engine.service.background_stream import Always
+from strandline.engine.storage.lake import Lake
 Always(lake=Lake(Path(sys.argv[1])), clock=lambda: datetime.fromisoformat(sys.argv[2]), environment={}, by="x").suspend()
 print(".", end="", flush=True)
 sys.stdin.read()

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DataError, DefinitionError, TransientError
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.proof import certificate
-from jobs.engine.service import restore_snapshot
-from jobs.engine.service.restore_snapshot import RESTORED, check, restore
-from jobs.engine.service.take_snapshot import take
-from jobs.engine.storage.file_lock import hold
-from jobs.engine.storage.forgotten import requests
-from jobs.engine.storage.import_notes import note_range
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.retired import Retirement, retired, write_down
-from jobs.engine.storage.snapshot_store import MANIFEST, Taken, find
+from strandline.core.errors import DataError, DefinitionError, TransientError
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.proof import certificate
+from strandline.engine.service import restore_snapshot
+from strandline.engine.service.restore_snapshot import RESTORED, check, restore
+from strandline.engine.service.take_snapshot import take
+from strandline.engine.storage.file_lock import hold
+from strandline.engine.storage.forgotten import requests
+from strandline.engine.storage.import_notes import note_range
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.retired import Retirement, retired, write_down
+from strandline.engine.storage.snapshot_store import MANIFEST, Taken, find
 from tests.engine.written import GOLD, SILVER
 from tests.support.days import TABLES
 from tests.support.snapshots import IDENTITY, NOON, contents, full

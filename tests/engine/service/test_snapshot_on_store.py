@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DataError, TransientError
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.service.restore_snapshot import RESTORED, check, restore
-from jobs.engine.service.take_snapshot import take
-from jobs.engine.storage.lake import RESTORING, Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.locks import COMMIT_LOCK
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.snapshot_store import (
+from strandline.core.errors import DataError, TransientError
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.service.restore_snapshot import RESTORED, check, restore
+from strandline.engine.service.take_snapshot import take
+from strandline.engine.storage.lake import RESTORING, Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.locks import COMMIT_LOCK
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.snapshot_store import (
     MANIFEST,
     NAME,
     Manifest,
@@ -23,7 +23,7 @@ from jobs.engine.storage.snapshot_store import (
     remove_old,
     snapshots,
 )
-from jobs.engine.storage.store_probe import FOLDER as SEEN
+from strandline.engine.storage.store_probe import FOLDER as SEEN
 from tests.cli.inside import strandline
 from tests.engine.written import GOLD, SILVER
 from tests.support.days import TABLES

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobs.engine.service.desired_state import DELAYS, Order
-from jobs.engine.service.failing import SURE
-from jobs.engine.service.stream_health import (
+from strandline.engine.service.desired_state import DELAYS, Order
+from strandline.engine.service.failing import SURE
+from strandline.engine.service.stream_health import (
     LOOKS,
     STUCK,
     WELL,

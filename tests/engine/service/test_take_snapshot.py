@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.runtime.holders import own
-from jobs.engine.service import freeze_lake, take_snapshot
-from jobs.engine.service.take_snapshot import take
-from jobs.engine.storage import hashed_files
-from jobs.engine.storage.commit_log import log_of
-from jobs.engine.storage.file_lock import hold
-from jobs.engine.storage.forgotten import Forgotten, keep, requests
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import FORGET, latest_version
-from jobs.engine.storage.ledger_snapshot import name_of
-from jobs.engine.storage.locks import COMMIT_LOCK
-from jobs.engine.storage.place import Listed, Place
-from jobs.engine.storage.scratch import MAKER
-from jobs.engine.storage.snapshot_store import Taken, snapshots
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.runtime.holders import own
+from strandline.engine.service import freeze_lake, take_snapshot
+from strandline.engine.service.take_snapshot import take
+from strandline.engine.storage import hashed_files
+from strandline.engine.storage.commit_log import log_of
+from strandline.engine.storage.file_lock import hold
+from strandline.engine.storage.forgotten import Forgotten, keep, requests
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import FORGET, latest_version
+from strandline.engine.storage.ledger_snapshot import name_of
+from strandline.engine.storage.locks import COMMIT_LOCK
+from strandline.engine.storage.place import Listed, Place
+from strandline.engine.storage.scratch import MAKER
+from strandline.engine.storage.snapshot_store import Taken, snapshots
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, written
 from tests.support.days import NINE, TABLES, Came, judge, receive
 from tests.support.snapshots import IDENTITY, NOON, contents, full

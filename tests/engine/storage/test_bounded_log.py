@@ -2,9 +2,9 @@
 
 import pytest
 
-from jobs.engine.storage import bounded_log
-from jobs.engine.storage.bounded_log import add_line
-from jobs.engine.storage.place import Place
+from strandline.engine.storage import bounded_log
+from strandline.engine.storage.bounded_log import add_line
+from strandline.engine.storage.place import Place
 
 
 def test_lines_are_appended(either: Place) -> None:

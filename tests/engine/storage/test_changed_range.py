@@ -4,12 +4,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.engine.storage.changed_range import changed_span, hull
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.read_version import OPEN
-from jobs.gold import site_traffic_1h
-from jobs.silver.devices import NOT_ENDED, TABLE
+from fleet.gold import site_traffic_1h
+from fleet.silver.devices import NOT_ENDED, TABLE
+from strandline.engine.storage.changed_range import changed_span, hull
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.read_version import OPEN
 from tests.support.rows import at, lines, micros
 
 BEFORE = """

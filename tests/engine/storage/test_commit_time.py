@@ -6,11 +6,11 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.explain_gold import _has_taken_in
-from jobs.engine.trace.row_lineage import Step
-from jobs.engine.trust.table_checks import FRESH, committed_at, signs
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.explain_gold import _has_taken_in
+from strandline.engine.trace.row_lineage import Step
+from strandline.engine.trust.table_checks import FRESH, committed_at, signs
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC).timestamp()

@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructType, TimestampNTZType, TimestampType
 from pyspark.sql.types import _parse_datatype_string as parsed
 
-from jobs.core.errors import DefinitionError
-from jobs.core.received import RECEIVED
-from jobs.engine.storage import create_table, delta_commit
-from jobs.engine.storage.create_table import ALWAYS
-from jobs.engine.storage.ledger import is_table, latest_version
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DefinitionError
+from strandline.core.received import RECEIVED
+from strandline.engine.storage import create_table, delta_commit
+from strandline.engine.storage.create_table import ALWAYS
+from strandline.engine.storage.ledger import is_table, latest_version
+from strandline.engine.storage.place import Place
 
 KINDS = """a string, b long NOT NULL, c decimal(14,4), d timestamp, e date, f binary, g boolean, h double, i smallint,
 j array<struct<x: int, y: string>>, k map<string, array<bigint>>, l struct<m: date NOT NULL, n: float>, o tinyint"""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from jobs.engine.storage import cut_log
-from jobs.engine.storage.commit_log import (
+from strandline.engine.storage import cut_log
+from strandline.engine.storage.commit_log import (
     Kind,
     actions,
     commit_file,
@@ -17,11 +17,11 @@ from jobs.engine.storage.commit_log import (
     logged_versions,
     versions,
 )
-from jobs.engine.storage.cut_log import begins_at, bring_back, cut
-from jobs.engine.storage.ledger import entries, entry_at, is_table, latest_version
-from jobs.engine.storage.ledger_snapshot import fingerprint, sums_of
-from jobs.engine.storage.old_commits import old_commit, pack_file
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.cut_log import begins_at, bring_back, cut
+from strandline.engine.storage.ledger import entries, entry_at, is_table, latest_version
+from strandline.engine.storage.ledger_snapshot import fingerprint, sums_of
+from strandline.engine.storage.old_commits import old_commit, pack_file
+from strandline.engine.storage.place import Place
 from tests.support.packs import small_packs, with_checkpoints
 
 ALL = 36

@@ -4,10 +4,10 @@ import errno
 
 import pytest
 
-from jobs.core.table import Table
-from jobs.engine.storage.damage import damage
-from jobs.gold import device_daily, device_signal_10m
-from jobs.silver import devices
+from fleet.gold import device_daily, device_signal_10m
+from fleet.silver import devices
+from strandline.core.table import Table
+from strandline.engine.storage.damage import damage
 
 
 def refused(file: str) -> PermissionError:

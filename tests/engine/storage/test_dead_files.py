@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.storage import dead_files
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.commit_time import committed_at
-from jobs.engine.storage.dead_files import EXPLAINED, KEEP, sweep, swept, swept_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, latest_version
-from jobs.engine.storage.live_files import live_files
-from jobs.engine.storage.merge_files import merge_files
-from jobs.engine.storage.merge_plan import Choice
-from jobs.engine.storage.place import Place
+from strandline.engine.storage import dead_files
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.dead_files import EXPLAINED, KEEP, sweep, swept, swept_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, latest_version
+from strandline.engine.storage.live_files import live_files
+from strandline.engine.storage.merge_files import merge_files
+from strandline.engine.storage.merge_plan import Choice
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, entry
 from tests.support import events
 from tests.support.events import Event, reading, received

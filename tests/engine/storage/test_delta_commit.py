@@ -1,6 +1,6 @@
 """One commit holds the rows and the entry that counts them, completely or not at all.
 
-This file makes every call into Delta's transaction that jobs/engine/storage/delta_commit.py makes, so a version of Delta
+This file makes every call into Delta's transaction that jobs/strandline/engine/storage/delta_commit.py makes, so a version of Delta
 that changes one of them fails here first.
 """
 
@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.engine.storage import create_table, delta_commit
-from jobs.engine.storage.place import Place
+from strandline.engine.storage import create_table, delta_commit
+from strandline.engine.storage.place import Place
 
 SCHEMA = StructType().add("part", LongType()).add("number", LongType())
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from jobs.engine.storage.duckdb_table import peek
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.duckdb_table import peek
+from strandline.engine.storage.place import Place
 from tests.engine.written import written
 
 
@@ -40,8 +40,8 @@ def test_values_are_values_whatever_they_contain(tmp_path: Path) -> None:
 
 LOOK = """
 import sys
-from jobs.engine.storage.duckdb_table import peek
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.duckdb_table import peek
+from strandline.engine.storage.place import Place
 peek(Place.of(sys.argv[1]), "t").ask("SELECT a + getvariable('n') FROM t", n=1)
 sys.exit("pandas" in sys.modules)
 """

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from jobs.engine.storage.duckdb_session import session
-from jobs.engine.storage.duckdb_view import register, scan
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.duckdb_session import session
+from strandline.engine.storage.duckdb_view import register, scan
+from strandline.engine.storage.place import Place
 
 JOIN = """
     SELECT count(*) FROM large JOIN small ON large.device = small.device

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.storage import durable
-from jobs.engine.storage.durable import make, sync, sync_all
-from jobs.engine.storage.lasting_checkpoint import keep_state
-from jobs.engine.storage.place import Place
+from strandline.engine.storage import durable
+from strandline.engine.storage.durable import make, sync, sync_all
+from strandline.engine.storage.lasting_checkpoint import keep_state
+from strandline.engine.storage.place import Place
 
 
 @pytest.fixture

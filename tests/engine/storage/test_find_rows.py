@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage.find_rows import Where, look, look_in, typed
-from jobs.engine.storage.open_table import kinds
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage.find_rows import Where, look, look_in, typed
+from strandline.engine.storage.open_table import kinds
+from strandline.engine.storage.place import Place
 from tests.support.rows import NOON
 
 SCHEMA = pa.schema(

@@ -7,18 +7,18 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.bronze import device_telemetry as bronze
-from jobs.core.errors import DataError
-from jobs.core.received import RECEIVED
-from jobs.engine.pipeline.preflight import FOLD, Cleared
-from jobs.engine.pipeline.shadow_lake import Shadow
-from jobs.engine.pipeline.stateful_plan import Operator, StatefulPlan
-from jobs.engine.storage import formats
-from jobs.engine.storage.formats import STATE, Form, NewerLakeError
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entry_at
-from jobs.engine.storage.locks import lease
-from jobs.gold import device_signal_10m, ip_holds
+from fleet.bronze import device_telemetry as bronze
+from fleet.gold import device_signal_10m, ip_holds
+from strandline.core.errors import DataError
+from strandline.core.received import RECEIVED
+from strandline.engine.pipeline.preflight import FOLD, Cleared
+from strandline.engine.pipeline.shadow_lake import Shadow
+from strandline.engine.pipeline.stateful_plan import Operator, StatefulPlan
+from strandline.engine.storage import formats
+from strandline.engine.storage.formats import STATE, Form, NewerLakeError
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entry_at
+from strandline.engine.storage.locks import lease
 from tests.support.by_hand import commit, create
 
 pytestmark = pytest.mark.core

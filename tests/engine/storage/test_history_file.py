@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.core.errors import DataError, DefinitionError
-from jobs.engine.storage.history_file import HistoryFile, moment
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DataError, DefinitionError
+from strandline.engine.storage.history_file import HistoryFile, moment
+from strandline.engine.storage.place import Place
 
 AT = datetime(2026, 10, 1, 8, 0, 0, 123_456, tzinfo=UTC)
 MILLIS = 1_790_841_600_123

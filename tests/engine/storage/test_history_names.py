@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage.history_names import Format, files_of, format_of
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage.history_names import Format, files_of, format_of
+from strandline.engine.storage.place import Place
 
 
 def test_a_folder_has_the_files_that_hold_history_by_their_names(tmp_path: Path) -> None:

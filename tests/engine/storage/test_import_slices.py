@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from jobs.engine.storage import batch_of_offset, ledger_search, ledger_sums
-from jobs.engine.storage.batch_of_offset import bringing_commit, commit_with
-from jobs.engine.storage.import_marks import BATCH, IMPORT
-from jobs.engine.storage.import_slices import ImportSlices, Slice
-from jobs.engine.storage.ledger import Entry, entry_at
-from jobs.engine.storage.ledger_snapshot import Snapshot, sums_of, write
-from jobs.engine.storage.place import Place
+from strandline.engine.storage import batch_of_offset, ledger_search, ledger_sums
+from strandline.engine.storage.batch_of_offset import bringing_commit, commit_with
+from strandline.engine.storage.import_marks import BATCH, IMPORT
+from strandline.engine.storage.import_slices import ImportSlices, Slice
+from strandline.engine.storage.ledger import Entry, entry_at
+from strandline.engine.storage.ledger_snapshot import Snapshot, sums_of, write
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, entry
 from tests.support.ledgers import write_log
 

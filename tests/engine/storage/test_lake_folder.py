@@ -11,17 +11,17 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from infra import java
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.runtime import spark_session
-from jobs.engine.storage import create_table, delta_commit
-from jobs.engine.storage.duckdb_session import spilling
-from jobs.engine.storage.duckdb_table import peek
-from jobs.engine.storage.duckdb_view import scan
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.lake_folder import unwritable
-from jobs.engine.storage.open_table import live_files
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.runtime import spark_session
+from strandline.engine.storage import create_table, delta_commit
+from strandline.engine.storage.duckdb_session import spilling
+from strandline.engine.storage.duckdb_table import peek
+from strandline.engine.storage.duckdb_view import scan
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.lake_folder import unwritable
+from strandline.engine.storage.open_table import live_files
+from strandline.engine.storage.place import Place
+from strandline_infra import java
 
 MOMENT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 ODD = ["a lake of Jürgen's", 'say "lake"', "x & y; $z (1) #2 ~ +=@!", "湖", "l" * 200]

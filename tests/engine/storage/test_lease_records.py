@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from jobs.engine.runtime.holders import own
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.lease_records import lease_records
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.store_lease import take
+from strandline.engine.runtime.holders import own
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.lease_records import lease_records
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_lease import take
 from tests.support.watched_lake import lease_of_another
 
 

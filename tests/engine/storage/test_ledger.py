@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from jobs.core.errors import DataError
-from jobs.engine.storage.ledger import Entry, entries, last_entry, latest_version
-from jobs.engine.storage.log_actions import added
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DataError
+from strandline.engine.storage.ledger import Entry, entries, last_entry, latest_version
+from strandline.engine.storage.log_actions import added
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
 
 pytestmark = pytest.mark.core

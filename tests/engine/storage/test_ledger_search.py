@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from jobs.engine.storage import ledger_search
-from jobs.engine.storage.commit_time import committed_at
-from jobs.engine.storage.ledger import Entry, entries, entry_at
-from jobs.engine.storage.ledger_search import first_reaching, nearest_versions, newest_first
-from jobs.engine.storage.place import Place
+from strandline.engine.storage import ledger_search
+from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.ledger import Entry, entries, entry_at
+from strandline.engine.storage.ledger_search import first_reaching, nearest_versions, newest_first
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE
 from tests.support.ledgers import histories, write_log
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry
-from jobs.engine.storage.ledger_snapshot import sums_of
-from jobs.engine.storage.ledger_sums import Sums, follow
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.ledger import LOOKED_AGAIN, Entry
+from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.ledger_sums import Sums, follow
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
 
 pytestmark = pytest.mark.core

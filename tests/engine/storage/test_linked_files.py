@@ -4,9 +4,9 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.linked_files import link_commit, link_files
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.linked_files import link_commit, link_files
+from strandline.engine.storage.place import Place
 from tests.engine.written import numbers, written
 
 

@@ -14,25 +14,25 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import TransientError
-from jobs.engine.runtime.holders import started
-from jobs.engine.storage import locks
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import COMMIT_LOCK, lease, refuse_if_taken, turn
-from jobs.engine.storage.place import Place
-from jobs.gold import device_signal_10m
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m
+from fleet.silver import device_telemetry as silver
+from strandline.core.errors import TransientError
+from strandline.engine.runtime.holders import started
+from strandline.engine.storage import locks
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.locks import COMMIT_LOCK, lease, refuse_if_taken, turn
+from strandline.engine.storage.place import Place
 
 TABLE, OTHER = silver.TABLE, device_signal_10m.TABLE
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import lease
-from jobs.engine.runtime.spark_session import start
-from jobs.engine.runtime.settings import settings
-from jobs.silver.device_telemetry import TABLE
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.locks import lease
+from strandline.engine.runtime.spark_session import start
+from strandline.engine.runtime.settings import settings
+from fleet.silver.device_telemetry import TABLE
 lake = Lake(Path(sys.argv[1]))
 spark = start(settings(cores=1, memory="512m"), lake.program_log("spark"))
 with lease(spark, TABLE, lake):
@@ -42,10 +42,10 @@ with lease(spark, TABLE, lake):
 TRY = """
 import sys
 from pathlib import Path
-from jobs.core.errors import TransientError
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import refuse_if_taken
-from jobs.silver.device_telemetry import TABLE
+from strandline.core.errors import TransientError
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.locks import refuse_if_taken
+from fleet.silver.device_telemetry import TABLE
 try:
     refuse_if_taken(TABLE, Lake(Path(sys.argv[1])))
 except TransientError as error:
@@ -63,9 +63,9 @@ with open(sys.argv[1], "w") as file:
 BARRED = """
 import sys
 from pathlib import Path
-from jobs.engine.storage.locks import is_held
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.write_barrier import bar_writes
+from strandline.engine.storage.locks import is_held
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.write_barrier import bar_writes
 if not bar_writes([Path("/dev")]):
     sys.exit(77)
 print(*(is_held(Place.of(Path(name))) for name in sys.argv[1:]))

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.core.errors import DataError
-from jobs.engine.storage import merged_file as module
-from jobs.engine.storage.merged_file import GROUP, merged_file
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DataError
+from strandline.engine.storage import merged_file as module
+from strandline.engine.storage.merged_file import GROUP, merged_file
+from strandline.engine.storage.place import Place
 
 YEARS = [-62_135_596_800_000_000, 0, 1_780_000_000_123_456, 253_402_300_799_999_999, 2**62]
 """Microseconds of the years 1, 1970, 2026, 9999 and of one that Python has no date for."""

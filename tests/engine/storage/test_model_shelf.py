@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DataError, DefinitionError, TransientError
-from jobs.core.scoring import Linear, as_words
-from jobs.engine.storage import model_shelf
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.model_shelf import Decision, Terms
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DataError, DefinitionError, TransientError
+from strandline.core.scoring import Linear, as_words
+from strandline.engine.storage import model_shelf
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.model_shelf import Decision, Terms
+from strandline.engine.storage.place import Place
 from tests.support.rows import NOON
 
 NAME = "unusual"

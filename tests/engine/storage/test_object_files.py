@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.runtime.store_away import Keys, StoreRefusesError
-from jobs.engine.storage import object_client, object_files
-from jobs.engine.storage.place import Place
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.runtime.store_away import Keys, StoreRefusesError
+from strandline.engine.storage import object_client, object_files
+from strandline.engine.storage.place import Place
 from tests.support.lossy_proxy import losing
 from tests.support.s3_server import BUCKET, S3Server
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from jobs.engine.storage.old_commits import PACKED, is_old, old_commit, pack_file, write_pack
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.old_commits import PACKED, is_old, old_commit, pack_file, write_pack
+from strandline.engine.storage.place import Place
 
 
 def test_a_commit_comes_back_word_for_word(tmp_path: Path) -> None:

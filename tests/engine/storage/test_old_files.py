@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.storage.old_files import OldFiles, old_files
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.old_files import OldFiles, old_files
+from strandline.engine.storage.place import Place
 from tests.engine.written import written
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

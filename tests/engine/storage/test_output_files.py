@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.engine.pipeline.write_gold import Windows, append
-from jobs.engine.runtime.meter import Meter
-from jobs.engine.storage import create_table, delta_commit
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.ledger import Entry, latest_version
-from jobs.engine.storage.output_files import SMALL, rows_in, sized, write
-from jobs.engine.storage.place import Place
-from jobs.gold import ip_holds
+from fleet.gold import ip_holds
+from strandline.engine.pipeline.write_gold import Windows, append
+from strandline.engine.runtime.meter import Meter
+from strandline.engine.storage import create_table, delta_commit
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.ledger import Entry, latest_version
+from strandline.engine.storage.output_files import SMALL, rows_in, sized, write
+from strandline.engine.storage.place import Place
 from tests.support.rows import NOON
 
 MANY = SMALL + 10_000

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.repair.scrub import refuse_needed
-from jobs.engine.runtime.holders import own
-from jobs.engine.storage import pinned_versions
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.pinned_versions import EXPIRES, FOLDER, UNRENEWED, pin_versions, pins
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.repair.scrub import refuse_needed
+from strandline.engine.runtime.holders import own
+from strandline.engine.storage import pinned_versions
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.pinned_versions import EXPIRES, FOLDER, UNRENEWED, pin_versions, pins
 from tests.cli.inside import strandline
 from tests.engine.written import small_lake
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.read_version import OPEN
-from jobs.engine.storage.recent_files import FOLLOWED, RecentFiles
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.read_version import OPEN
+from strandline.engine.storage.recent_files import FOLLOWED, RecentFiles
 
 KEPT = 10
 WINDOWS = 50_000

@@ -7,10 +7,10 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.relocate_checkpoint import settle
-from jobs.silver import device_inventory
-from jobs.silver.devices import TABLE
+from fleet.silver import device_inventory
+from fleet.silver.devices import TABLE
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.relocate_checkpoint import settle
 from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.shapes import arrived

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.engine.storage import create_table, delta_commit
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.read_version import rows_at
-from jobs.engine.storage.replace_rows import HOUR, Exchange, swap
+from strandline.engine.storage import create_table, delta_commit
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.read_version import rows_at
+from strandline.engine.storage.replace_rows import HOUR, Exchange, swap
 from tests.support.rows import NOON
 
 HOURS = 4

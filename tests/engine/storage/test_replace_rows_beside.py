@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.core.errors import TransientError
-from jobs.engine.pipeline import write_gold
-from jobs.engine.pipeline.write_gold import Windows
-from jobs.engine.runtime.meter import Meter
-from jobs.engine.storage import create_table, delta_commit
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.ledger import Entry, latest_version
-from jobs.engine.storage.locks import turn
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.read_version import rows_at
-from jobs.engine.storage.replace_rows import TRIES, Exchange, swap
-from jobs.engine.storage.window_index import EPOCH, MICROSECOND
-from jobs.gold import ip_holds
+from fleet.gold import ip_holds
+from strandline.core.errors import TransientError
+from strandline.engine.pipeline import write_gold
+from strandline.engine.pipeline.write_gold import Windows
+from strandline.engine.runtime.meter import Meter
+from strandline.engine.storage import create_table, delta_commit
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.ledger import Entry, latest_version
+from strandline.engine.storage.locks import turn
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.read_version import rows_at
+from strandline.engine.storage.replace_rows import TRIES, Exchange, swap
+from strandline.engine.storage.window_index import EPOCH, MICROSECOND
 from tests.support.rows import NOON
 
 KINDS = "n long, event_at timestamp, value string"

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair.retire_table import is_behind_for_good, retire, take_back
-from jobs.engine.storage import retired as module
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import WriterWatch
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.retired import (
+from fleet.gold.site_traffic_1h import TABLE as RECOMPUTED
+from strandline.core.errors import DefinitionError
+from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair.retire_table import is_behind_for_good, retire, take_back
+from strandline.engine.storage import retired as module
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.locks import WriterWatch
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.retired import (
     STATE_OF,
     Retirement,
     let_go,
@@ -22,7 +23,6 @@ from jobs.engine.storage.retired import (
     strike_out,
     write_down,
 )
-from jobs.gold.site_traffic_1h import TABLE as RECOMPUTED
 from tests.engine.written import GOLD, entry, numbers, small_lake, written
 from tests.support.rows import NOON
 

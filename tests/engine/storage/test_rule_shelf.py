@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.storage import rule_shelf
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.rule_shelf import Promotion, live_rules, promotions, take_back
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.storage import rule_shelf
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.rule_shelf import Promotion, live_rules, promotions, take_back
 
 MOST = 3
 

@@ -2,10 +2,10 @@
 
 import pickle
 
-from jobs.core.writer_schema import Format, Reference, WriterSchema
-from jobs.engine.storage import schema_shelf
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.schema_shelf import Shelf
+from strandline.core.writer_schema import Format, Reference, WriterSchema
+from strandline.engine.storage import schema_shelf
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.schema_shelf import Shelf
 
 SCHEMA = WriterSchema(
     number=7, kind=Format.JSON, text='{"type": "object"}', references=(Reference("a", "{}"),)

@@ -8,14 +8,20 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.storage import scrub_log as module
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger_snapshot import Snapshot, fingerprint, snapshot, sums_of, write
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.scrub_log import scrub_log
-from jobs.engine.storage.search_bytes import search
+from strandline.engine.storage import scrub_log as module
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger_snapshot import (
+    Snapshot,
+    fingerprint,
+    snapshot,
+    sums_of,
+    write,
+)
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.scrub_log import scrub_log
+from strandline.engine.storage.search_bytes import search
 from tests.engine.written import SILVER, entry, written
 from tests.support import lakes
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from jobs.engine.storage.files_at_version import table_id
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.spark_checkpoint import WHOLE, Planned, Position
+from strandline.engine.storage.files_at_version import table_id
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.spark_checkpoint import WHOLE, Planned, Position
 from tests.engine.written import SILVER, entry, numbers, written
 
 

@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.runtime.holders import started
-from jobs.engine.storage import object_files, store_lease
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import HasWriterError, WriterWatch, is_held
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.store_lease import FencedError, StoreLease, holder, take, take_again
+from strandline.core.errors import DefinitionError
+from strandline.engine.runtime.holders import started
+from strandline.engine.storage import object_files, store_lease
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.locks import HasWriterError, WriterWatch, is_held
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_lease import FencedError, StoreLease, holder, take, take_again
 from tests.support.events import TABLE
 
 LIFE = 1.0

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage import store_probe
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.store_probe import FOLDER
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage import store_probe
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_probe import FOLDER
 from tests.support.relay import relaying
 from tests.support.s3_server import BUCKET, S3Server, running
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.torn_checkpoint import (
+from fleet.silver import device_telemetry as silver
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.torn_checkpoint import (
     BrokenCheckpointError,
     broken_state,
     leave,
     mend,
     play_again,
 )
-from jobs.silver import device_telemetry as silver
 from tests.engine.written import entry, numbers, written
 
 TABLE = silver.TABLE

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.storage import version_of_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.live_files import live_files
-from jobs.engine.storage.log_actions import added, brings_rows
-from jobs.engine.storage.merge_files import merge_files
-from jobs.engine.storage.merge_plan import Choice
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.version_of_file import version_of
+from strandline.engine.storage import version_of_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.live_files import live_files
+from strandline.engine.storage.log_actions import added, brings_rows
+from strandline.engine.storage.merge_files import merge_files
+from strandline.engine.storage.merge_plan import Choice
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.version_of_file import version_of
 from tests.support import events
 from tests.support.events import Event, reading, received
 

@@ -4,12 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructType
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.verdict import Finding, Verdict, World
-from jobs.engine.trace.why import why
-from jobs.gold import (
+from fleet.gold import (
     attributed_connections,
     confirmed_logins,
     device_daily,
@@ -17,7 +12,7 @@ from jobs.gold import (
     ip_holds,
     site_traffic_1h,
 )
-from jobs.silver import (
+from fleet.silver import (
     device_inventory,
     device_telemetry,
     devices,
@@ -26,6 +21,11 @@ from jobs.silver import (
     user_actions,
     user_confirmations,
 )
+from strandline import catalog
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.verdict import Finding, Verdict, World
+from strandline.engine.trace.why import why
 from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.rows import NOON

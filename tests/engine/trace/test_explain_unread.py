@@ -6,14 +6,14 @@ from datetime import datetime
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import catalog
-from jobs.bronze import dhcp_events as bronze
-from jobs.bronze import user_actions as actions
-from jobs.core.modes import AvailableNow
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.verdict import Finding, Verdict, World
-from jobs.engine.trace.why import why
+from fleet.bronze import dhcp_events as bronze
+from fleet.bronze import user_actions as actions
+from strandline import catalog
+from strandline.core.modes import AvailableNow
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.verdict import Finding, Verdict, World
+from strandline.engine.trace.why import why
 from tests.engine.records import drop, expire, make, put, put_transactions
 from tests.support.rows import NOON
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage.duckdb_session import DuckError
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.lake_reader import Readable, lake
-from jobs.silver import user_actions
+from fleet.silver import user_actions
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage.duckdb_session import DuckError
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.lake_reader import Readable, lake
 from tests.engine.written import small_lake, written
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.sql_query import ask
+from strandline import catalog
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.sql_query import ask
 from tests.engine.written import small_lake
 
 TABLES = [

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from jobs.engine.storage.place import Place
-from jobs.engine.trace.locate import contains_key, has_another, has_fields, records_with_key
+from strandline.engine.storage.place import Place
+from strandline.engine.trace.locate import contains_key, has_another, has_fields, records_with_key
 
 AVRO = b"\x0aabc-1\x0cserver\x02"
 

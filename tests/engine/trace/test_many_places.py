@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.merge_files import merge_files
-from jobs.engine.storage.merge_plan import Choice
-from jobs.engine.trace.many_places import explain_each
-from jobs.engine.trace.verdict import Verdict, World
-from jobs.engine.trace.why import why
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.merge_files import merge_files
+from strandline.engine.storage.merge_plan import Choice
+from strandline.engine.trace.many_places import explain_each
+from strandline.engine.trace.verdict import Verdict, World
+from strandline.engine.trace.why import why
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, TOPIC, Event, reading, received
 from tests.support.modes import derive

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage import commit_time
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.cut_log import cut
-from jobs.engine.storage.dead_files import sweep
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.past_versions import version_at
-from jobs.engine.storage.place import Place
-from jobs.engine.trace.sql_query import Answer, ask
+from strandline import catalog
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage import commit_time
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.cut_log import cut
+from strandline.engine.storage.dead_files import sweep
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.past_versions import version_at
+from strandline.engine.storage.place import Place
+from strandline.engine.trace.sql_query import Answer, ask
 from tests.engine.written import SILVER, numbers, small_lake, written
 
 NAME = "silver.device_telemetry"
@@ -84,7 +84,7 @@ def test_a_moment_means_the_last_version_committed_until_then(
     looked: list[int] = []
     real = commit_time.committed_at
     monkeypatch.setattr(
-        "jobs.engine.storage.past_versions.committed_at",
+        "strandline.engine.storage.past_versions.committed_at",
         lambda path, version: looked.append(version) or real(path, version),
     )
     version_at(aged.table(SILVER), NAME, datetime(2026, 11, 5, tzinfo=UTC))

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.row_lineage import Step, path_between
-from jobs.gold import attributed_connections, device_daily, device_signal_10m, site_traffic_1h
-from jobs.silver import device_telemetry, dhcp_events, network_connections, user_actions
+from fleet.gold import attributed_connections, device_daily, device_signal_10m, site_traffic_1h
+from fleet.silver import device_telemetry, dhcp_events, network_connections, user_actions
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.row_lineage import Step, path_between
 from tests.engine.written import written
 from tests.support.auctions import BIDS, WAITED_FOR
 from tests.support.rows import at

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from deltalake import DeltaTable
 
-from jobs import catalog
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.verdict import Finding, Verdict, World
-from jobs.engine.trace.why import why
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.verdict import Finding, Verdict, World
+from strandline.engine.trace.why import why
 from tests.support.rows import NOON
 
 BRONZE = silver.TABLE.upstream[0]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.sql_query import Answer, ask
+from strandline import catalog
+from strandline.core.errors import DefinitionError
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.sql_query import Answer, ask
 from tests.engine.written import SILVER, small_lake
 
 SECRET = "the moon is made of it"  # noqa: S105  # what a query must not be able to read

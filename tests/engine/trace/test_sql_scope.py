@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs import catalog
-from jobs.core.errors import DataError, DefinitionError
-from jobs.engine.storage.duckdb_session import Duck, DuckError, session
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.sql_query import ask
-from jobs.silver import user_actions
+from fleet.silver import user_actions
+from strandline import catalog
+from strandline.core.errors import DataError, DefinitionError
+from strandline.engine.storage.duckdb_session import Duck, DuckError, session
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.sql_query import ask
 from tests.engine.written import entry, small_lake, written
 
 SALT = "5a17" * 16

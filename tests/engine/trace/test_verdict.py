@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
-from jobs.core.table import Appended, Ingested, Judged
-from jobs.core.topic import Topic
-from jobs.engine.trace.verdict import Verdict, make_finding, shown_payload, shown_row
+from strandline.core.table import Appended, Ingested, Judged
+from strandline.core.topic import Topic
+from strandline.engine.trace.verdict import Verdict, make_finding, shown_payload, shown_row
 from strandline_quality.mask import SHOWN
 from tests.support.rows import NOON
 

@@ -6,17 +6,17 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs import catalog
-from jobs.core.errors import DefinitionError
-from jobs.engine.gates import gate_files
-from jobs.engine.gates.gate_files import Shut
-from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.downstream import backfill_above
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.verdict import Finding, Verdict, World
-from jobs.engine.trace.why import why
-from jobs.silver import device_telemetry as silver
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.core.errors import DefinitionError
+from strandline.engine.gates import gate_files
+from strandline.engine.gates.gate_files import Shut
+from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.downstream import backfill_above
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trace.verdict import Finding, Verdict, World
+from strandline.engine.trace.why import why
 from tests.support.events import Event, reading, readings, received
 from tests.support.modes import derive
 from tests.support.morning import LATER, STRICT

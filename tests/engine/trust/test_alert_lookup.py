@@ -3,12 +3,12 @@
 from datetime import date, timedelta
 from typing import Any
 
-from jobs.alerting.history.alert_lookup import newest_alerts
-from jobs.alerting.tables import gold
-from jobs.engine.runtime.settings import settings
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trust import report_server
-from jobs.operate.alerts.pages import alert_pages
+from strandline.alerting.history.alert_lookup import newest_alerts
+from strandline.alerting.tables import gold
+from strandline.engine.runtime.settings import settings
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trust import report_server
+from strandline.operate.alerts.pages import alert_pages
 from tests.engine.trust.test_report_server import asked
 from tests.support.raised import alert, raised
 from tests.support.rows import NOON

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alerting.declared import find
-from jobs.alerting.history.backtest import (
+from fleet.silver import process_events as silver
+from strandline.alerting.declared import find
+from strandline.alerting.history.backtest import (
     SAMPLES,
     TOP,
     Asked,
@@ -20,14 +21,13 @@ from jobs.alerting.history.backtest import (
     figures,
     found,
 )
-from jobs.alerting.rules.alert import alert_id
-from jobs.alerting.rules.alert_rule import AlertRule
-from jobs.alerting.rules.condition import AllOf, AnyOf, Glob, Text
-from jobs.alerting.rules.evaluate import holds
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.read_version import rows_now
-from jobs.silver import process_events as silver
+from strandline.alerting.rules.alert import alert_id
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.condition import AllOf, AnyOf, Glob, Text
+from strandline.alerting.rules.evaluate import holds
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.read_version import rows_now
 from strandline_quality.report.backtest import Change, RuleFigures
 from tests.support.rows import NOON
 from tests.support.starts import believed, starts

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline import radar
-from jobs.engine.pipeline.retention_risk import Danger, Level
-from jobs.engine.proof.certificate import Certificate, keep
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.retired import Retirement, write_down
-from jobs.engine.trust.daily_report import Period, gather, newest_day
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.pipeline import radar
+from strandline.engine.pipeline.retention_risk import Danger, Level
+from strandline.engine.proof.certificate import Certificate, keep
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.retired import Retirement, write_down
+from strandline.engine.trust.daily_report import Period, gather, newest_day
 from strandline_quality.report.findings import Flow, Gate, TableFindings, Verdict
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import Came, Held, lived, receive

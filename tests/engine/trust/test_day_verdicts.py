@@ -4,10 +4,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from jobs.engine.history.anomalies import RULES, VOLUME, Mark
-from jobs.engine.history.baseline import Range
-from jobs.engine.history.queries import Batch
-from jobs.engine.trust.day_verdicts import Known, capped, flow, judged, versions_in
+from strandline.engine.history.anomalies import RULES, VOLUME, Mark
+from strandline.engine.history.baseline import Range
+from strandline.engine.history.queries import Batch
+from strandline.engine.trust.day_verdicts import Known, capped, flow, judged, versions_in
 from strandline_quality.report.findings import Verdict
 
 DAY = date(2026, 11, 20)

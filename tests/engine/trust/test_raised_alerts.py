@@ -7,12 +7,12 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.alerting.history.backtest import backtest
-from jobs.alerting.rules.alert import raised
-from jobs.alerting.tables import gold, silver
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.read_version import rows_now
-from jobs.silver import process_events
+from fleet.silver import process_events
+from strandline.alerting.history.backtest import backtest
+from strandline.alerting.rules.alert import raised
+from strandline.alerting.tables import gold, silver
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.read_version import rows_now
 from strandline_quality.report.backtest import Change, RuleFigures
 from tests.engine.trust import test_backtest as those
 from tests.support.starts import believed

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from jobs.engine.storage.lake import Lake
-from jobs.engine.trust import report_server
+from strandline.engine.storage.lake import Lake
+from strandline.engine.trust import report_server
 
 DAY = "2026-11-20"
 SECRET = "not for a reader of reports"  # noqa: S105  # words of a test
@@ -19,8 +19,8 @@ SECRET = "not for a reader of reports"  # noqa: S105  # words of a test
 LEFT = """
 import sys
 from pathlib import Path
-from jobs.engine.trust import report_server as pages
-from jobs.engine.storage.lake import Lake
+from strandline.engine.trust import report_server as pages
+from strandline.engine.storage.lake import Lake
 with pages.served(Lake(Path(sys.argv[1]))) as address:
     print(address, flush=True)
     sys.stdin.read()

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from jobs.engine.trust.daily_report import rulebook
-from jobs.gold import device_signal_10m
-from jobs.silver import device_telemetry
+from fleet.gold import device_signal_10m
+from fleet.silver import device_telemetry
+from strandline.engine.trust.daily_report import rulebook
 from strandline_quality.rules import between, required
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alerting.declared import find, rules_folder
-from jobs.alerting.history import rule_cost
-from jobs.alerting.history.rule_cost import costly, slow_rules
-from jobs.alerting.rules.sigma.folder import read_folder
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.storage.lake import Lake
+from strandline.alerting.declared import find, rules_folder
+from strandline.alerting.history import rule_cost
+from strandline.alerting.history.rule_cost import costly, slow_rules
+from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.storage.lake import Lake
 from tests.support.starts import STARTS, believed
 
 

@@ -6,11 +6,13 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.runtime import clock
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.retired import Retirement, strike_out, write_down
-from jobs.engine.trust.table_checks import (
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.engine.runtime import clock
+from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.retired import Retirement, strike_out, write_down
+from strandline.engine.trust.table_checks import (
     CERTIFICATE,
     FRESH,
     LAGS,
@@ -23,8 +25,6 @@ from jobs.engine.trust.table_checks import (
     questions,
     signs,
 )
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import derive
 from tests.support.rows import NOON, at

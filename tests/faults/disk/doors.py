@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.architecture.tree import ROOT
 
-ENGINE = "jobs.engine"
+ENGINE = "strandline.engine"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -77,8 +77,8 @@ def functions() -> Iterator[str]:
 
 def _all() -> Iterator[tuple[str, ast.AST]]:
     for path in sorted((ROOT / "jobs").rglob("*.py")):
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        if not module.startswith("jobs.play"):
+        module = ".".join(path.relative_to(ROOT / "jobs").with_suffix("").parts)
+        if not module.startswith("fleet.play"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.FunctionDef):
                     yield f"{module}:{node.name}", node

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jobs import catalog
-from jobs.engine.storage.checkpoint_rewrite import retire_state, rewrite_sources
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.move_checkpoint import Ends, is_before, move_to
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.spark_checkpoint import source_ids
-from jobs.engine.storage.withdrawn_batch import unfinished, withdraw
+from strandline import catalog
+from strandline.engine.storage.checkpoint_rewrite import retire_state, rewrite_sources
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.move_checkpoint import Ends, is_before, move_to
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.spark_checkpoint import source_ids
+from strandline.engine.storage.withdrawn_batch import unfinished, withdraw
 
 TABLE = catalog.find("silver.device_telemetry")
 DONE, PLANNED = 10, 11

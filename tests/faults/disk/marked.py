@@ -26,7 +26,9 @@ def caller() -> str:
     frame = sys._getframe(2)  # Python's own way to the stack
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith(("jobs.", "strandline_quality.", "orchestration.")):
+        if module.startswith(
+            ("fleet.", "strandline.", "strandline_quality.", "strandline_dagster.")
+        ):
             return f"{module}:{frame.f_code.co_name}"
         frame = frame.f_back  # type: ignore[assignment]  # the last one has none
     return "?"
@@ -57,17 +59,17 @@ def _marked(whole: Callable[..., Any], name: str) -> Callable[..., Any]:
 def _replace_everywhere(whole: object, marked: object) -> None:
     """Replace a function in the modules that have imported it by name."""
     for module in list(sys.modules.values()):
-        if getattr(module, "__name__", "").startswith("jobs."):
+        if getattr(module, "__name__", "").startswith(("fleet.", "strandline.")):
             for name, value in list(vars(module).items()):
                 if value is whole:
                     setattr(module, name, marked)
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-    from jobs.engine.storage.lake import Lake
+    from strandline.cli import main
+    from strandline.engine.storage.lake import Lake
 
-    importlib.import_module("jobs.catalog")
+    importlib.import_module("strandline.catalog")
     is_program = sys.argv[1] == "program"
     programs = importlib.import_module("tests.faults.disk.programs") if is_program else None
     mark_doors()

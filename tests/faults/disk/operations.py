@@ -7,19 +7,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs import catalog
-from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.gates.gate_files import Where, read
-from jobs.engine.quarantine.resolutions import held
-from jobs.engine.service.desired_state import order
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import is_table
-from jobs.engine.storage.ledger_snapshot import snapshot
-from jobs.engine.storage.open_table import opened
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.rule_shelf import HISTORY, live_rules, promotions
-from jobs.gold import device_signal_10m as gold
-from jobs.silver import device_telemetry as silver
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline import catalog
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.gates.gate_files import Where, read
+from strandline.engine.quarantine.resolutions import held
+from strandline.engine.service.desired_state import order
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import is_table
+from strandline.engine.storage.ledger_snapshot import snapshot
+from strandline.engine.storage.open_table import opened
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.rule_shelf import HISTORY, live_rules, promotions
 from tests.cli import inside
 from tests.faults.disk import programs
 from tests.faults.disk.programs import PROGRAMS

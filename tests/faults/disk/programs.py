@@ -5,19 +5,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jobs import catalog
-from jobs.engine.accounting.close_ledger import close
-from jobs.engine.gates.gate_files import Shut, Where, clear, shut, write
-from jobs.engine.gates.gate_files import open_ as open_gate
-from jobs.engine.service import desired_state
-from jobs.engine.service.desired_state import Order
-from jobs.engine.storage import rule_shelf
-from jobs.engine.storage.lake import Lake
+from strandline import catalog
+from strandline.engine.accounting.close_ledger import close
+from strandline.engine.gates.gate_files import Shut, Where, clear, shut, write
+from strandline.engine.gates.gate_files import open_ as open_gate
+from strandline.engine.service import desired_state
+from strandline.engine.service.desired_state import Order
+from strandline.engine.storage import rule_shelf
+from strandline.engine.storage.lake import Lake
 from tests.faults.disk.edits import EDITS, checkpoint
 
 SILVER = "silver.device_telemetry"
 AT = "2026-11-20T12:00:00+00:00"
-RULES = Path(__file__).parents[3] / "jobs" / "rules"
+RULES = Path(__file__).parents[3] / "jobs" / "fleet" / "rules"
 
 
 def close_books(lake: Lake) -> None:

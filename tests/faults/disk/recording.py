@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.engine.runtime.processes import family
+from strandline.engine.runtime.processes import family
 from tests.cli.typed import ENVIRONMENT, Answer
 from tests.faults.disk.journal import Record, records
 from tests.support import engine

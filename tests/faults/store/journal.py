@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import obstore
 
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.object_files import bucket_of
-from jobs.engine.storage.place import Place
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.object_files import bucket_of
+from strandline.engine.storage.place import Place
 from tests.support import lakes
 
 CHANGING = ("PUT ", "POST ", "DELETE ")

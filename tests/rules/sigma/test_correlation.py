@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.alerting.rules.sigma.folder import Folder, read_folder
-from jobs.alerting.rules.threshold_rule import Comparison, Counted
+from strandline.alerting.rules.sigma.folder import Folder, read_folder
+from strandline.alerting.rules.threshold_rule import Comparison, Counted
 
 FAILED = """
 title: failed

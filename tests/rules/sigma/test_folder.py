@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.alerting.declared import rules_folder
-from jobs.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.declared import rules_folder
+from strandline.alerting.rules.sigma.folder import read_folder
 from tests.rules.sigma import broken
 
 SECONDS = 20.0

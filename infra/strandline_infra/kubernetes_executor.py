@@ -1,0 +1,62 @@
+"""Spark's executor in a container of Kubernetes: the image's program ``executor``.
+
+A driver with STRANDLINE_MASTER=k8s://… starts pods whose only word is ``executor``, and says by variables what each is to be.
+Spark's own image has a script for that word; pip's pyspark, which ours is made of, lacks it, and the pod would end at once.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from strandline_infra import java
+
+BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+JARS = "lib/python3.*/site-packages/pyspark/jars"
+OPTION = "SPARK_JAVA_OPT_"
+"""Begins the names of the variables with Java's options, which end in a number."""
+WORDS = {
+    "--driver-url": "SPARK_DRIVER_URL",
+    "--executor-id": "SPARK_EXECUTOR_ID",
+    "--cores": "SPARK_EXECUTOR_CORES",
+    "--app-id": "SPARK_APPLICATION_ID",
+    "--hostname": "SPARK_EXECUTOR_POD_IP",
+    "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+    "--podName": "SPARK_EXECUTOR_POD_NAME",
+}
+
+
+def command(given: Mapping[str, str], home: Path) -> list[str]:
+    """Return what runs, by the variables of the driver and the home of Java."""
+    numbered = (name for name in given if name.startswith(OPTION))
+    options = [given[name] for name in sorted(numbered, key=lambda name: int(name[len(OPTION) :]))]
+    heap = given["SPARK_EXECUTOR_MEMORY"]
+    jars = [f"{each}/*" for each in Path(sys.prefix).glob(JARS)]
+    first = [given[name] for name in ("SPARK_CONF_DIR", "SPARK_EXTRA_CLASSPATH") if name in given]
+    path = ":".join([*first, *jars])
+    words = [word for flag, name in WORDS.items() for word in (flag, given[name])]
+    return [
+        str(home / "bin" / "java"),
+        *options,
+        f"-Xms{heap}",
+        f"-Xmx{heap}",
+        "-cp",
+        path,
+        BACKEND,
+        *words,
+    ]
+
+
+def main() -> None:
+    """Become the executor, so that a signal to it reaches Java."""
+    home = java.java_home()
+    if home is None:
+        sys.exit(
+            "no Java 17 or 21 was found.\n\nhint: build the image with infra/image/Dockerfile."
+        )
+    words = command(os.environ, home)
+    os.execv(words[0], words)  # noqa: S606  # without a shell, on purpose
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""What a receiver gets about alerts: a notice of those that one rule raised, with how many and a few of them.
+
+An alert is read from its record in Kafka, as ``strandline alerts`` wrote it; sensitive columns are masked in it already
+(jobs/strandline/alerting/rules/alert.py), and nothing here adds to it. A record that is no alert is refused with the reason.
+
+The id of a notice is a hash of its receiver, its rule and its first alert, so that the notice that is sent again after a
+crash has the id that it had.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+
+from strandline.alerting.rules.alert_rule import Severity
+from strandline.core.moment import RECENT, in_utc
+
+SAMPLES = 3
+"""Alerts of a notice that are shown; all are in gold.alerts."""
+
+LONGEST = 2_000
+"""Characters of an event that are shown: a command line may have a megabyte, and receivers refuse long messages."""
+
+LONGEST_ID = 200
+
+RUNBOOK = "infra/docs/alert_rules.md#when-a-rule-fires"
+"""For a rule that names none, or is in the folder no more."""
+
+Payload = Mapping[str, Any]
+"""A notice as it is sent, and as it is stored until it was accepted."""
+
+
+class NoAlertError(ValueError):
+    """A record is no alert; the text is the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """An alert, and what of it is shown as a sample."""
+
+    id: str
+    rule: str
+    version: str
+    severity: Severity
+    at: datetime
+    sample: Mapping[str, str]
+    from_history: bool = False
+    """Whether it was raised so long after its event that it is recorded and wakes no person."""
+
+    @classmethod
+    def of(cls, record: Message) -> "Alert":
+        """Read an alert.
+
+        Raises:
+            NoAlertError: The record is none.
+        """
+        try:
+            found = orjson.loads(record.value() or b"")
+        except ValueError as error:
+            raise NoAlertError(f"it is no JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise NoAlertError("it is no JSON object")
+        at = _text(found, "event_at")
+        try:
+            return cls(
+                id=_text(found, "alert_id"),
+                rule=_text(found, "rule_id"),
+                version=_text(found, "rule_version"),
+                severity=Severity(_text(found, "rule_severity")),
+                at=(moment := in_utc(datetime.fromisoformat(at))),
+                sample=_sample(found),
+                from_history=_is_old(record, moment),
+            )
+        except ValueError as error:
+            raise NoAlertError(str(error)) from error
+
+
+def _is_old(record: Message, event_at: datetime) -> bool:
+    """Return whether a record came to the topic when its event was old; one without a time says nothing about it."""
+    kind, stamp = record.timestamp()
+    return (
+        kind != TIMESTAMP_NOT_AVAILABLE
+        and stamp / 1000 - event_at.timestamp() > RECENT.total_seconds()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleWords:
+    """What the files of rules say of a rule, for people."""
+
+    title: str = ""
+    owner: str = ""
+    runbook: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """The alerts of a rule that are in no notice yet.
+
+    Args:
+        first_at: The earliest time of their events.
+        last_at: The latest one.
+        samples: The first of them.
+    """
+
+    rule: str
+    version: str
+    severity: Severity
+    count: int
+    first_at: datetime
+    last_at: datetime
+    samples: tuple[Mapping[str, str], ...]
+
+    @classmethod
+    def of(cls, alert: Alert) -> "Digest":
+        """Begin with an alert."""
+        return cls(
+            rule=alert.rule,
+            version=alert.version,
+            severity=alert.severity,
+            count=1,
+            first_at=alert.at,
+            last_at=alert.at,
+            samples=(alert.sample,),
+        )
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> "Digest":
+        """Return one that was stored."""
+        return cls(
+            **{
+                **stored,
+                "severity": Severity(stored["severity"]),
+                "first_at": datetime.fromisoformat(stored["first_at"]),
+                "last_at": datetime.fromisoformat(stored["last_at"]),
+                "samples": tuple(stored["samples"]),
+            }
+        )
+
+    def plus(self, alert: Alert) -> "Digest":
+        """Return it with one more alert, which may be of a newer version of the rule."""
+        return replace(
+            self,
+            version=alert.version,
+            severity=alert.severity,
+            count=self.count + 1,
+            first_at=min(self.first_at, alert.at),
+            last_at=max(self.last_at, alert.at),
+            samples=(
+                self.samples if len(self.samples) == SAMPLES else (*self.samples, alert.sample)
+            ),
+        )
+
+
+def notice(digest: Digest, receiver: str, words: RuleWords) -> Payload:
+    """Return the notice of alerts; ``text`` is a sentence, which chat programs show."""
+    first = digest.samples[0]
+    parts = (receiver, digest.rule, first["alert_id"], first["place"])
+    name, runbook = words.title or digest.rule, words.runbook or RUNBOOK
+    since, until = digest.first_at.isoformat(), digest.last_at.isoformat()
+    when = f"at {since}" if since == until else f"from {since} to {until}"
+    many = "1 alert" if digest.count == 1 else f"{digest.count:,} alerts"
+    return {
+        "delivery_id": hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32],
+        "text": f"{digest.severity}: {name}: {many} {when}; runbook: {runbook}",
+        "rule": digest.rule,
+        "version": digest.version,
+        "title": name,
+        "severity": digest.severity,
+        "owner": words.owner,
+        "runbook": runbook,
+        "count": digest.count,
+        "first_at": since,
+        "last_at": until,
+        "alerts": list(digest.samples),
+    }
+
+
+def _sample(found: Mapping[str, Any]) -> Mapping[str, str]:
+    place = "/".join(str(found.get(f"event_{part}")) for part in ("topic", "partition", "offset"))
+    shown = ("alert_id", "event_table", "event_key", "event_at", "event")
+    return {**{name: _cut(str(found.get(name) or "")) for name in shown}, "place": place}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    value = found.get(name)
+    if not isinstance(value, str) or not value:
+        raise NoAlertError(f"it has no {name}")
+    if len(value) > LONGEST_ID:
+        raise NoAlertError(f"its {name} has {len(value):,} characters")
+    return value

@@ -1,0 +1,89 @@
+"""One alert of gold, with what a person needs to judge it: its rule, its event, where that is, and what to do."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, TypeAlias
+
+from strandline.alerting.rules import runbook
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.tables import gold
+from strandline.core.errors import LakeError
+from strandline.engine.storage.find_rows import Where, look
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.newest_rows import newest_rows
+from strandline.engine.trace.verdict import World
+from strandline.engine.trace.why import why
+from strandline_quality.report.alert_page import AlertFound
+
+Rule: TypeAlias = AlertRule | ThresholdRule
+
+RAISED_AT = "raised_at"
+
+
+def newest_alerts(lake: Lake, number: int) -> list[dict[str, Any]]:
+    """Return the rows of the newest alerts, the newest first."""
+    return newest_rows(lake.table(gold.TABLE), RAISED_AT, number)
+
+
+def alert_found(
+    lake: Lake, alert_id: str, day: date, rules: Mapping[str, Rule], now: datetime
+) -> AlertFound | None:
+    """Return an alert; None if gold does not have it.
+
+    Args:
+        lake: The lake.
+        alert_id: Its id.
+        day: The day of its event; an id is no order of time, and without a day every file would be read.
+        rules: The rules by their ids.
+        now: The current time.
+    """
+    begins = datetime.combine(day, time(), UTC)
+    within = {gold.TABLE.event_at: (begins, begins + timedelta(days=1))}
+    where = Where(equal={"alert_id": alert_id}, within=within, most=1)
+    found = look(lake.table(gold.TABLE), where)
+    return _shown(found[0].row, lake, rules, now) if found else None
+
+
+def place_of(row: Mapping[str, Any]) -> str:
+    """Return where in Kafka the event of an alert is."""
+    return f"{row['event_topic']}/{row['event_partition']}/{row['event_offset']}"
+
+
+def _shown(row: dict[str, Any], lake: Lake, rules: Mapping[str, Rule], now: datetime) -> AlertFound:
+    rule = rules.get(row["rule_id"])
+    place, at = place_of(row), row["event_at"]
+    page = rule.runbook if rule and runbook.is_address(rule.runbook) else ""
+    return AlertFound(
+        lake=lake.root.name,
+        alert_id=row["alert_id"],
+        title=rule.title if rule else row["rule_id"],
+        about=rule.about if rule else "",
+        severity=row["rule_severity"],
+        rule=row["rule_id"],
+        version=row["rule_version"],
+        file=rule.origin if rule else "no longer in the folder",
+        tags=rule.tags if rule else (),
+        table=row["event_table"],
+        at=at.isoformat(),
+        raised_at=row[RAISED_AT].isoformat(),
+        key=json.loads(row["event_key"]),
+        event=json.loads(row["event"]),
+        place=place,
+        where=_where(place, lake, now),
+        runbook=runbook.words(rule.runbook) if rule and rule.runbook and not page else "",
+        runbook_page=page,
+        commands=(
+            f"strandline why {place}",
+            f"strandline rules explain --event {place}",
+        ),
+    )
+
+
+def _where(place: str, lake: Lake, now: datetime) -> str:
+    """Return what became of the event; a lake that cannot say it does not keep the alert from being shown."""
+    try:
+        return why(place, None, World(lake=lake, now=now, search=False)).sentence
+    except LakeError as error:
+        return error.message

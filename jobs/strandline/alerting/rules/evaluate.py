@@ -1,0 +1,117 @@
+"""Whether a condition holds for one event, in Python: to say in milliseconds, without Spark, which clause failed.
+
+Alerts are never raised from here: Spark raises them (jobs/strandline/alerting/rules/compile.py). tests/rules/test_compile.py compares both
+on every case of the specification, so that an explanation is about the rule that runs.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+
+from strandline.alerting.rules import addresses
+from strandline.alerting.rules.condition import (
+    AllOf,
+    AnyOf,
+    Clause,
+    Condition,
+    InNetwork,
+    InTime,
+    Matches,
+    Missing,
+    Not,
+    Number,
+    Order,
+    Same,
+    Text,
+    TimePart,
+)
+from strandline.alerting.rules.glob_regex import as_regex
+from strandline_quality.linear import linear
+
+Row = Mapping[str, object]
+
+DIGITS = 38
+SCALE = 9
+"""Digits of a number in a text, and those behind its point, as Spark is asked to read it."""
+
+
+def holds(condition: Condition, row: Row) -> bool:
+    """Return whether a condition holds for a row."""
+    match condition:
+        case AllOf(parts):
+            return all(holds(part, row) for part in parts)
+        case AnyOf(parts):
+            return any(holds(part, row) for part in parts)
+        case Not(part):
+            return not holds(part, row)
+        case _:
+            return _clause(condition, row)
+
+
+def _clause(clause: Clause, row: Row) -> bool:  # noqa: PLR0911  # a kind of clause each
+    value = row.get(clause.column)
+    if isinstance(clause, Missing):
+        return value is None
+    if value is None:
+        return False
+    match clause:
+        case Text(_, glob):
+            text = str(value) if glob.cased else str(value).lower()
+            return re.search(as_regex(glob.folded), text) is not None
+        case Matches(_, pattern, flags):
+            return linear(pattern, flags).found(str(value))
+        case Number(_, order, number):
+            found_number = _number(value)
+            return found_number is not None and _compares(found_number, order, number)
+        case InNetwork(_, network):
+            return addresses.contains(str(value), network)
+        case Same():
+            other = row.get(clause.other)
+            return other is not None and _is_like(clause, str(value).lower(), str(other).lower())
+        case InTime(_, part, number):
+            return isinstance(value, datetime) and _part(value, part) == number
+
+
+def _number(value: object) -> Decimal | None:
+    """Return the number that a value is, rounded as Spark rounds it."""
+    text = str(value).strip()
+    if "_" in text:  # Python reads 1_000, Spark does not; digits of any script are digits to both
+        return None
+    try:
+        found = Decimal(text)
+        if not found.is_finite() or found.adjusted() >= DIGITS - SCALE:
+            return None
+        return round(found, SCALE)
+    except InvalidOperation:
+        return None
+
+
+def _compares(value: Decimal, order: Order, number: Decimal) -> bool:
+    match order:
+        case Order.IS:
+            return value == number
+        case Order.BELOW:
+            return value < number
+        case Order.AT_MOST:
+            return value <= number
+        case Order.ABOVE:
+            return value > number
+        case Order.AT_LEAST:
+            return value >= number
+
+
+def _is_like(clause: Same, value: str, other: str) -> bool:
+    match (clause.starts, clause.ends):
+        case (True, True):
+            return other in value
+        case (True, False):
+            return value.startswith(other)
+        case (False, True):
+            return value.endswith(other)
+        case _:
+            return value == other
+
+
+def _part(value: datetime, part: TimePart) -> int:
+    return value.isocalendar().week if part is TimePart.WEEK else int(getattr(value, part.value))

@@ -1,0 +1,187 @@
+"""SQL for which of many rules fire on an event: conditions behind guards that pass over most of them.
+
+A guard is a look into a hash set of the rules' keys, or one search for all of their needles. Guards are two deep: one
+over all rules of a kind, which most events do not pass, and one over each group of them.
+
+Groups of rules with keys have different keys, so that an event passes one of them, however many rules name several
+programs: such a rule is in the group of each. A key with many rules has several groups to itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.compile import LOWER, compiled, named, quoted
+from strandline.alerting.rules.condition import Clause
+from strandline.alerting.rules.keys import Key, key
+from strandline.alerting.rules.needles import Needle, as_one_search, by_column, needles
+from strandline.alerting.source import AlertSource
+
+GROUP = 32
+"""Rules that one guard passes over."""
+
+FEW = 4
+"""Keys of a rule that is in the group of each of them; one with more is in one group, beside others of that kind."""
+
+NAME = "_name_"
+QUIET = -1
+"""Is in the place of a rule that does not fire."""
+
+NOTHING = "CAST(array() AS ARRAY<INT>)"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A rule of the plan, and what an event must have for it to fire at all."""
+
+    number: int
+    rule: AlertRule
+    key: Key | None
+    needles: frozenset[Needle] | None
+
+    @classmethod
+    def of(cls, rules: Sequence[AlertRule], source: AlertSource) -> "list[Numbered]":
+        """Return rules with their numbers."""
+        return [
+            cls(number, rule, key(rule.when, source), needles(rule.when))
+            for number, rule in enumerate(rules)
+        ]
+
+    @property
+    def is_asked_of_each(self) -> bool:
+        """Return whether no guard passes over it."""
+        return self.key is None and self.needles is None
+
+    @property
+    def kind(self) -> str:
+        """Return what its guard looks at: the column of its key, or texts."""
+        return self.key.column if self.key else "" if self.needles else "-"
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rules behind one guard: the keys of the group, or none where it is guarded by needles."""
+
+    rules: tuple[Numbered, ...]
+    keys: frozenset[str | int] = frozenset()
+
+
+def hits(rules: Sequence[Numbered], source: AlertSource, known: Mapping[Clause, str]) -> str:
+    """Return SQL for the numbers of the rules that fire, with ``QUIET`` among them.
+
+    Args:
+        rules: The rules.
+        source: Their table; the row has what their clauses need.
+        known: Clauses of rules that are asked of each event, and SQL for the answers that the row has.
+    """
+    kinds = sorted(dict.fromkeys(each.kind for each in rules))
+    return _joined(
+        _guarded([each for each in rules if each.kind == kind], source, known) for kind in kinds
+    )
+
+
+def _guarded(rules: Sequence[Numbered], source: AlertSource, known: Mapping[Clause, str]) -> str:
+    """Return SQL for rules whose guards look at the same."""
+    if rules[0].is_asked_of_each:
+        return _joined(_fires(each.rules, source, known) for each in _cut(rules))
+    key = rules[0].key
+    if key is None:
+        each = [_if(_has_a_needle(g.rules), _fires(g.rules, source, {})) for g in _by_needle(rules)]
+        return each[0] if len(each) == 1 else _if(_has_a_needle(rules), _joined(each))
+    groups = list(_by_key(rules))
+    each = [
+        _if(_guard(group, key.column, source), _fires(group.rules, source, {})) for group in groups
+    ]
+    values = frozenset[str | int]().union(*(group.keys for group in groups))
+    return each[0] if len(each) == 1 else _if(_is_one_of(key.column, values, source), _joined(each))
+
+
+def _by_needle(rules: Sequence[Numbered]) -> Iterator[_Group]:
+    """Cut rules into groups, those that look for alike texts together."""
+    return _cut(sorted(rules, key=lambda each: (min(each.needles or ()), each.number)))
+
+
+def _by_key(rules: Sequence[Numbered]) -> Iterator[_Group]:
+    """Yield groups with different keys, or with one and the same; no rule is in two groups with the same key."""
+    of_key: dict[str | int, list[Numbered]] = {}
+    wide = []
+    for each in rules:
+        values = each.key.values if each.key else frozenset()
+        if len(values) > FEW:
+            wide.append(each)
+            continue
+        for value in values:
+            of_key.setdefault(value, []).append(each)
+    keys: set[str | int] = set()
+    together: dict[int, Numbered] = {}  # by number: a condition is dear to hash
+    for value in sorted(of_key, key=str):
+        its = of_key[value]
+        if len(its) > GROUP:
+            yield from _cut(its, frozenset((value,)))
+            continue
+        if len({*together, *(each.number for each in its)}) > GROUP:
+            yield _Group(tuple(together.values()), frozenset(keys))
+            keys, together = set(), {}
+        keys.add(value)
+        together.update((each.number, each) for each in its)
+    if together:
+        yield _Group(tuple(together.values()), frozenset(keys))
+    for group in _cut(wide):
+        known = (each.key.values for each in group.rules if each.key)
+        yield _Group(group.rules, frozenset[str | int]().union(*known))
+
+
+def _cut(rules: Sequence[Numbered], keys: frozenset[str | int] = frozenset()) -> Iterator[_Group]:
+    for start in range(0, len(rules), GROUP):
+        yield _Group(tuple(rules[start : start + GROUP]), keys)
+
+
+def _guard(group: _Group, column: str, source: AlertSource) -> str:
+    """Return the guard of a group: by its keys, and then also by its needles where each of several rules has some."""
+    has_key = _is_one_of(column, group.keys, source)
+    has_needles = len(group.rules) > 1 and all(each.needles for each in group.rules)
+    return f"{has_key} AND {_has_a_needle(group.rules)}" if has_needles else has_key
+
+
+def _fires(group: Sequence[Numbered], source: AlertSource, known: Mapping[Clause, str]) -> str:
+    asked = ", ".join(
+        f"if({compiled(each.rule.when, source, known)}, {each.number}, {QUIET})" for each in group
+    )
+    return f"array({asked})"
+
+
+def _is_one_of(column: str, values: frozenset[str | int], source: AlertSource) -> str:
+    """Return SQL for whether an event has one of the keys."""
+    name = NAME + column if source.is_text(column) else column
+    listed = ", ".join(
+        quoted(each) if isinstance(each, str) else f"{each}L" for each in sorted(values, key=str)
+    )
+    return f"coalesce({named(name)} IN ({listed}), false)"
+
+
+def _has_a_needle(rules: Sequence[Numbered]) -> str:
+    """Return SQL for whether an event has a needle of one of the rules."""
+    wanted = (needle for each in rules for needle in each.needles or ())
+    searches = (
+        f"coalesce({named(LOWER + column)} RLIKE {quoted(as_one_search(texts))}, false)"
+        for column, texts in by_column(wanted).items()
+    )
+    return f"({' OR '.join(searches)})"
+
+
+def _if(guard: str, found: str) -> str:
+    return f"if({guard}, {found}, {NOTHING})"
+
+
+def _joined(parts: Iterable[str]) -> str:
+    each = list(parts)
+    return each[0] if len(each) == 1 else f"concat({', '.join(each)})"
+
+
+def columns_of(rules: Iterable[Numbered], source: AlertSource) -> Iterator[tuple[str, bool]]:
+    """Yield the columns whose lower case guards look at, and whether they look at its last part as well."""
+    for each in rules:
+        if each.key and source.is_text(each.key.column):
+            yield each.key.column, True
+        for column, _ in each.needles or ():
+            yield column, False

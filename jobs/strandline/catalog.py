@@ -1,0 +1,325 @@
+"""Finds every table by itself: a module in a layer's folder that ends with its ``TABLE``.
+
+The folders are those of the project's package, or of the example (jobs/strandline/project.py).
+
+Reading the catalog starts no JVM, so an error in a declaration is reported before Spark starts.
+"""
+
+import ast
+import importlib.util
+import pkgutil
+import re
+import traceback
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, fields
+from difflib import get_close_matches
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from types import ModuleType
+from typing import get_args
+
+from strandline.core.errors import DefinitionError, LakeError
+from strandline.core.kind import Layer
+from strandline.core.model import Model
+from strandline.core.table import Derived, Table
+from strandline.project import package, project
+from strandline_infra import home
+
+REFUSING = tuple(Path(__file__).parent / each for each in ("core", "alerting"))
+"""Where a declaration is refused; the mistake is where it was made."""
+KINDS = {Layer.BRONZE: "Ingested", Layer.SILVER: "Judged", Layer.GOLD: "Windowed"}
+"""The commonest kind of each layer, for hints."""
+PARTS = {"alerts": "strandline.alerting"}
+"""Modules of a project's package that are beside its layers, and the part of the engine that has tables for a project with one.
+
+By name and not imported: a project without the module imports nothing of the part. The part has a module ``declared``, which reads the
+project's, and in ``tables`` a module for each layer, whose table has the name of the project's module.
+"""
+INSTEAD = {
+    "dimension": "declare the dimension in a table above it, or join the table in its function, as Recomputed. ",
+    "key_null_ok": "a judged table holds back the rows that lack a part of their key. ",
+    "layer": "leave it out: the kind says it. ",
+    "rules": "declare the rules where the rows are judged; what must hold of the whole table is `expects`. ",
+}
+"""What to do instead of a field that the kind has not."""
+
+
+@cache
+def tables() -> tuple[Table, ...]:
+    """Return all tables, each after those that it reads.
+
+    Raises:
+        DefinitionError: A module cannot be read or has no table of its own name, a declaration is refused, a table
+            reads one that no module declares, or tables read each other in a circle.
+    """
+    declared = [each for layer in Layer for each in _declared(layer)]
+    declared += _of_parts(declared)
+    found = {table.id: table for table, _ in declared}
+    graph = {name: [source.id for source in table.needs] for name, table in found.items()}
+    for table, module in declared:
+        _refuse_strangers(table, found, module)
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        places = {table.id: _place(module) for table, module in declared}
+        raise DefinitionError(
+            "tables read each other in a circle: "
+            + " → ".join(f"{name} ({places[name]})" for name in error.args[1]),
+            hint="let one of them read a lower layer instead.",
+        ) from error
+    return tuple(found[name] for name in sorted(order, key=lambda name: _rank(found, name)))
+
+
+def declares(part: str) -> bool:
+    """Return whether the project has the module of a part; one that cannot be read is there."""
+    try:
+        return importlib.util.find_spec(f"{package()}.{part}") is not None
+    except Exception:  # noqa: BLE001  # the package cannot be imported: who asks for its tables is given the reason
+        return True
+
+
+def module_of(layer: str, name: str) -> str:
+    """Return the module of a table: in the package of the project, or in a part of the engine that the project uses."""
+    if name in PARTS and layer in {*Layer} and declares(name):
+        return f"{PARTS[name]}.tables.{layer}"
+    return f"{package()}.{layer}.{name}"
+
+
+def find(name: str) -> Table:
+    """Return the table of a name such as ``gold.device_signal_10m``.
+
+    Raises:
+        DefinitionError: There is none.
+    """
+    for table in tables():
+        if table.id == name:
+            return table
+    known = [table.id for table in tables()]
+    near = _near(name, known)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    raise DefinitionError(
+        f"there is no table {name}", hint=f"{meant}the tables are {', '.join(known)}.", table=name
+    )
+
+
+@cache
+def models() -> tuple[Model, ...]:
+    """Return all models: the ``MODEL`` of each module in ``models`` beside the layers of the tables.
+
+    Raises:
+        DefinitionError: A module has no model of its own name, or a table is scored by one that no module declares.
+    """
+    found, folder = {}, f"{package()}.models"
+    names = [] if _is_absent(folder) else pkgutil.iter_modules(_imported(folder).__path__)
+    for module in names:
+        declared = getattr(_imported(f"{folder}.{module.name}"), "MODEL", None)
+        if not isinstance(declared, Model) or declared.name != module.name:
+            raise DefinitionError(
+                f"{folder}.{module.name} does not declare the model {module.name}",
+                hint=f"end the module with MODEL = Model(name={module.name!r}, …).",
+            )
+        found[declared.name] = declared
+    for table in tables():
+        if table.scored_by and table.scored_by not in found:
+            raise DefinitionError(
+                f"{table.id} is scored by {table.scored_by}, which no module declares",
+                hint=f"add {table.scored_by}.py to {folder}, which ends with MODEL = Model(…).",
+                table=table.id,
+            )
+    return tuple(found[name] for name in sorted(found))
+
+
+def model(name: str) -> Model:
+    """Return the model of a name.
+
+    Raises:
+        DefinitionError: There is none.
+    """
+    known = {each.name: each for each in models()}
+    if name not in known:
+        raise DefinitionError(
+            f"there is no model {name}",
+            hint=f"the models are {', '.join(known) or f'none yet; add one in {package()}.models'}.",
+            model=name,
+        )
+    return known[name]
+
+
+def _near(name: str, known: Sequence[str]) -> list[str]:
+    """Return the tables that a wrong name may mean: those of a similar name, or of this name in any layer."""
+    bare = name.rpartition(".")[2]
+    same = [each for each in known if each.rpartition(".")[2] == bare]
+    return same or get_close_matches(name, known, n=2, cutoff=0.75)
+
+
+def _rank(found: dict[str, Table], name: str) -> tuple[int, int, str]:
+    depth = 0
+    level = found[name].needs
+    while level:
+        depth += 1
+        level = tuple(source for table in level for source in table.needs)
+    return (list(Layer).index(found[name].layer), depth, name)
+
+
+def _refuse_strangers(table: Table, found: dict[str, Table], module: ModuleType) -> None:
+    """Refuse a source that is the table of no module: nothing would fill it."""
+    for source in table.needs:
+        if source.id not in found:
+            raise DefinitionError(
+                f"{_place(module)}: {table.id} reads {source.id}, which no module declares",
+                hint=f"let `reads` name the TABLE of a module in {package()}/bronze, silver or gold.",
+                table=table.id,
+                source=source.id,
+            )
+
+
+def _declared(layer: Layer) -> list[tuple[Table, ModuleType]]:
+    folder = _folder(layer)
+    if _is_absent(folder):
+        return []
+    names = sorted(module.name for module in pkgutil.iter_modules(_imported(folder).__path__))
+    modules = [_imported(f"{folder}.{name}") for name in names]
+    return [(_table(module, layer), module) for module in modules]
+
+
+def _of_parts(own: Sequence[tuple[Table, ModuleType]]) -> list[tuple[Table, ModuleType]]:
+    """Return the tables of the parts that the project uses, beside its own."""
+    found = {table.id: table for table, _ in own}
+    modules = [
+        module
+        for part, home in PARTS.items()
+        if declares(part)
+        for module in importlib.import_module(f"{home}.declared").added(
+            _imported(f"{package()}.{part}"), found
+        )
+    ]
+    for table, module in own:
+        if any(each.TABLE.id == table.id for each in modules):
+            raise DefinitionError(
+                f"{_place(module)}: {table.id} is a table of the engine in a project that declares {table.name}",
+                hint="give this table another name.",
+                table=table.id,
+            )
+    return [(module.TABLE, module) for module in modules]
+
+
+def _folder(layer: Layer) -> str:
+    """Return the package with the modules of a layer."""
+    return f"{package()}.{layer}"
+
+
+def _is_absent(folder: str) -> bool:
+    """Return whether a project has no such layer.
+
+    Raises:
+        DefinitionError: It has no package of tables at all.
+    """
+    above = folder.rpartition(".")[0]
+    try:
+        if not above or importlib.util.find_spec(above) is not None:
+            return importlib.util.find_spec(folder) is None
+    except ModuleNotFoundError:
+        pass
+    found = project()
+    raise DefinitionError(
+        f"there is no package {above}, which should have the tables",
+        hint=f"correct `tables` in {found.file}." if found else "install the engine anew.",
+    )
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except DefinitionError as error:
+        place = _culprit(error, name)
+        raise DefinitionError(
+            f"{place}: {error.message}", hint=error.hint, **error.fields
+        ) from error
+    except LakeError:
+        raise
+    except Exception as error:
+        raise unreadable(error, name) from error
+
+
+def unreadable(error: Exception, name: str) -> DefinitionError:
+    """Return the error for a module that cannot be imported: its file, the line, and the reason."""
+    return DefinitionError(
+        f"{_culprit(error, name)}: {type(error).__name__}: {error}",
+        hint=_hint(error),
+        module=name,
+    )
+
+
+def _hint(error: Exception) -> str:
+    """Return what to change; for a field that a kind of table needs or has not, the fields of the kind."""
+    if isinstance(error, TypeError) and "Union" in str(error):
+        names = ", ".join(kind.__name__ for kind in get_args(Table))
+        return f"Table has no rows of its own: declare one of its kinds, {names}."
+    named = re.match(r"(\w+)\.__init__\(\)", str(error))
+    kinds = [kind for kind in get_args(Table) if named and kind.__name__ == named[1]]
+    if not kinds:
+        return "correct that line; nothing was started."
+    foreign = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    instead = INSTEAD.get(foreign[1], "") if foreign else ""
+    needed = [each.name for each in fields(kinds[0]) if _is_needed(each)]
+    others = [each.name for each in fields(kinds[0]) if not _is_needed(each)]
+    return (
+        f"{instead}{kinds[0].__name__} needs {', '.join(needed)} and may have {', '.join(others)}; "
+        "infra/docs/table_fields.md says which kind of table has which field."
+    )
+
+
+def _is_needed(field: Field[object]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _culprit(error: Exception, name: str) -> str:
+    """Return file and line of an import that fails: the deepest frame in a file of the project."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_short(error.filename)}:{error.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and "importlib" not in frame.filename
+    ]
+    ours = frames[1:] or frames  # the first is the import in this module
+    declared = [
+        frame
+        for frame in ours
+        if not any(Path(frame.filename).is_relative_to(each) for each in REFUSING)
+    ]
+    ours = declared or ours
+    return f"{_short(ours[-1].filename)}:{ours[-1].lineno}" if ours else name
+
+
+def _place(module: ModuleType) -> str:
+    """Return the file of a table and the line of its declaration; called only when there is a mistake."""
+    file = str(module.__file__)
+    body = ast.parse(Path(file).read_text()).body
+    named = [
+        node.lineno
+        for node in body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TABLE"
+    ]
+    return f"{_short(file)}:{named[-1] if named else 1}"
+
+
+def _short(file: str) -> str:
+    path, found = Path(file), project()
+    roots = (home.top(), *((found.root,) if found else ()))
+    return next((str(path.relative_to(root)) for root in roots if path.is_relative_to(root)), file)
+
+
+def _table(module: ModuleType, layer: Layer) -> Table:
+    name = module.__name__.rpartition(".")[2]
+    table = getattr(module, "TABLE", None)
+    if not isinstance(table, Table) or (table.layer, table.name) != (layer, name):
+        is_derived = isinstance(table, Derived) and layer is not Layer.BRONZE
+        moved = f", with layer=Layer.{layer.name}" if is_derived else ""
+        raise DefinitionError(
+            f"{_place(module)} does not declare the table {layer}.{name}",
+            hint=f"end the module with TABLE = {KINDS[layer]}(name={name!r}, …), or another kind of {layer} table{moved}.",
+            file=str(module.__file__),
+        )
+    return table

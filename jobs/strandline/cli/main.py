@@ -1,0 +1,262 @@
+"""``strandline``: the verbs, and the one boundary at which an error becomes a sentence.
+
+A foreseen error prints its message and its hint, because a stack trace does not help at 3 a.m. An unforeseen error
+writes its trace to a file and names it.
+"""
+
+import importlib
+import inspect
+import logging
+import sys
+import traceback
+from contextlib import suppress
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from tempfile import NamedTemporaryFile, gettempdir
+from typing import Annotated
+
+import typer
+
+from strandline import catalog
+from strandline.cli import completion, stopping
+from strandline.cli.screen import complain
+from strandline.cli.verbs import Grouped, Whole
+from strandline.core.errors import DefinitionError
+from strandline.engine.runtime import starter
+from strandline.engine.runtime.spark_gone import SparkGoneError
+from strandline.operate import play
+from strandline.operate.ending import UNFORESEEN, foreseen
+
+VERBS = {
+    "demo": "demo",
+    "up": "broker",
+    "status": "broker",
+    "probe": "probe",
+    "down": "broker",
+    "produce": "produce",
+    "run": "run",
+    "stream": "stream",
+    "resume": "stream",
+    "pause": "stream",
+    "drain": "stream",
+    "restart": "stream",
+    "logs": "logs",
+    "metrics": "metrics",
+    "ui": "ui",
+    "tables": "ledger",
+    "ledger": "ledger",
+    "radar": "radar",
+    "accept-loss": "accept_loss",
+    "retire": "retire",
+    "move": "retire",
+    "import": "importing",
+    "query": "query",
+    "shell": "shell",
+    "notebook": "notebook",
+    "serve": "serve",
+    "compare": "compare",
+    "gate": "gate",
+    "rules": "rules",
+    "models": "models",
+    "alerts": "alerts",
+    "deliver": "deliver",
+    "check": "check",
+    "history": "history",
+    "report": "report",
+    "why": "why",
+    "verify": "verify",
+    "backfill": "backfill",
+    "rewind": "rewind",
+    "preflight": "preflight",
+    "rebuild": "rebuild",
+    "promote": "rebuild",
+    "undo": "rebuild",
+    "mend": "mend",
+    "quarantine": "quarantine",
+    "expire": "expire",
+    "forget": "forget",
+    "maintain": "maintain",
+    "snapshot": "snapshot",
+    "restore": "snapshot",
+    "new": "new",
+    "init": "init",
+    "setup": "setup",
+    "doctor": "doctor",
+    "explain": "explain",
+}
+"""The module of each verb; its line in the help is in verbs.py. Only that one is imported; with all of them an answer of one second would take two."""
+
+TRACE = "strandline-trace-"
+"""Begins the name of a trace in the folder of the system, and of nothing else there."""
+
+KEPT_TRACES = 20
+"""Stack traces of unforeseen errors that stay in the system's folder for such files."""
+
+PLAYED = ("demo", "produce")
+"""Verbs about the events of the project's play."""
+
+ALERTING = ("rules", "alerts", "deliver")
+"""Verbs about alerts, of a project that declares what its rules look at."""
+
+app = typer.Typer(
+    name="strandline",
+    cls=Grouped,
+    help="A lakehouse in which every event is accounted for.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(is_asked: bool) -> None:  # noqa: FBT001  # as typer calls it
+    if is_asked:
+        typer.echo(f"strandline {version('strandline')}")
+        raise typer.Exit
+
+
+@app.callback()
+def strandline(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<name>",
+            help="The profile of strandline.toml; STRANDLINE_PROFILE, or none, when absent.",
+        ),
+    ] = None,
+) -> None:
+    """A lakehouse in which every event is accounted for."""
+    _choose(profile)
+
+
+def _choose(profile: str | None) -> None:
+    """Choose a profile before anything reads a setting."""
+    if profile is not None:
+        from strandline.engine.runtime.settings import choose_profile  # noqa: PLC0415  # `--version` needs none of it
+
+        choose_profile(profile)
+
+
+def main() -> None:
+    """Run the command line; the exit code is 0 for success only."""
+    # py4j logs each broken connection with a trace; we print one sentence.
+    logging.getLogger().addHandler(logging.NullHandler())
+    asked = stopping.noted()
+    if starter.is_tied():
+        starter.end_with_starter()
+    try:
+        _prepare(sys.argv[1:])
+        app()
+    except BaseException as error:  # noqa: BLE001  # the boundary: every error becomes a sentence
+        if asked.is_set():  # where it interrupts decides which error arrives here
+            stopping.end()
+        sys.exit(_exit_code(error))
+
+
+def _exit_code(error: BaseException) -> int | str | None:
+    """Print what ended the program, and return the exit code; without a JVM, exit with it at once."""
+    match error:
+        case SystemExit():
+            return error.code
+        case KeyboardInterrupt() | typer.Abort():
+            complain("stopped")
+            return stopping.EXIT_CODE
+        case BrokenPipeError():
+            return 141
+    known = foreseen(error)
+    if known is not None:
+        complain(str(known))
+        if isinstance(known, SparkGoneError):
+            stopping.leave(known.exit_code)
+        return known.exit_code
+    # Not imported above, because it takes longer than most answers.
+    from strandline.engine.runtime.outage import first_line  # noqa: PLC0415  # as above
+
+    complain(
+        f"something unforeseen happened: {type(error).__name__}: {first_line(error)}\n\n"
+        f"hint: the stack trace is in {_kept(error)}."
+    )
+    return UNFORESEEN
+
+
+def _prepare(words: list[str]) -> None:
+    """Import the modules that the command line needs."""
+    line = completion.line()
+    if words[:1] == ["--version"] and line is None:
+        return
+    if line is not None and not any(word in VERBS for word in line):
+        completion.offer_names(app, VERBS)
+        return
+    _load(words if line is None else line)
+
+
+def _load(words: list[str]) -> None:
+    """Register the verb that was typed; all verbs when there is none, for the help."""
+    verb = _verb(words)
+    wanted = modules(verb)
+    for name in wanted:
+        register(name, app)
+    for group in app.registered_groups:
+        group.cls = Whole
+    groups = [group.typer_instance for group in app.registered_groups]
+    for command in chain(*(each.registered_commands for each in (app, *groups) if each)):
+        # In a raw docstring \\b is two letters; the formatter wants the one that keeps lines as they are.
+        command.help = (inspect.getdoc(command.callback) or "").replace("\\b", "\b")
+
+
+def register(name: str, into: typer.Typer) -> None:
+    """Add the verbs of a module."""
+    importlib.import_module(f"strandline.cli.{name}").register(into)
+
+
+def _verb(words: list[str]) -> str:
+    """Return the verb that was typed; the word after --profile is none."""
+    plain = [word for at, word in enumerate(words) if at == 0 or words[at - 1] != "--profile"]
+    return next((word for word in plain if not word.startswith("-")), "")
+
+
+def here() -> dict[str, str]:
+    """Return the verbs that this project has, each with its module."""
+    absent = (() if catalog.declares("alerts") else ALERTING) + (() if play.is_there() else PLAYED)
+    return {name: module for name, module in VERBS.items() if name not in absent}
+
+
+def modules(verb: str) -> list[str]:
+    """Return the modules of a verb, or of all when it is none.
+
+    Raises:
+        DefinitionError: It is a verb about alerts or a play that the project has not.
+    """
+    if verb in ALERTING and not catalog.declares("alerts"):
+        raise DefinitionError(
+            f"`strandline {verb}` is about alerts, and this project does not say what alert rules look at",
+            hint="`strandline new alerts NAME --reads silver.TABLE` writes what is needed, with a first rule and its test.",
+            verb=verb,
+        )
+    if verb in PLAYED and not play.is_there():
+        play.found()  # says what is missing
+    known = here()
+    return [known[verb]] if verb in known else list(dict.fromkeys(known.values()))
+
+
+def _kept(error: BaseException) -> Path:
+    text = "".join(traceback.format_exception(error))
+    _forget_old_traces()
+    with NamedTemporaryFile("w", prefix=TRACE, suffix=".log", delete=False) as file:
+        file.write(text)
+    return Path(file.name)
+
+
+def _forget_old_traces() -> None:
+    """Keep the newest traces: a command that fails every minute would fill the folder of the system in a month."""
+    by_age = []
+    for file in Path(gettempdir()).glob(f"{TRACE}*.log"):
+        with suppress(OSError):  # another command has removed it
+            by_age.append((file.stat().st_mtime, file))
+    for _, file in sorted(by_age, reverse=True)[KEPT_TRACES - 1 :]:
+        with suppress(OSError):  # another user's
+            file.unlink()

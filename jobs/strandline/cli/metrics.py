@@ -1,0 +1,79 @@
+"""``metrics``: the figures of a lake as Prometheus scrapes them."""
+
+from typing import Annotated
+
+import typer
+
+from strandline import catalog
+from strandline.cli import stopping
+from strandline.cli.place import LakeOption
+from strandline.cli.screen import note, record
+from strandline.core.errors import TransientError
+from strandline.engine.runtime import clock
+from strandline.operate import lakes
+from strandline.operate.words import seconds
+from strandline_infra.broker import HOST
+
+PORT = 9464
+"""The usual port of programs that expose metrics beside their own work."""
+
+EVERY, EVERY_ON_STORE = "15s", "1m"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("metrics")(metrics)
+
+
+def metrics(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page; a free one for 0.")
+    ] = PORT,
+    host: Annotated[
+        str, typer.Option(help="Address of this machine at which to listen; loopback by default.")
+    ] = HOST,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Time between two looks at the lake, however often it is scraped: 15s; 1m on an object store."
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print the page and end.")] = False,
+    lake: LakeOption = None,
+) -> None:
+    r"""Serve the figures of a lake for Prometheus until Ctrl-C, at /metrics: streams, lag, ledger, gates, leases, alerts.
+
+    It needs no Spark and no broker, and changes nothing. While no stream runs, Kafka is asked for what bronze has not read.
+    Where the object store does not answer, the page has within five seconds what this machine knows, and --once exits with 3.
+
+    \b
+    strandline metrics
+    strandline metrics --port 9100 --every 30s
+    strandline metrics --once
+    """
+    # Not imported above: it reads what Prometheus' client brings, for which no other verb should wait.
+    from strandline.engine.kafka.lag import unread_offsets  # noqa: PLC0415  # as above
+    from strandline.engine.service.metrics_page import LakeLook  # noqa: PLC0415  # as above
+
+    found, where = lakes.configured(lake)
+
+    def unread() -> dict[str, int]:
+        return unread_offsets(
+            catalog.tables(), where, lakes.address(found, where), found.kafka_options
+        )
+
+    pause = seconds(every or (EVERY if where.root.is_local else EVERY_ON_STORE))
+    look = LakeLook(catalog.tables(), where, clock.now, note, unread)
+    if once:
+        look.look()
+        record(look.text().removesuffix("\n"))
+        if look.away:
+            raise SystemExit(TransientError.exit_code)
+        return
+    asked = stopping.asked()
+    with look.served(host, port) as bound:
+        note(f"metrics of {where.root} at http://{host}:{bound}/metrics; Ctrl-C stops")
+        look.look()
+        while not asked.wait(pause):
+            look.look()
+        stopping.deaf()

@@ -1,0 +1,112 @@
+"""``new``: write the module and the test of a table, or a first alert rule; they run as they are, to be filled in."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from strandline.cli.screen import say
+from strandline.core.kind import Layer
+from strandline.operate import drafts
+from strandline.project import project
+from strandline_infra import home
+
+NameArgument = Annotated[
+    str, typer.Argument(help="Name of module, table, asset and test: small_letters_and_digits.")
+]
+ReadsOption = Annotated[str, typer.Option(help="The table that it reads, such as bronze.orders.")]
+
+HELP = """Write the module and the test of a new table, or a first alert rule, to fill in.
+
+\b
+strandline new topic orders
+strandline new silver orders --reads bronze.orders
+strandline new gold orders_10m --reads silver.orders
+strandline new alerts large_order --reads silver.orders
+"""
+
+new = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb with its three kinds."""
+    app.add_typer(new, name="new")
+
+
+@new.command("topic")
+def new_topic(name: NameArgument) -> None:
+    r"""Take in a Kafka topic: writes the module bronze/NAME.py and its test.
+
+    \b
+    strandline new topic orders
+    """
+    facts = {"topic": name.replace("_", "-")}
+    _say(drafts.write(Layer.BRONZE, name, facts))
+
+
+@new.command("silver")
+def new_silver(name: NameArgument, reads: ReadsOption) -> None:
+    r"""Parse and judge a bronze table: writes the module silver/NAME.py and its test.
+
+    \b
+    strandline new silver orders --reads bronze.orders
+    """
+    source = drafts.source(reads, {Layer.BRONZE})
+    facts = {"source": source.name}
+    _say(drafts.write(Layer.SILVER, name, facts))
+
+
+@new.command("gold")
+def new_gold(name: NameArgument, reads: ReadsOption) -> None:
+    r"""Answer a question from a silver or gold table: writes the module gold/NAME.py and its test.
+
+    \b
+    strandline new gold orders_10m --reads silver.orders
+    """
+    source = drafts.source(reads, {Layer.SILVER, Layer.GOLD})
+    facts = {
+        "source": source.name,
+        "layer": source.layer.value,
+        "key": source.key[0],
+        "event_at": str(source.event_at),
+        "kind": "Recomputed" if source.replaces_rows else "Windowed",
+    }
+    _say(drafts.write(Layer.GOLD, name, facts))
+
+
+@new.command("alerts")
+def new_alerts(
+    name: Annotated[str, typer.Argument(help="Name of the rule: small_letters_and_digits.")],
+    reads: Annotated[
+        str, typer.Option(help="The silver table that it looks at, such as silver.orders.")
+    ],
+) -> None:
+    r"""Raise alerts on a silver table: writes alerts.py, the rule rules/NAME.yml with examples, and the test of all rules.
+
+    A project that declares alerts gets the rule alone.
+
+    \b
+    strandline new alerts large_order --reads silver.orders
+    """
+    from strandline.operate.alerts import draft  # noqa: PLC0415  # the other drafts need nothing of alerts
+
+    for path in draft.write(name, reads):
+        say(f"wrote {path}")
+    say("")
+    say("Fill in the lines with FILL IN; `strandline rules test` runs the examples.")
+    page = "infra/docs/alert_rules.md"
+    say(f"{home.page(page) if project() else page} explains rules.")
+
+
+def _say(written: Iterable[Path]) -> None:
+    for path in written:
+        say(f"wrote {path}")
+    say("")
+    say("Fill in the lines with FILL IN; `strandline tables` shows the table already.")
+    fields = "infra/docs/table_fields.md"
+    say(f"{home.page(fields) if project() else fields} explains the fields of a table.")

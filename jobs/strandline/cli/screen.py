@@ -1,0 +1,179 @@
+"""All output of the command line: tables, progress, JSON, errors. No other module prints.
+
+Without a terminal everything is plain text, a line at a time, so that logs stay readable.
+Colour never carries a meaning alone.
+"""
+
+import json
+import math
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as Grid
+from rich.text import Text
+from rich.tree import Tree
+
+from strandline.engine.runtime import clock
+from strandline.operate.ending import exit_code, foreseen
+from strandline.operate.listener import Log, tenths
+
+ENDLESS = 1_000_000
+"""The width of a log: no line of it is cut off."""
+
+OUT = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else ENDLESS)
+ERR = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+Row = Sequence[object]
+
+
+def say(text: str) -> None:
+    """Print a line to a person."""
+    OUT.print(escape(text))
+
+
+def note(text: str) -> None:
+    """Print a line to the standard error, beside the answer, which a program may read."""
+    ERR.print(escape(text))
+
+
+def as_typed() -> str:
+    """Return the program as it was typed: its name where the shell finds it by that, else its path from here."""
+    given = Path(sys.argv[0])
+    found = shutil.which(given.name)
+    if found and Path(found).absolute() == given.absolute():
+        return given.name
+    at, here = given.absolute(), Path.cwd()
+    return shlex.quote(str(at.relative_to(here) if at.is_relative_to(here) else at))
+
+
+def complain(text: str) -> None:
+    """Print an error."""
+    ERR.print(f"[red]error:[/red] {escape(text)}")
+
+
+def emit(value: object) -> None:
+    """Print JSON to a program."""
+    sys.stdout.write(json.dumps(of_json(value), indent=2, default=str, allow_nan=False) + "\n")
+
+
+def of_json(value: Any) -> Any:  # noqa: ANN401  # whatever is printed
+    """Return a value in which each number that JSON does not have (NaN, Infinity) is its name, a text."""
+    match value:
+        case float() if not math.isfinite(value):
+            return {"nan": "NaN", "inf": "Infinity"}.get(str(value), "-Infinity")
+        case dict():
+            return {name: of_json(each) for name, each in value.items()}
+        case list() | tuple():
+            return [of_json(each) for each in value]
+        case _:
+            return value
+
+
+def record(line: str) -> None:
+    """Print a line to a program that reads on while this one runs."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def lines(parts: Iterable[Sequence[tuple[str, str]]]) -> None:
+    """Print lines of parts, each part with its style; a style is for a terminal alone."""
+    for each in parts:
+        if OUT.is_terminal:
+            OUT.print(Text.assemble(*each))
+        else:
+            sys.stdout.write("".join(text for text, _ in each) + "\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def logged(*, as_json: bool) -> Iterator[Log]:
+    """Yield the log; with JSON, the error that ends the stream is its last record."""
+    # Not imported above: it takes a third of a second, for which no other verb should wait.
+    from strandline.engine.runtime.log_writer import logger  # noqa: PLC0415  # as above
+
+    log = logger(record if as_json else note, clock.now, as_json=as_json)
+    try:
+        yield log
+    except Exception as error:
+        if not as_json:
+            raise
+        log.critical("ended", exc_info=foreseen(error) or error)
+        raise SystemExit(exit_code(error)) from error
+
+
+def number(value: object) -> str:
+    """Format a number for people."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "" if value is None else str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def yes(value: bool) -> str:  # noqa: FBT001  # a word for a truth value
+    """Format a truth value; capitals make a NO easy to find."""
+    return "yes" if value else "NO"
+
+
+def grid(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> Grid:
+    """Lay rows out in columns, numbers to the right."""
+    table = Grid(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        is_number = any(isinstance(row[index], int | float) for row in rows)
+        # The first column names the row; it is never cut, however narrow the terminal.
+        whole = max((len(str(row[0])) for row in rows), default=0) if index == 0 else None
+        table.add_column(name, justify="right" if is_number else "left", min_width=whole)
+    for row in rows:
+        table.add_row(*(escape(number(cell)) for cell in row))
+    return table
+
+
+def show(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Print rows in columns."""
+    OUT.print(grid(title, columns, rows))
+
+
+def draw(tree: Tree) -> None:
+    """Print a picture."""
+    OUT.print(tree)
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show the progress of long work; without a terminal, print a line at each tenth."""
+    if not ERR.is_terminal:
+        with tenths(note)(what, total) as advance:
+            yield advance
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def live(render: Callable[[], Grid]) -> Iterator[Callable[[], None]]:
+    """Keep a table on the screen up to date; without a terminal, print nothing by itself."""
+    if not OUT.is_terminal:
+        yield lambda: None
+        return
+    with Live(render(), console=OUT, auto_refresh=False) as screen:
+        yield lambda: screen.update(render(), refresh=True)
+
+
+def is_watched() -> bool:
+    """Return whether a terminal shows the lines beside the answer."""
+    return ERR.is_terminal
+
+
+def is_terminal() -> bool:
+    """Return whether a terminal shows the answer."""
+    return OUT.is_terminal

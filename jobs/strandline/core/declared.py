@@ -1,0 +1,247 @@
+"""What is checked when a table is declared: each mistake has a sentence, and a hint that says what to change.
+
+Nothing here starts Spark, so whether a function returns the declared columns is seen by the table's test.
+The catalog adds file and line (jobs/strandline/catalog.py).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+from strandline.core.errors import DefinitionError
+from strandline.core.kind import Kind, Layer
+from strandline.core.topic import Topic
+from strandline.core.window import length_of
+from strandline_quality.expectations import FIGURES, Within
+from strandline_quality.rules import Rule
+from strandline_quality.safe import hazards
+
+SHORTEST = timedelta(hours=1)
+"""The shortest retention; rows expire in steps of an hour."""
+
+TUPLES = ("reads", "key", "key_null_ok", "sensitive", "unmasked", "rules", "expects", "references")
+
+
+def check(table: Kind) -> None:
+    """Check what every kind needs: tuples, a source, and rules of different names.
+
+    A text in place of a tuple is a common mistake, because ``("id")`` is a text; and a list has no hash.
+    """
+    for name in TUPLES:
+        value = getattr(table, name, ())
+        if not isinstance(value, tuple):
+            raise _refused(
+                table,
+                f"declares {name}={value}, which is no tuple",
+                f"write {name}=(…,): the comma makes the tuple.",
+            )
+    refuse_empty(table, "reads")
+    _refuse_wrong_items(table)
+    refuse_short(table, "keeps", table.keeps)
+    both = sorted({*table.sensitive} & {*table.unmasked})
+    if both:
+        raise _refused(
+            table,
+            f"declares {' and '.join(both)} both sensitive and unmasked",
+            "name it in one of the two; what is sensitive is masked.",
+        )
+    names = Counter([each.name for each in table.rules] + [each.name for each in table.expects])
+    twice = [name for name, times in names.items() if times > 1]
+    if twice:
+        raise _refused(
+            table,
+            f"has two rules of the name {' and '.join(twice)}",
+            "give each a name of its own; the quarantine and the ledger count them by name.",
+        )
+
+
+def refuse_empty(table: Kind, name: str) -> None:
+    """Refuse a table without sources, or without a key."""
+    if not getattr(table, name):
+        raise _refused(table, f"does not declare its {name}", f"add {name}=(…,) to its TABLE.")
+
+
+def _refuse_wrong_items(table: Kind) -> None:
+    """Refuse, among rules and expectations, what is neither."""
+    wanted = {"rules": Rule, "expects": Within}
+    for name, kind in wanted.items():
+        for each in getattr(table, name):
+            if not isinstance(each, kind):
+                raise _refused(
+                    table,
+                    f"has {type(each).__name__} among its {name}, where each is a {kind.__name__}",
+                    "`required` returns several rules: write rules=required(…), or (*required(…), …) beside others.",
+                )
+
+
+def refuse_tables(table: Kind, reads: Sequence[object]) -> None:
+    """Refuse to ingest anything but topics."""
+    for source in reads:
+        if not isinstance(source, Topic):
+            raise _refused(
+                table,
+                f"ingests {source}, which is no topic",
+                "let `reads` be Topic(name=…); a table that reads tables is of another kind.",
+            )
+
+
+def refuse_other_than_bronze(table: Kind, reads: Sequence[object]) -> None:
+    """Refuse to judge anything but the rows of one table of bronze."""
+    if len(reads) != 1 or not _is_bronze(reads[0]):
+        raise _refused(
+            table,
+            f"judges the rows of {' and '.join(map(str, reads))}; a judged table reads one table of bronze",
+            "let `reads` be the TABLE of one module of bronze, which may read several topics; "
+            "a table that reads silver is Windowed, Appended, Upserted or Recomputed.",
+        )
+
+
+def refuse_raw_sources(table: Kind, reads: Sequence[object]) -> None:
+    """Refuse rows that were not judged."""
+    if table.layer is Layer.BRONZE:
+        raise _refused(
+            table,
+            "is computed from other tables, so it is not bronze",
+            "leave `layer` out for gold, or set layer=Layer.SILVER.",
+        )
+    for source in reads:
+        if isinstance(source, Topic) or _is_bronze(source):
+            raise _refused(
+                table,
+                f"reads {source}, whose rows are not judged",
+                "declare a Judged table over it in silver, and read that.",
+            )
+
+
+def refuse_updated_sources(table: Kind, reads: Sequence[Kind]) -> None:
+    """Refuse rows that are replaced: a stream reads appended rows only, and would fail at the first update."""
+    for source in reads:
+        if source.replaces_rows:
+            raise _refused(
+                table,
+                f"reads {source.id}, whose rows are updated; a stream reads appended rows only",
+                f"declare {table.id} as Recomputed, or read what {source.id} reads.",
+            )
+
+
+def refuse_several(table: Kind, reads: Sequence[Kind], source_count: str | None) -> None:
+    """Refuse to count the rows of several sources in one column."""
+    if source_count and len(reads) > 1:
+        raise _refused(
+            table,
+            f"counts source rows, but reads {' and '.join(map(str, reads))}",
+            "leave `source_count` out: the audit can compare a sum with one source only.",
+        )
+
+
+def refuse_null_keys(table: Kind, key: Sequence[str], may_be_null: Sequence[str]) -> None:
+    """Refuse in ``key_null_ok`` a column that is not part of the key."""
+    odd = [name for name in may_be_null if name not in key]
+    if odd:
+        raise _refused(
+            table,
+            f"declares that {' and '.join(odd)} may be NULL in its key, which has no such column",
+            f"name columns of its `key`: {', '.join(key)}.",
+        )
+
+
+def refuse_window(table: Kind, window: str) -> None:
+    """Refuse a length that cannot be read."""
+    try:
+        length_of(window)
+    except ValueError as error:
+        raise _refused(
+            table,
+            f"has windows of {window!r}, which is no length of time",
+            "write it as Spark reads it, such as '10 minutes' or '1 hour 30 minutes'.",
+        ) from error
+
+
+def refuse_short(table: Kind, name: str, length: str | None) -> None:
+    """Refuse a retention that cannot be read, or is shorter than the steps in which rows expire."""
+    if length is None:
+        return
+    try:
+        is_short = length_of(length) < SHORTEST
+    except ValueError:
+        is_short = True
+    if is_short:
+        raise _refused(
+            table,
+            f"declares {name}={length!r}, which is no length of time of an hour or more",
+            f"write it as Spark reads it, such as {name}='400 days'; leave it out to keep rows for ever.",
+        )
+
+
+def refuse_reach(table: Kind, reach: str | None) -> None:
+    """Refuse a reach that cannot be read."""
+    if reach is None:
+        return
+    try:
+        length_of(reach)
+    except (ValueError, AttributeError) as error:
+        raise _refused(
+            table,
+            f"declares reach={reach!r}, which is no length of time",
+            "write it as Spark reads it, such as reach='4 hours': as far as rows that meet may lie apart.",
+        ) from error
+
+
+def refuse_endless(table: Kind, window: str | None, closes_at: str | None) -> None:
+    """Refuse windows without an end: a backfill would not know which of them are closed."""
+    if window is None:
+        return
+    refuse_window(table, window)
+    if closes_at is None:
+        raise _refused(
+            table,
+            "has windows, but does not declare where one ends",
+            "add closes_at=…, the column with the end of a row's window.",
+        )
+
+
+def refuse_rules(table: Kind, rules: Sequence[Rule]) -> None:
+    """Refuse a rule that fails on some row, or does not always answer the same."""
+    for rule in rules:
+        for hazard in hazards(rule.holds):
+            raise _refused(
+                table,
+                f"has the rule {rule.name}, which says {rule.holds!r}: {hazard}",
+                "a rule is evaluated on rows that are not checked yet: it must answer for every row, and always the same.",
+            )
+
+
+def refuse_unsearchable(table: Kind, rules: Sequence[Rule]) -> None:
+    """Refuse to compute a table of which a rule cannot be asked; that is its own matter, so it is no fault of a declaration.
+
+    Raises:
+        DefinitionError: A rule cannot be asked.
+    """
+    for rule in rules:
+        if rule.refused:
+            raise _refused(
+                table,
+                f"does not run, because of its rule {rule.name}: {rule.refused}",
+                "write the expression in another way; infra/docs/linear.md has what to write instead of each sign.",
+            )
+
+
+def refuse_expectations(table: Kind, expects: Sequence[Within], *, is_judged: bool) -> None:
+    """Refuse an expectation of a figure that is not measured for the table."""
+    for each in expects:
+        if each.aggregate is None and (each.name not in FIGURES or not is_judged):
+            raise _refused(
+                table,
+                f"has an expectation of {each.name}, which is not measured",
+                "give it an aggregate as SQL over the rows; without one, judged tables have "
+                f"{', '.join(sorted(FIGURES))}.",
+            )
+
+
+def _is_bronze(source: object) -> bool:
+    return isinstance(source, Kind) and source.layer is Layer.BRONZE
+
+
+def _refused(table: Kind, sentence: str, hint: str) -> DefinitionError:
+    """Return the error of a declaration; its sentence begins with the table's name."""
+    return DefinitionError(f"{table.id} {sentence}", hint=hint, table=table.id)

@@ -1,0 +1,116 @@
+"""When a row is late or early, and how long state must wait for it.
+
+Late is a property of the row: its event time against its own arrival. Spark's rule, a row against the
+watermark of the batch it happened to fall into, changes with every slicing and can never be equal in
+batch and stream. So ``Lateness`` decides, the quarantine keeps what it refuses, and the watermark is left
+with one job: bounding state. Its delay is the sum of all that ``Lateness`` admits, so an admitted row is
+never behind the watermark:
+
+    newest event time seen  <=  newest arrival seen + early
+    watermark               =   newest event time seen - (late + early + disorder)
+                            <=  newest arrival seen - late - disorder
+    an admitted row has     event time >= its arrival - late
+                            >   newest arrival before its commit - disorder - late
+
+An arrival is Kafka's timestamp, which the producer may have set: a gateway that buffers, a mirror that catches up and
+history that is sent again all deliver rows whose timestamp is long before that of the rows in bronze.
+Such a row is *disordered*: it arrived ``disorder`` or more before the newest arrival in the commits before its own,
+which bronze writes into each row. It is held with that reason in every mode, because a stream would drop it below its
+watermark and a batch would not; once its time is closed, a replay or a backfill admits it.
+
+An arrival beyond the reader's clock by more than ``SKEW`` was stamped by a broken clock. It is left out of the newest
+arrival; otherwise one such record in a backlog of hours would make every row after it disordered. An arrival within
+``SKEW`` counts as of the moment at which it was read. So ``early`` admits no arrival beyond ``SKEW``, however large
+``early`` is.
+The reader of Kafka aligns partitions by time, so that a backlog is in order (see jobs/strandline/engine/kafka/slices.py).
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+LATE = "late"
+"""The reason of a row whose event lies too far before its arrival."""
+
+DISORDERED = "disordered"
+"""The reason of a row that arrived too far behind the rows of earlier commits."""
+
+SKEW = timedelta(minutes=5)
+"""By how much the clock that stamps a record may run ahead of the reader's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lateness:
+    """The bounds between the time an event happened and the time it arrived.
+
+    Args:
+        late: How far an event may lie before its arrival.
+        early: How far a device's clock may run ahead.
+        disorder: Arrivals may run backwards by less than this from one commit of bronze to the next; at least a
+            millisecond, because two commits may share one.
+    """
+
+    late: timedelta = timedelta(hours=1)
+    early: timedelta = timedelta(minutes=5)
+    disorder: timedelta = timedelta(minutes=10)
+
+    def __post_init__(self) -> None:
+        """Check that two commits may share a moment.
+
+        Raises:
+            ValueError: ``disorder`` is below a millisecond.
+        """
+        if self.disorder < timedelta(milliseconds=1):
+            message = "disorder must be a millisecond or more: two commits may share a moment"
+            raise ValueError(message)
+
+    @property
+    def delay(self) -> timedelta:
+        """Return how far the watermark stays behind the newest event."""
+        return self.late + self.early + self.disorder
+
+    @property
+    def delay_text(self) -> str:
+        """Return the delay as Spark reads it."""
+        return f"{milliseconds(self.delay)} milliseconds"
+
+    def is_late(self, event_at: Column) -> Column:
+        """Return whether an event lies further before the arrival of its row of bronze than is admitted."""
+        arrived_at = F.col("_arrived_at")
+        return event_at < arrived_at - interval(self.late)
+
+    def reasons(self, event_at: Column) -> list[Column]:
+        """Return one column for each way in which a row of bronze can miss its time: the reason, or NULL.
+
+        An event beyond the reader's clock is from the future even if its arrival is a little beyond it as well:
+        otherwise the event would be ahead of the newest arrival by twice ``early``, and the sum above would not hold.
+        """
+        arrived_at, seen_at = F.col("_arrived_at"), F.col("_ingested_at")
+        is_early = event_at > arrived_at + interval(self.early)
+        latest_arrival = seen_at + interval(min(self.early, SKEW))
+        latest_event = seen_at + interval(self.early)
+        is_ahead = (arrived_at > latest_arrival) | ((event_at > latest_event) & ~is_early)
+        is_behind = arrived_at <= F.col("_newest_before") - interval(self.disorder)
+        return [
+            F.when(self.is_late(event_at), F.lit(LATE)),
+            F.when(is_early, F.lit("early")),
+            F.when(is_ahead, F.lit("from_the_future")),
+            F.when(is_behind, F.lit(DISORDERED)),
+        ]
+
+
+def is_stamped_ahead() -> Column:
+    """Return whether a row of bronze has an arrival so far beyond the reader's clock that it is ignored."""
+    return F.col("_arrived_at") > F.col("_ingested_at") + interval(SKEW)
+
+
+def milliseconds(span: timedelta) -> int:
+    """Return a span in whole milliseconds."""
+    return span // timedelta(milliseconds=1)
+
+
+def interval(span: timedelta) -> Column:
+    """Return a span as a day-time interval."""
+    return F.expr(f"make_dt_interval(0, 0, 0, {milliseconds(span) / 1000})")

@@ -1,0 +1,262 @@
+"""A model: a value beside a table, which is trained on the table's own rows and gives each of them a score.
+
+A table that is scored says so (``scored_by`` in jobs/strandline/core/table.py) and has its columns ``SCORED`` from then on, empty
+until a version of the model is promoted. Its rows are what the model is trained on, so the features of training are
+those of scoring, by the same SQL over the same columns: there is nothing between the two that could differ. What is
+known as of the event (a device's site, a count within an hour) is a column of the table, by the joins that tables have.
+
+What is trained is a version, a value of its own (jobs/strandline/core/scored_rows.py).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from strandline.core.declared_model import PART, SHARE, Bounds, Mistake, no_number, no_tuple
+from strandline.core.errors import DefinitionError
+from strandline.core.scoring import feature_sql
+from strandline.core.table import Appended
+from strandline_quality.safe import hazards
+
+VERSION, FEATURES, SCORE, UNUSUAL = SCORED = ("model_version", "features", "score", "is_unusual")
+"""The columns of a scored table: the version that scored the row, its features in the version's order, the score, and
+whether the score reaches the version's threshold; NULL at a time for which no version was promoted."""
+
+METRICS = ("rows", "flagged", "positives", "precision", "recall", "f1")
+"""What a check may demand: of the rows held out, their number, and the share of them that reach the threshold; and of a
+model with a label, how many have it, and how well the threshold finds them."""
+
+COUNTS, OF_LABEL = ("rows", "positives"), METRICS[2:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """A number that is known of a row.
+
+    Args:
+        name: Its name.
+        sql: Spark's SQL over the table's columns; native functions only, because real-time mode runs no Python.
+        otherwise: The value of a row for which the SQL gives none.
+    """
+
+    name: str
+    sql: str
+    otherwise: str = "0"
+
+    @property
+    def exact(self) -> str:
+        """Return SQL for its value, exact and never NULL."""
+        return feature_sql(self.sql, self.otherwise)
+
+    def mistakes(self) -> list[Mistake]:
+        """Return what is wrong with it; distributions have the score beside the features, by name."""
+        wrong = no_number(self.name, self.otherwise)
+        if not self.name or self.name == SCORE:
+            wrong.append((f"has a feature of the name {self.name!r}", "give it another name."))
+        if not self.sql.strip():
+            wrong.append((f"has no SQL for {self.name}", "write an expression over the columns."))
+        return wrong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logistic:
+    """Logistic regression; the score is the log-odds."""
+
+    regularization: float = 0.001
+
+    def mistakes(self) -> list[Mistake]:
+        """Return what is wrong with it."""
+        return HEAVY.mistakes("regularization", self.regularization)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forest:
+    """A decision tree, or a small forest of them; the score is the share of the label in the leaves."""
+
+    trees: int = 1
+    depth: int = 4
+
+    def mistakes(self) -> list[Mistake]:
+        """Return what is wrong with it; its leaves are in the plan that scores every row."""
+        wrong = TREES.mistakes("trees", self.trees) + DEPTH.mistakes("depth", self.depth)
+        if not wrong and (leaves := self.trees * 2**self.depth) > LEAVES:
+            hint = f"trees times 2 to the power of depth is at most {LEAVES:,}."
+            wrong.append((f"has a forest of up to {leaves:,} leaves", hint))
+        return wrong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clusters:
+    """K-means over standardized features; the score is the squared distance to the nearest centre. It needs no label."""
+
+    count: int = 1
+
+    def mistakes(self) -> list[Mistake]:
+        """Return what is wrong with it."""
+        return CENTRES.mistakes("count", self.count)
+
+
+TREES, DEPTH, CENTRES = (Bounds(least=1, most=most, is_whole=True) for most in (50, 12, 20))
+LEAVES, HEAVY = 4_096, Bounds(most=1_000)
+"""The largest values of estimators. To score 100,000 rows takes 1 s with 16 leaves, 5 s with 4,096 in one tree or with
+10 centres, and 12 s with 1,600 in 50 trees: Spark interprets what it cannot compile [two cores, both busy]."""
+
+Estimator: TypeAlias = Logistic | Forest | Clusters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What the check asks of a version: a metric of the rows held out, between two bounds.
+
+    Args:
+        metric: One of ``METRICS``.
+        least: The lowest value that passes.
+        most: The highest.
+    """
+
+    metric: str
+    least: float | None = None
+    most: float | None = None
+
+    def mistakes(self) -> list[Mistake]:
+        """Return what is wrong with it."""
+        if self.metric not in METRICS:
+            return [(f"checks {self.metric}", f"there are {', '.join(METRICS)}.")]
+        ends = [each for each in (self.least, self.most) if each is not None]
+        if not ends:
+            return [(f"demands nothing of {self.metric}", "add `least` or `most`.")]
+        known = Bounds() if self.metric in COUNTS else SHARE
+        wrong = [each for end in ends for each in known.mistakes(f"a bound of {self.metric}", end)]
+        if not wrong and ends[0] > ends[-1]:
+            wrong.append(
+                (f"demands {self.metric} from {ends[0]:,} to {ends[1]:,}", "swap the two.")
+            )
+        return wrong
+
+    def complaint(self, found: float | None) -> str | None:
+        """Return why a value does not pass, which is None where it was not measured; None where it does."""
+        if found is None:
+            return f"{self.metric} was not measured of it; train again"
+        if self.least is not None and found < self.least:
+            return f"{self.metric} is {found:,.4g}, and the check demands {self.least:,.4g} or more"
+        if self.most is not None and found > self.most:
+            return f"{self.metric} is {found:,.4g}, and the check demands {self.most:,.4g} or less"
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model of the rows of a table.
+
+    Args:
+        name: The module and the folder of its versions have it.
+        of: The table that it is trained on and scores.
+        features: What it looks at, in the order of the score's sum.
+        estimator: How it learns.
+        check: What a version must fulfil to be promoted.
+        label: SQL for whether a row is what the model looks for, as it became known later; None where that is not known.
+        flags: The share of the rows of its training that reach the threshold; None for even odds.
+        held_out: The share of the time of its training, the last part, on which it is evaluated and does not learn.
+        drifts: The population stability index at which the report warns (jobs/strandline/engine/learning/drift.py).
+        alerts: Whether it raises alerts on events as they come. It can where its features are columns of the one
+            judged table that its own table reads, under their names (jobs/strandline/alerting/rules/model_rule.py).
+        about: What it looks for, in a line.
+        owner: Who answers for it; the table's owner when empty.
+
+    Raises:
+        DefinitionError: It cannot be trained or scored.
+    """
+
+    name: str
+    of: Appended
+    features: tuple[Feature, ...]
+    estimator: Estimator
+    check: tuple[Demand, ...]
+    label: str | None = None
+    flags: Decimal | None = None
+    held_out: float = 0.3
+    drifts: float = 0.2
+    alerts: bool = False
+    about: str = ""
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, before anything is trained."""
+        for sentence, hint in self._values() or self._mistakes():
+            raise DefinitionError(f"the model {self.name} {sentence}", hint=hint, model=self.name)
+        object.__setattr__(self, "owner", self.owner or self.of.owner)
+
+    @property
+    def margin(self) -> timedelta:
+        """Return how long before the first event that it scores a version must be promoted (``timeline.py`` has why)."""
+        sources = self.of.upstream
+        return max(source.lateness.early for source in sources) + MARGIN
+
+    def against(self, certificate: Mapping[str, Any]) -> list[str]:
+        """Return why a version must not be promoted, by its certificate.
+
+        What was measured of another label says nothing about that which the model has now.
+        """
+        metrics = certificate["metrics"]
+        if certificate["label"] != self.label:
+            metrics = {name: value for name, value in metrics.items() if name not in OF_LABEL}
+        return self.complaints(metrics)
+
+    def complaints(self, metrics: Mapping[str, float]) -> list[str]:
+        """Return why these metrics do not fulfil the check; of no row there is no share that could."""
+        if not metrics["rows"]:
+            return ["no row was held out, so nothing was measured"]
+        found = (each.complaint(metrics.get(each.metric)) for each in self.check)
+        return [each for each in found if each]
+
+    def _values(self) -> list[Mistake]:
+        """Return what is wrong with single values."""
+        wrong = no_tuple("features", self.features, Feature) + no_tuple("check", self.check, Demand)
+        for name, kind in (("of", Appended), ("estimator", Estimator)):
+            if not isinstance(value := getattr(self, name), kind):
+                hint = (
+                    "a model scores an Appended table, and learns as Logistic, Forest or Clusters."
+                )
+                wrong.append((f"declares {name}={getattr(value, 'id', value)}", hint))
+        if wrong:
+            return wrong
+        wrong += [each for feature in self.features for each in feature.mistakes()]
+        wrong += [each for demand in self.check for each in demand.mistakes()]
+        wrong += self.estimator.mistakes()
+        wrong += PART.mistakes("held_out", self.held_out)
+        wrong += Bounds(has_ends=False).mistakes("drifts", self.drifts)
+        return wrong + ([] if self.flags is None else PART.mistakes("flags", self.flags))
+
+    def _mistakes(self) -> list[Mistake]:
+        wrong: list[Mistake] = []
+        if self.of.scored_by != self.name:
+            hint = f"add scored_by={self.name!r} to the TABLE of {self.of.id}."
+            wrong.append((f"scores {self.of.id}, which does not say so", hint))
+        if self.of.dimension:
+            hint = "join the dimension in a table of its own, or score the rows without it."
+            wrong.append(("scores a table whose dimension may change after the score", hint))
+        if not self.features or len({each.name for each in self.features}) < len(self.features):
+            wrong.append(("has no feature, or two of one name", "give each a name of its own."))
+        if not self.check:
+            hint = f"add check=(Demand(metric=…, least=…),) with one of {', '.join(METRICS)}."
+            wrong.append(("has no check, so any version could be promoted", hint))
+        needs = [] if isinstance(self.estimator, Clusters) else ["its estimator"]
+        needs += [each.metric for each in self.check if each.metric in OF_LABEL]
+        if self.label is None and needs:
+            hint = "declare `label`, or take Clusters and demand rows and flagged."
+            wrong.append((f"has no label, which is needed for {' and '.join(needs)}", hint))
+        if isinstance(self.estimator, Clusters) and self.flags is None:
+            wrong.append(
+                ("has no natural threshold", "say with `flags` which share of the rows is unusual.")
+            )
+        for name, sql in (*((f.name, f.sql) for f in self.features), ("label", self.label or "")):
+            wrong += [(f"computes {name} by {sql!r}: {each}", ANY_ROW) for each in hazards(sql)]
+        return wrong
+
+
+MARGIN = timedelta(minutes=1)
+"""Between the clocks of two machines, and from a promotion until a running stream or feed has read it."""
+
+ANY_ROW = "a feature must have a value for every row, and always the same."

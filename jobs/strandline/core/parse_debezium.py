@@ -1,0 +1,220 @@
+"""Change events of Debezium to columns: the row as it is after a change, and what was done to it, when and in which order.
+
+A record has one of four forms, recognised by what is there, so a connector may change its converter:
+
+* an envelope: ``before``, ``after``, ``source``, ``op``, ``ts_ms``; of an insert, an update, a delete, or a row of a snapshot;
+* an envelope within ``payload``, beside its ``schema``, as Kafka Connect's JSON converter writes both by default;
+* a flat row, as ``ExtractNewRecordState`` writes it, with or without ``__deleted``, ``__op``, ``__lsn``, ``__source_ts_ms``;
+* a tombstone: a key and no value. It follows a delete, so that a compacted topic forgets the row; it changes nothing, and is a
+  row here all the same, because each offset is accounted for.
+
+Three columns are added to those of the database's table: ``change_op`` (``c``, ``u``, ``d``, ``r``, or ``tombstone``),
+``changed_at`` by the database's clock, and ``change_position``, a text that sorts as the database's log does: Postgres's
+``lsn``, MySQL's file, position and row, SQL Server's ``commit_lsn``, ``change_lsn`` and serial number. A connector that restarts sends changes
+again; they have the same position and key, so a table with both in its key counts them as copies. A flat row may
+lack a position. Then it is the record's own place, which sorts a key's changes as well, and copies are not recognised.
+
+``truncate`` concerns all rows at once and has no key, so it is no row of a table by key: it is held with that reason, for a person
+to see. A field of another type, a column that is gone or new: as in any other payload (jobs/strandline/core/parse.py).
+
+Why a second struct within the first and no variant: the parser of the format then judges each field strictly, as it does for any
+other topic, and the same code reads JSON and Avro.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from strandline.core.errors import DefinitionError
+from strandline.core.parse import parse_json
+from strandline.core.parse_registered import Registered
+from strandline.core.topic import Parse
+
+OP, AT, POSITION = "change_op", "changed_at", "change_position"
+CHANGE = StructType().add(OP, StringType()).add(AT, TimestampType()).add(POSITION, StringType())
+TOMBSTONE, DELETE, TRUNCATE = "tombstone", "d", "t"
+ROW_CHANGES = ("c", "u", "d", "r")
+TRUNCATED, NO_CHANGE = "truncate", "no_change"
+
+NUMBERS = ("ts_ms", "ts_us", "lsn", "pos", "row", "event_serial_no")
+TEXTS = ("file", "commit_lsn", "change_lsn")
+SOURCE = StructType(
+    [
+        *(StructField(name, LongType()) for name in NUMBERS),
+        *(StructField(name, StringType()) for name in TEXTS),
+    ]
+)
+FLAT = StructType(
+    [
+        StructField("__deleted", StringType()),
+        StructField("__op", StringType()),
+        StructField("__ts_ms", LongType()),
+        # The names of added fields are those that the connector's user has chosen: with their struct, or without.
+        *(StructField(f"__{each.name}", each.dataType) for each in SOURCE if each.name != "ts_ms"),
+        *(StructField(f"__source_{each.name}", each.dataType) for each in SOURCE),
+    ]
+)
+ENVELOPE = ("before", "after", "source", "op", "ts_ms", "payload")
+DIGITS = 20
+END_OF_TIME_US = 253_402_300_799_999_999
+"""The end of the year 9999, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Debezium:
+    """Parses change events.
+
+    Args:
+        parse: How the payloads are encoded.
+    """
+
+    parse: Parse
+
+    def __call__(self, events: DataFrame, fields: StructType) -> DataFrame:
+        """Add each declared field as a column, and ``_problem``.
+
+        Args:
+            events: Rows of bronze.
+            fields: The columns of the database's table, and those of ``CHANGE`` that are wanted.
+
+        Raises:
+            DefinitionError: A column has the name of a part of the envelope.
+        """
+        own = StructType([each for each in fields if each.name not in CHANGE.fieldNames()])
+        _refuse_parts(own)
+        is_tombstone = F.col("_payload").isNull() & F.col("_message_key").isNotNull()
+        coming = events.withColumns(
+            {
+                "_whole": F.col("_payload"),
+                "_is_tombstone": is_tombstone,
+                "_payload": F.coalesce("_payload", "_message_key"),
+            }
+        )
+        read = self.parse(coming, _forms(own)).withColumn("_payload", F.col("_whole"))
+        op = _op()
+        parts = (*ENVELOPE, *FLAT.fieldNames(), "_whole", "_is_tombstone")
+        read = read.withColumn("_op", op)
+        values = {each.name: _value(each.name) for each in own}
+        change = {OP: F.col("_op"), AT: _at(), POSITION: _position()}
+        wanted = {name: change[name] for name in fields.fieldNames() if name in change}
+        return read.withColumns({**values, **wanted, "_problem": _problem()}).drop(*parts, "_op")
+
+
+def debezium(*, parse: Parse = parse_json) -> Debezium:
+    """Return a function that parses change events of Debezium.
+
+    Args:
+        parse: How they are encoded: ``parse_json``, or ``registered()`` for a converter with a schema registry.
+    """
+    if isinstance(parse, Registered):
+        parse = Registered(defaults=parse.defaults, keys=True)  # a tombstone has only a key
+    return Debezium(parse=parse)
+
+
+def changes_of(fields: StructType) -> StructType:
+    """Return the columns of a database's table with those of a change."""
+    return StructType([*fields.fields, *CHANGE.fields])
+
+
+def _forms(own: StructType) -> StructType:
+    """Return all forms at once; what a payload does not have is NULL."""
+    envelope = [
+        StructField("before", own),
+        StructField("after", own),
+        StructField("source", SOURCE),
+        StructField("op", StringType()),
+        StructField("ts_ms", LongType()),
+        *own.fields,
+        *FLAT.fields,
+    ]
+    return StructType([*envelope, StructField("payload", StructType(envelope))])
+
+
+def _either(*paths: str) -> Column:
+    """Return a value by its paths, each within ``payload`` or without."""
+    return F.coalesce(*(F.col(f"{place}{path}") for path in paths for place in ("payload.", "")))
+
+
+def _is_enveloped() -> Column:
+    return F.coalesce("payload.op", "op").isNotNull()
+
+
+def _op() -> Column:
+    is_deleted = F.coalesce(_either("__deleted") == "true", F.lit(False))
+    flat = F.when(is_deleted, F.lit(DELETE)).otherwise(F.coalesce(_either("__op"), F.lit("u")))
+    return F.when(F.col("_is_tombstone"), F.lit(TOMBSTONE)).otherwise(
+        F.coalesce(F.col("payload.op"), F.col("op"), flat)
+    )
+
+
+def _value(name: str) -> Column:
+    image = F.when(F.col("_op") == DELETE, _either(f"before.`{name}`")).otherwise(
+        _either(f"after.`{name}`")
+    )
+    return F.when(_is_enveloped(), image).otherwise(_either(f"`{name}`"))
+
+
+def _at() -> Column:
+    micros = F.coalesce(
+        _either("source.ts_us", "__source_ts_us", "__ts_us"),
+        _either("source.ts_ms", "__source_ts_ms", "ts_ms", "__ts_ms") * 1000,
+    )
+    known = F.when(micros.between(0, END_OF_TIME_US), F.timestamp_micros(micros))
+    # A flat row without a time has that of its arrival, and so has a tombstone, which changes nothing.
+    return F.when(micros.isNull(), F.col("_arrived_at")).otherwise(known)
+
+
+def _position() -> Column:
+    found = {
+        name: _either(f"source.{name}", f"__source_{name}", f"__{name}")
+        for name in SOURCE.fieldNames()
+    }
+    number = F.call_function("linear_extract", found["file"], F.lit(r"(\d+)$"), F.lit(1))
+    mysql = _joined(number, found["pos"], F.coalesce(found["row"], F.lit(0)))
+    server = F.when(
+        found["commit_lsn"].isNotNull(),
+        F.concat_ws(
+            "/",
+            found["commit_lsn"],
+            found["change_lsn"],
+            _padded(F.coalesce(found["event_serial_no"], F.lit(0))),
+        ),
+    )
+    place = F.concat(F.lit("offset/"), _joined(F.col("_partition"), F.col("_offset")))
+    return F.coalesce(server, mysql, _padded(found["lsn"]), place)
+
+
+def _joined(*numbers: Column) -> Column:
+    """Return numbers as one text that sorts as they do; NULL where one is missing."""
+    return reduce(lambda before, each: F.concat(before, F.lit("/"), each), map(_padded, numbers))
+
+
+def _padded(number: Column) -> Column:
+    return F.lpad(number.cast("string"), DIGITS, "0")
+
+
+def _problem() -> Column:
+    is_truncate = F.col("_op") == TRUNCATE
+    is_other = ~F.col("_op").isin(TOMBSTONE, TRUNCATE, *ROW_CHANGES)
+    return F.coalesce(
+        F.col("_problem"),
+        F.when(is_truncate, F.lit(TRUNCATED)).when(is_other, F.lit(NO_CHANGE)),
+    )
+
+
+def _refuse_parts(own: StructType) -> None:
+    """Refuse a column whose name a flat row and an envelope would both have.
+
+    Raises:
+        DefinitionError: There is one.
+    """
+    parts = {*ENVELOPE, *FLAT.fieldNames()}
+    if odd := [name for name in own.fieldNames() if name in parts]:
+        raise DefinitionError(
+            f"the column {odd[0]} has the name of a part of Debezium's envelope",
+            hint="rename it in the connector, by a transformation of Kafka Connect.",
+            field=odd[0],
+        )

@@ -1,0 +1,117 @@
+"""What batch and stream do differently, in the only module that may ask which of the two it runs in.
+
+In batch Spark silently drops ``withWatermark``, and in both modes ``dropDuplicates`` keeps a copy by chance.
+The functions here have one meaning in both modes, so that everything above is written once.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from strandline.core.fold import Fold, Shell
+from strandline.core.lateness import Lateness, interval
+from strandline.core.replayed import replayed
+
+Seen: TypeAlias = tuple[DataFrame, str, Lateness]
+"""The rows of a source, the column with their event time, and their lateness."""
+
+
+def watermarked(rows: DataFrame, time: str, lateness: Lateness) -> DataFrame:
+    """Let state wait for every row that the lateness admits."""
+    return rows.withWatermark(time, lateness.delay_text)
+
+
+def fence(rows: DataFrame, name: str) -> DataFrame:
+    """Keep Spark from moving later filters below the watermark.
+
+    Spark pushes a filter through the watermark. If a table then leaves out log-outs, only log-ins move the watermark,
+    and the stream calls fewer rows final than the batch, which reads all of them. Spark pushes nothing through an
+    observation, because that would change what is observed. The rule cannot be excluded (tried).
+    """
+    return rows.observe(name, F.count(F.lit(1)).alias("rows"))
+
+
+def filters_below_time(rows: DataFrame) -> bool:
+    """Return whether Spark would filter rows before they move the watermark.
+
+    A fence makes Spark read every column of a source, so it is set only where it is needed.
+    """
+    _, *below = explained(rows).split("EventTimeWatermark ")
+    # Below a watermark the plan is one line of operators down to the source.
+    return any(" Filter " in operators.partition("StreamingRelation")[0] for operators in below)
+
+
+def explained(rows: DataFrame) -> str:
+    """Return the physical plan that ``explain`` would print."""
+    jvm: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001  # explain itself goes this way
+    utils = jvm.org.apache.spark.sql.api.python.PythonSQLUtils
+    return str(utils.explainString(rows._jdf.queryExecution(), "simple"))  # noqa: SLF001  # as above
+
+
+def first_copies(rows: DataFrame, same: Sequence[str], order: Sequence[str]) -> DataFrame:
+    """Keep the first row in ``order`` of those that agree in ``same``.
+
+    Why a stream sorts inside its partitions: Spark's operator keeps whichever copy leaves the shuffle
+    first, which is chance on more than one machine. Sorting the shuffled rows by three numbers just
+    before makes the survivor a property of the data. Copies in an earlier batch come earlier in the order
+    anyway, because batches follow bronze's commits. Spark refuses every sort on a stream, the local one
+    too, so the session that starts such a query switches that check off (jobs/strandline/engine/runtime/spark_session.py).
+    """
+    if rows.isStreaming:
+        return rows.repartition(*same).sortWithinPartitions(*order).dropDuplicates(list(same))
+    nth = F.row_number().over(Window.partitionBy(*same).orderBy(*order))
+    return rows.withColumn("_nth", nth).where(F.col("_nth") == 1).drop("_nth")
+
+
+def final(rows: DataFrame, closes_at: str | None, seen: Sequence[Seen]) -> DataFrame:
+    """Keep the rows that no admitted row can change any more.
+
+    A stream in append mode emits exactly those. In batch the same watermark is computed from the rows that
+    were read: for each source the newest event time less the delay, cut to milliseconds as Spark cuts its
+    watermark, and for several sources the minimum, which is Spark's rule too.
+    A row without a closing time is final from the start.
+    """
+    if rows.isStreaming or closes_at is None:
+        return rows
+    is_final = F.col(closes_at).isNull() | (F.col(closes_at) <= F.col("_bound"))
+    return rows.join(F.broadcast(_bound(seen)), is_final, "inner").drop("_bound")
+
+
+def folded(rows: DataFrame, fold: Fold, *, time: str, seen: Sequence[Seen] = ()) -> DataFrame:
+    """Run a fold over rows, key by key.
+
+    Args:
+        rows: The rows to fold; in a stream they carry their watermark.
+        fold: The step and its columns.
+        time: The column with the event time.
+        seen: The sources from which a batch computes the watermark, for a fold that emits final rows only; a stream
+            has its own watermark.
+    """
+    columns = dict.fromkeys((*fold.by, *fold.reads, time))
+    named = rows.select(*columns, F.unix_micros(time).alias("at"))
+    if rows.isStreaming:
+        grouped = named.groupBy(*fold.by)
+        return grouped.transformWithState(Shell(fold), fold.output, "Update", "EventTime")
+    watermark = F.lit(None).cast("bigint")
+    if seen:
+        named = named.crossJoin(F.broadcast(_bound(seen)))
+        watermark = F.coalesce(F.unix_micros("_bound"), F.lit(0))
+    ordered = named.withColumn("watermark", watermark).repartition(*fold.by)
+    return ordered.sortWithinPartitions(*fold.by, "at").mapInArrow(replayed(fold), fold.output)
+
+
+def _bound(seen: Sequence[Seen]) -> DataFrame:
+    """Return the watermark that Spark would have after these rows, as the one row of ``_bound``."""
+    bounds = [
+        read.agg(
+            (F.date_trunc("millisecond", F.max(time)) - interval(lateness.delay)).alias("_bound")
+        )
+        for read, time, lateness in seen
+    ]
+    # A source without rows has no watermark, and no row that waits for it is final.
+    return reduce(DataFrame.unionAll, bounds).agg(
+        F.when(F.count("_bound") == len(bounds), F.min("_bound")).alias("_bound")
+    )

@@ -1,0 +1,318 @@
+"""The one noun: a table, of one of six kinds; what it reads, how its rows are computed, which rules they must pass.
+
+Assets, topics, command-line verbs and documents are derived from these values; nothing lists tables twice.
+A table is declared at the end of the module that carries its name, and its ``reads`` names the ``TABLE`` of
+other modules, so that "go to definition" follows the data.
+
+Why ``Table`` is a union of the kinds and not their base class: mypy knows the members of a union, so a ``match`` over a
+table that ends in ``assert_never`` fails the type check when it forgets a kind. Each kind has only the fields that it
+needs, and is checked when it is made (jobs/strandline/core/declared.py).
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import ClassVar, TypeAlias
+
+from pyspark.sql import DataFrame
+
+from strandline.core import declared
+from strandline.core.kind import Emit, Kind, Layer
+from strandline.core.lateness import Lateness
+from strandline.core.topic import Topic
+from strandline.core.window import length_of
+from strandline_quality.expectations import Within
+from strandline_quality.rules import Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """An as-of join: the columns of a table of validity intervals that are added to the rows of another.
+
+    A stream that waited for the dimension would stop with it, and one that did not wait would keep what it happened
+    to know. So rows are emitted at once, with what is known, and replaced when the dimension changes for their time:
+    the same rows in the end, however the two logs were cut into batches.
+
+    Args:
+        source: The table with the intervals; where it does not exist, the columns are NULL.
+        columns: The columns to add; text.
+        join: Adds columns to rows as of a moment: rows, intervals, the column with the moment, columns.
+    """
+
+    source: "Computed"
+    columns: tuple[str, ...]
+    join: Callable[[DataFrame, DataFrame, str, tuple[str, ...]], DataFrame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table(Kind):
+    """A table, and in ``reads`` the topics or tables that its rows come from."""
+
+    reads: "tuple[Topic | Table, ...]"
+
+    def __post_init__(self) -> None:
+        declared.check(self)
+
+    @property
+    def upstream(self) -> "tuple[Table, ...]":
+        """Return the tables that it reads."""
+        return tuple(source for source in self.reads if not isinstance(source, Topic))
+
+    @property
+    def dimension(self) -> Dimension | None:
+        """Return the as-of join that adds columns to its rows."""
+        return None
+
+    @property
+    def needs(self) -> "tuple[Table, ...]":
+        """Return the tables that its rows depend on: those that it reads, and its dimension."""
+        return (*self.upstream, *((self.dimension.source,) if self.dimension else ()))
+
+    @property
+    def change_sources(self) -> "tuple[Table, ...]":
+        """Return the tables whose changed ranges it must follow, because it takes over their updates as well."""
+        return self.upstream if isinstance(self, Recomputed) else self.needs[len(self.upstream) :]
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Return whether rows are replaced at all, by the stream or by the dimension, so that tables above must follow."""
+        return isinstance(self, Upserted | Recomputed) or self.dimension is not None
+
+    @property
+    def secret(self) -> frozenset[str]:
+        """Return the masked columns: its own, and those of every table that it depends on."""
+        return frozenset(self.sensitive).union(*(source.secret for source in self.needs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested(_Table):
+    """Bronze: the records of Kafka topics, as received; no time is known but the arrival."""
+
+    layer: ClassVar[Layer] = Layer.BRONZE
+    key: ClassVar[tuple[str, ...]] = ()
+    event_at: ClassVar[None] = None
+    closes_at: ClassVar[None] = None
+    references: ClassVar[tuple[()]] = ()
+
+    reads: tuple[Topic, ...]
+
+    def __post_init__(self) -> None:
+        _Table.__post_init__(self)
+        declared.refuse_tables(self, self.reads)
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """Return the topics that it is filled from."""
+        return self.reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Computed(_Table):
+    """A table whose rows a function computes.
+
+    Args:
+        transform: The pure function from the rows of what it reads to its own.
+        key: The columns that identify a row.
+        event_at: The column with the time at which the event happened.
+        valid_until: The column with the end of a row's validity, where a row holds for longer than a moment; open
+            when NULL. Readers join as of a time, so ending a row changes nothing before its end.
+        expects: What must hold of a batch or of the whole table, beside what follows from the rules.
+        references: Foreign keys: the column, the other table, and the column there. An audit of the rows counts values
+            without a match; no batch waits for it, because the other table may be behind.
+    """
+
+    reads: "tuple[Table, ...]"
+    transform: Callable[..., DataFrame]
+    key: tuple[str, ...]
+    event_at: str
+    valid_until: str | None = None
+    expects: tuple[Within, ...] = ()
+    references: "tuple[tuple[str, Table, str], ...]" = ()
+
+    def __post_init__(self) -> None:
+        _Table.__post_init__(self)
+        declared.refuse_empty(self, "key")
+        declared.refuse_expectations(self, self.expects, is_judged=isinstance(self, Judged))
+
+    @property
+    def summary(self) -> str:
+        """Return the docstring of its module."""
+        return inspect.getdoc(inspect.getmodule(self.transform)) or ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged(_Computed):
+    """Silver: each event of one bronze table, once; or in the quarantine, if it breaks a rule or lacks a part of its key.
+
+    Args:
+        lateness: How late and how early its rows may be.
+        rules: What must hold of each row, or it goes to the quarantine.
+        keeps_held: How long its quarantine keeps records after their arrival; for ever when None.
+        believes_history: Whether an event that is later than it admits is believed all the same, as history. Its copies are
+            found among the table's rows, because no state is kept for that long, and a stream that reads the table drops
+            it where it keeps state. For a table of few such events, such as alerts.
+    """
+
+    layer: ClassVar[Layer] = Layer.SILVER
+    closes_at: ClassVar[None] = None
+
+    reads: tuple[Ingested, ...]
+    lateness: Lateness = field(default_factory=Lateness)
+    rules: tuple[Rule, ...] = ()
+    keeps_held: str | None = None
+    believes_history: bool = False
+
+    def __post_init__(self) -> None:
+        _Computed.__post_init__(self)
+        declared.refuse_short(self, "keeps_held", self.keeps_held)
+        declared.refuse_other_than_bronze(self, self.reads)
+        declared.refuse_rules(self, self.rules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Derived(_Computed):
+    """A table above the judged ones.
+
+    Args:
+        layer: Gold, or silver.
+        key_null_ok: Columns of the key that may be NULL, such as those that a join did not match.
+        unknown: The value that a column has where a join found nothing for the row's time, if that is not NULL.
+    """
+
+    reads: "tuple[Computed, ...]"
+    layer: Layer = Layer.GOLD
+    key_null_ok: tuple[str, ...] = ()
+    unknown: str | None = None
+
+    def __post_init__(self) -> None:
+        _Computed.__post_init__(self)
+        declared.refuse_raw_sources(self, self.reads)
+        if not isinstance(self, Recomputed):
+            declared.refuse_updated_sources(self, self.upstream)
+        declared.refuse_null_keys(self, self.key, self.key_null_ok)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Windows(_Derived):
+    """A table of windows.
+
+    Args:
+        window: The length of its windows, as Spark reads it; where lengths differ, the longest.
+        window_from: The column with the start of a row's window.
+        event_at: The column with the event time, if it is another than the start of the window.
+        reach: How far outside of a window the rows of its sources may lie from which it is computed, as Spark reads it, such
+            as ``4 hours``. Without it a repair takes it from the plan; where no condition bounds it there, it is refused.
+    """
+
+    window: str
+    window_from: str
+    event_at: str = ""
+    reach: str | None = None
+
+    def __post_init__(self) -> None:
+        _Derived.__post_init__(self)
+        declared.refuse_window(self, self.window)
+        declared.refuse_reach(self, self.reach)
+        if not self.event_at:
+            object.__setattr__(self, "event_at", self.window_from)
+
+    @property
+    def window_length(self) -> timedelta:
+        """Return the length of its windows."""
+        return length_of(self.window)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windowed(_Windows):
+    """Windows, each emitted once, when no admitted row can change it any more.
+
+    Args:
+        closes_at: The column with the end of a row's window.
+        lateness: How late its rows may be, for a stream that reads them.
+        dimension: The as-of join that adds columns of a dimension to its rows.
+        source_count: The column with the number of source rows that a row aggregates, where there is one source and
+            each of its rows is counted in one row only; an audit of the rows compares the sum with the source.
+    """
+
+    closes_at: str
+    lateness: Lateness = field(default_factory=Lateness)
+    dimension: Dimension | None = None
+    source_count: str | None = None
+
+    def __post_init__(self) -> None:
+        _Windows.__post_init__(self)
+        declared.refuse_several(self, self.reads, self.source_count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended(_Derived):
+    """Rows without windows, each emitted once, when it is final: a selection, or a join of streams within a time.
+
+    Args:
+        closes_at: The column with the time at which a row that waited in vain is final; without it, it is so at once.
+        lateness: How late its rows may be, for a stream that reads them.
+        dimension: The as-of join that adds columns of a dimension to its rows.
+        scored_by: The name of the model that scores its rows (jobs/strandline/core/model.py).
+        reach: How far apart the rows of its sources may lie that meet in a row, as Spark reads it. Without it a repair takes
+            it from the plan.
+    """
+
+    closes_at: str | None = None
+    lateness: Lateness = field(default_factory=Lateness)
+    dimension: Dimension | None = None
+    scored_by: str | None = None
+    reach: str | None = None
+
+    def __post_init__(self) -> None:
+        _Derived.__post_init__(self)
+        declared.refuse_reach(self, self.reach)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upserted(_Derived):
+    """The latest row of each key; its stream emits updates.
+
+    Args:
+        window_from: The column with the start of a row's window. It partitions the table; replacement rows must include
+            the replaced row's partition.
+        emits: When it emits a row.
+        window: The length of its windows, where it has windows.
+        closes_at: The column with the end of a row's window.
+        dimension: The as-of join that adds columns of a dimension to its rows.
+        reach: How far outside of a window the rows of its sources may lie from which it is computed.
+    """
+
+    window_from: str
+    emits: Emit = Emit.ON_CHANGE
+    window: str | None = None
+    closes_at: str | None = None
+    dimension: Dimension | None = None
+    reach: str | None = None
+
+    def __post_init__(self) -> None:
+        _Derived.__post_init__(self)
+        declared.refuse_reach(self, self.reach)
+        declared.refuse_endless(self, self.window, self.closes_at)
+
+    @property
+    def window_length(self) -> timedelta:
+        """Return the length of its windows; zero without windows."""
+        return length_of(self.window) if self.window else timedelta(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed(_Windows):
+    """Windows that are computed again from all of their rows whenever a source changes in them.
+
+    Args:
+        closes_at: The column with the end of a row's window, where windows overlap.
+    """
+
+    closes_at: str | None = None
+
+
+Derived: TypeAlias = Windowed | Appended | Upserted | Recomputed
+Streamed: TypeAlias = Judged | Windowed | Appended | Upserted
+Computed: TypeAlias = Judged | Derived
+Table: TypeAlias = Ingested | Computed

@@ -1,0 +1,165 @@
+"""Is it a row? The verdict that divides parsed events into good rows and bad rows, none lost.
+
+``_reasons`` is NULL for a good row and lists every reason otherwise. A payload that could not be read has
+one reason, because rules judge rows and it is none.
+
+Duplicates agree in ``_key`` and ``_time``: the table's key and the event time of a good row. A bad row is identified
+by its place in Kafka instead, and its ``_time`` is not taken from the payload, because its payload is not believed: it
+is the arrival, or the newest arrival before the commit where that is later, so that no state refuses the row, or where
+the arrival is of a broken clock, so that it does not move the watermark past the rows after it.
+The event of a table that believes history may be older than any state: such a row is good and passes state like a bad
+one, under its own place and arrival, and is compared with the table's rows when it is written (jobs/strandline/engine/pipeline/history_copies.py).
+``_warned`` names the rules that a row breaks and may break, believed or not; it is counted and not stored.
+
+Payload, key and headers stay with bad rows only: for good ones bronze has them, and carrying them through
+the shuffle would triple its bytes.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from strandline.core.declared import refuse_unsearchable
+from strandline.core.lateness import DISORDERED, LATE, SKEW, interval, is_stamped_ahead
+from strandline.core.received import CARRIED, IDENTITY, NOTHING_ARRIVED
+from strandline.core.table import Judged
+from strandline_quality.rules import Rule, broken, judging, required, warning
+
+DUPLICATE_OF = ("_key", "_bad", "_time")
+"""Rows that agree in these are copies of one event."""
+
+WARNED = "_warned"
+
+
+def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> DataFrame:
+    """Run a silver table's function over bronze events and add each event's verdict.
+
+    Args:
+        events: Rows of bronze.
+        table: A judged table.
+        in_any_order: Whether a row is believed whose only fault is the order in which it arrived. True where a closed
+            range is computed again; a stream has dropped the state that could admit it.
+
+    Raises:
+        DefinitionError: A rule of the table cannot be asked.
+    """
+    refuse_unsearchable(table, table.rules)
+    rows = table.transform(with_newest_arrival(events))
+    event_at = F.col(table.event_at)
+    # A column of its own, because each use of an expression copies it: with fifty rules, three copies cost a batch
+    # 0.1 s of planning.
+    faults = broken(_judging(table), *table.lateness.reasons(event_at))
+    if table.believes_history:
+        faults = F.array_remove(faults, LATE)
+    rows = rows.withColumn("_broken", F.when(F.col("_problem").isNull(), faults))
+    passes = F.size("_broken") == 0
+    if in_any_order:
+        passes |= F.col("_broken") == F.array(F.lit(DISORDERED))
+    verdict = F.when(F.col("_problem").isNotNull(), F.array("_problem")).when(
+        ~passes, F.col("_broken")
+    )
+    rows = rows.withColumn("_reasons", verdict).drop("_broken")
+    rows = rows.withColumns({**_handles(table), **_warnings(table)})
+    return _beside_state(rows, table) if table.believes_history and not in_any_order else rows
+
+
+def is_history(table: Judged) -> Column:
+    """Return whether a good row is believed although its event is later than the table admits."""
+    return F.col("_reasons").isNull() & table.lateness.is_late(F.col(table.event_at))
+
+
+def may_have_copies_in_the_table(table: Judged) -> Column:
+    """Return whether a good row is of history, or came so shortly before that it may follow a copy that is."""
+    # A row of history may have come as much after the newest arrival that counts as a clock may be ahead.
+    bound = table.lateness.late - table.lateness.disorder - SKEW
+    is_old = F.col(table.event_at) < F.col("_arrived_at") - interval(bound)
+    return F.col("_reasons").isNull() & is_old
+
+
+def good_rows(rows: DataFrame) -> DataFrame:
+    """Select the believed rows with the table's own columns and their identity."""
+    own = own_columns(rows)
+    return rows.where(F.col("_reasons").isNull()).select(*own, *IDENTITY)
+
+
+def bad_rows(rows: DataFrame, table: Judged) -> DataFrame:
+    """Select the rejected rows with the columns of the quarantine."""
+    return rows.where(F.col("_reasons").isNotNull()).select(
+        *IDENTITY,
+        F.col("_reasons").alias("reasons"),
+        F.col(table.event_at).alias("event_at"),
+        "_message_key",
+        "_payload",
+        "_headers",
+    )
+
+
+def time_of_a_bad_row() -> Column:
+    """Return the time under which state keeps a rejected row of bronze.
+
+    A stream's first watermark is 1970, and Spark drops rows at or below it: a record without a time, which Kafka stamps
+    -1, was in neither silver nor quarantine, and counted as a copy.
+    """
+    known = F.when(is_stamped_ahead(), F.col("_newest_before"))
+    arrival = F.coalesce(known, F.least("_arrived_at", "_ingested_at"))
+    return F.greatest(arrival, "_newest_before", F.lit(NOTHING_ARRIVED))
+
+
+def with_newest_arrival(events: DataFrame) -> DataFrame:
+    """Add ``_newest_before`` to rows of a bronze table of an older version, as its next commit will."""
+    if "_newest_before" in events.columns:
+        return events
+    return events.withColumn("_newest_before", F.lit(None).cast("timestamp"))
+
+
+def own_columns(rows: DataFrame) -> list[str]:
+    """Return the columns that the table's function computed."""
+    added = {*CARRIED, *DUPLICATE_OF, "_reasons", WARNED}
+    return [name for name in rows.columns if name not in added]
+
+
+def _judging(table: Judged) -> tuple[Rule, ...]:
+    """Return the rules that decide whether a row is believed, including those that every table needs.
+
+    Two NULLs are not the same event, yet state would take the second for a copy of the first; and an event without a
+    time is in no window.
+    """
+    own = judging(table.rules)
+    demanded = {rule.holds for rule in own}
+    always = required(*dict.fromkeys((*table.key, table.event_at)))
+    return (*own, *(rule for rule in always if rule.holds not in demanded))
+
+
+def _warnings(table: Judged) -> dict[str, Column]:
+    rules = warning(table.rules)
+    if not rules:
+        return {}
+    warned = broken(rules)
+    return {WARNED: F.when(F.col("_problem").isNull() & (F.size(warned) > 0), warned)}
+
+
+def _beside_state(rows: DataFrame, table: Judged) -> DataFrame:
+    """Give a row of history the handles of a bad one: Spark would drop it below the watermark."""
+    is_old = is_history(table)
+    return rows.withColumns(
+        {
+            "_bad": F.when(is_old, _identity()).otherwise(F.col("_bad")),
+            "_time": F.when(is_old, time_of_a_bad_row()).otherwise(F.col("_time")),
+        }
+    )
+
+
+def _identity() -> Column:
+    return F.concat_ws("/", "_topic", "_partition", "_offset")
+
+
+def _handles(table: Judged) -> dict[str, Column]:
+    is_good = F.col("_reasons").isNull()
+    key = F.col(table.key[0]) if len(table.key) == 1 else F.struct(*table.key)
+    return {
+        "_key": F.when(is_good, key),
+        "_bad": F.when(~is_good, _identity()),
+        "_time": F.when(is_good, F.col(table.event_at)).otherwise(time_of_a_bad_row()),
+        **{
+            name: F.when(~is_good, F.col(name)) for name in ("_message_key", "_payload", "_headers")
+        },
+    }

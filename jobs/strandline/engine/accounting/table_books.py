@@ -1,0 +1,253 @@
+"""The books of a table: the sums of its ledger, checked entry by entry against itself and against its sources.
+
+Three rules are checked: an entry adds up; a batch begins at the offset where the one before ended, and holds the records
+of its range; the rows read so far are those that the sources had up to the last version read.
+
+For the third a reader needs the sums of each source *at the version that was read*, and for the next batch only what was
+committed since. So the books carry those sums forward as well, and a balance costs what is new, however long the history.
+Where a source is no longer what it was (restored from a copy, created again), all is added up again.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any
+
+from strandline.core.table import Ingested, Judged, Recomputed, Table
+from strandline.engine.accounting.plain_books import PlainBooks
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, between
+from strandline.engine.storage.ledger_snapshot import fingerprint
+from strandline.engine.storage.ledger_sums import Sums
+from strandline.engine.storage.place import Place
+
+
+class Counting(StrEnum):
+    """How a table counts the rows of its sources."""
+
+    WHOLE = "whole"
+    """As a reader of all rows does."""
+    APPENDED = "appended"
+    """As a stream does, which skips the changes of backfills."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The rows of a source up to a version.
+
+    Args:
+        version: The version.
+        written: Rows in force for a reader of the whole, those that were deleted for good included: a reader has read them.
+        appended: Rows that a stream has received.
+        removed: Rows in force that retention or a request to forget deleted.
+        more: How many rows more than these a table found that began with a snapshot of the source; negative where rows had
+            been deleted before.
+    """
+
+    version: int = -1
+    written: int = 0
+    appended: int = 0
+    removed: int = 0
+    more: int = 0
+
+    def total(self, counting: Counting) -> int:
+        """Return the number of rows as a table counts them."""
+        return self.more + (self.written if counting is Counting.WHOLE else self.appended)
+
+    def at(self, path: Place, version: int) -> "Source":
+        """Return the same at another version; from the first one where it is an earlier one, which only an undo reads."""
+        start = self if version >= self.version else Source(more=self.more)
+        written, appended, removed = start.written, start.appended, start.removed
+        for entry in between(path, start.version + 1, version):
+            kept = 0 if entry.replaced else 1
+            written = entry.written + entry.removed + kept * written
+            removed = entry.removed + kept * removed
+            appended += entry.appended
+        return Source(
+            version=version, written=written, appended=appended, removed=removed, more=self.more
+        )
+
+
+@dataclass(slots=True)
+class Sheet:
+    """What the books carry forward beside the sums.
+
+    Args:
+        counting: How the table counts its sources; None before its first entry.
+        sources: The rows of each source up to the last version read.
+        read: The sources that were read by the entries in force.
+        versions: The versions that the last entry read.
+        starts: For each partition of a topic the first offset read.
+        ends: For each partition the offset after the last one read.
+        skipped: How many offsets before and between the ranges were not read.
+        dropped_at: Version and batch of the first entry with rows that the watermark refused.
+        lost_at: Those of the first entry with records that the table's function lost or multiplied.
+    """
+
+    counting: Counting | None = None
+    sources: dict[str, Source] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)
+    versions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    starts: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
+    skipped: int = 0
+    dropped_at: tuple[int, int] | None = None
+    lost_at: tuple[int, int] | None = None
+
+
+class Books(PlainBooks):
+    """Follows the ledger of a table."""
+
+    def __init__(self, table: Table, lake: Lake, *, from_start: bool = False) -> None:
+        """Begin at the last snapshot, or before the first commit; nothing is read yet."""
+        self.table = table
+        self._lake = lake
+        super().__init__(lake.table(table), from_start=from_start)
+
+    def encoded(self) -> dict[str, Any]:
+        """Return what is carried forward beside the sums, as JSON."""
+        known = self.sheet.sources.items()
+        fits = {name: fingerprint(self._source(name), each.version) for name, each in known}
+        return {**super().encoded(), **asdict(self.sheet), "fits": fits}
+
+    def _restore(self, sheet: Mapping[str, Any]) -> bool:
+        self.sheet = _decoded(sheet)
+        fits = sheet.get("fits", {}).items()
+        return super()._restore(sheet) and all(
+            commit == fingerprint(self._source(name), self.sheet.sources[name].version)
+            for name, commit in fits
+        )
+
+    def unread(self, sources: Mapping[str, Sums]) -> int:
+        """Return the number of rows that sources have and the table has not read, from the sources' latest sums."""
+        counting = self._counting()
+        total = sum(
+            _latest(sums, self.sheet.sources.get(n)).total(counting) for n, sums in sources.items()
+        )
+        if counting is Counting.APPENDED:  # no stream reads what was imported
+            total += sum(self.pending(sums) for sums in sources.values()) + self.sums.brought
+        return total - self.sums.read
+
+    def pending(self, source: Sums) -> int:
+        """Return how many imported rows a source has and a table of its rows has not."""
+        if not isinstance(self.table, Judged):
+            return 0
+        mine = self.sums.imported
+        return sum(end - mine.get(part, 0) for part, end in source.imported.items())
+
+    def _counting(self) -> Counting:
+        default = Counting.WHOLE if isinstance(self.table, Recomputed) else Counting.APPENDED
+        return self.sheet.counting or default
+
+    def _add(self, version: int, entry: Entry) -> None:
+        if entry.replaced:
+            sources = {name: replace(each, more=0) for name, each in self.sheet.sources.items()}
+            self.sheet = Sheet(sources=sources)
+            self.faults = []
+        if self.sheet.counting is None and not entry.is_backfill:
+            self._begin(entry)
+        if entry.dropped_by_watermark and self.sheet.dropped_at is None:
+            self.sheet.dropped_at = (version, entry.batch)
+        if (entry.lost_by_function or entry.made_by_function) and self.sheet.lost_at is None:
+            self.sheet.lost_at = (version, entry.batch)
+        faults = [*_entry_faults(version, entry)]
+        if isinstance(self.table, Ingested):
+            faults += self._offset_faults(version, entry)
+        else:
+            faults += self._source_faults(version, entry)
+        self.find(faults)
+        if not entry.is_backfill:  # which reads no version
+            self.sheet.versions = dict(entry.versions)
+
+    def _begin(self, first: Entry) -> None:
+        """Note how the table counts its sources, as its first entry says."""
+        is_batch = first.replaced and not first.promoted
+        is_whole = is_batch or isinstance(self.table, Recomputed)
+        self.sheet.counting = Counting.WHOLE if is_whole else Counting.APPENDED
+        for name, (begun, last) in first.versions.items():
+            at = self._read_at(name, last if is_whole else begun)
+            if is_whole:
+                self.sheet.sources[name] = replace(at, more=-at.removed)
+            elif first.whole:
+                self.sheet.sources[name] = replace(at, more=at.written - at.removed - at.appended)
+
+    def _read_at(self, name: str, version: int) -> Source:
+        """Return a source at a version, from where its rows were added up last."""
+        return replace(self.sheet.sources.get(name, Source()), more=0).at(
+            self._source(name), version
+        )
+
+    def _offset_faults(self, version: int, entry: Entry) -> Iterator[str]:
+        """Check that the batch begins where the one before it ended, and holds all records of its range."""
+        where = f"batch {entry.batch} (version {version})"
+        for partition, (start, end) in entry.offsets.items():
+            expected = self.sheet.ends.get(partition, start)
+            if start != expected:
+                yield f"{where} begins partition {partition} at {start}, not at {expected}"
+            self.sheet.skipped += start - self.sheet.ends.get(partition, 0)
+            self.sheet.starts.setdefault(partition, start)
+            self.sheet.ends[partition] = end
+        span = sum(end - start for start, end in entry.offsets.values())
+        held = entry.written + entry.removed
+        if span != held + entry.without_record + entry.lost_offsets:
+            yield f"{where} spans {span} offsets and holds {held} records"
+
+    def _source_faults(self, version: int, entry: Entry) -> Iterator[str]:
+        """Check that the table has read all rows of its sources up to the last version; no version is read in part."""
+        if not entry.versions:
+            return
+        sheet = self.sheet
+        for name, (_, last) in entry.versions.items():
+            sheet.sources[name] = sheet.sources.get(name, Source()).at(self._source(name), last)
+            sheet.read += [name] if name not in sheet.read else []
+        held = sum(sheet.sources[name].total(self._counting()) for name in sheet.read)
+        if self.sums.read - self.sums.brought != held:
+            names = " and ".join(source.id for source in self.table.upstream)
+            lasts = ", ".join(str(last) for _, last in entry.versions.values())
+            yield (
+                f"batch {entry.batch} (version {version}): {self.sums.read} rows of {names} were read so far, "
+                f"which holds {held} up to version {lasts}"
+            )
+
+    def _source(self, name: str) -> Place:
+        """Return the folder of a source; of one that the table no longer reads by its name."""
+        own = {source.id: self._lake.table(source) for source in self.table.upstream}
+        layer, _, short = name.partition(".")
+        return own.get(name) or self._lake.root / layer / short
+
+
+def _entry_faults(version: int, entry: Entry) -> Iterable[str]:
+    where = f"batch {entry.batch} (version {version})"
+    if not entry.is_accounted:
+        made = f" and made {entry.made_by_function}" if entry.made_by_function else ""
+        yield f"{where} read {entry.read} rows{made} and accounts for {entry.accounted}"
+    if entry.duplicates < 0 and not entry.is_backfill:
+        yield f"{where} wrote {-entry.duplicates} rows more than it read"
+    for does, rows in entry.dropped_above.items():
+        yield (
+            f"{where} lost {rows} rows within its function: what {does} there refused them, because they were joined after "
+            "the watermark had passed; `strandline rebuild` says what to write instead"
+        )
+
+
+def _latest(sums: Sums, read: Source | None) -> Source:
+    return Source(
+        version=sums.version,
+        written=sums.written + sums.removed,
+        appended=sums.appended,
+        removed=sums.removed,
+        more=read.more if read else 0,
+    )
+
+
+def _decoded(found: Mapping[str, Any]) -> Sheet:
+    if not found:
+        return Sheet()
+    # Books that an older version closed lack what it did not know.
+    values = {each.name: found[each.name] for each in fields(Sheet) if each.name in found}
+    values["counting"] = Counting(values["counting"]) if values["counting"] else None
+    values["sources"] = {name: Source(**each) for name, each in values["sources"].items()}
+    values["versions"] = {name: (a, b) for name, (a, b) in values["versions"].items()}
+    for first in ("dropped_at", "lost_at"):
+        values[first] = tuple(at) if (at := values.get(first)) else None
+    return Sheet(**values)

@@ -1,0 +1,250 @@
+"""Check a batch with Great Expectations before it is committed, from counts that the commit needs anyway.
+
+The rows of a batch are read once, grouped by the rules that they break: one execution counts them for each rule and
+for the ledger, for one rule as for fifty.
+
+A small batch is judged twice: by itself, and together with those before it (jobs/strandline/engine/history/pooled_rows.py).
+
+The library is called only where a check of the counts finds something, with the same result as the library's
+(tests/quality/test_suite.py compares both on random counts): its import costs each process 4 s of CPU on an idle
+machine and 12 on a busy one, and a suite 50 ms a batch, also for batches without findings.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from strandline.core.received import PLACE
+from strandline.core.rescue import RESCUED
+from strandline.core.table import Table
+from strandline.core.verdict import WARNED, own_columns
+from strandline.engine.gates import gate_files
+from strandline.engine.gates.gate_files import GateShutError, Shut, Where
+from strandline.engine.history.pooled_rows import Recent, Tally, proves
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, is_table
+from strandline.engine.storage.window_index import EPOCH, MICROSECOND
+from strandline_quality.expectations import (
+    HELD_SHARE,
+    UNREAD,
+    VOLUME,
+    Bounds,
+    Counts,
+    Expectation,
+    Finding,
+    fails,
+    of_counters,
+)
+from strandline_quality.mask import mask_value
+from strandline_quality.rules import fingerprint
+
+SAMPLES = 5
+
+RECOMPUTED = "recomputed to be compared"
+"""The reason in the ledger where all gates of a lake are open."""
+
+
+def counted(rows: DataFrame, table: Table) -> Tally:
+    """Count judged rows by the rules that they break, in one execution for any number of rules."""
+    by = ["_reasons", *([WARNED] if WARNED in rows.columns else [])]
+    newest = F.unix_micros(F.max(str(table.event_at))).alias("newest")
+    found, latest = Tally(), 0
+    for group in rows.groupBy(*by).agg(F.count(F.lit(1)).alias("n"), newest).collect():
+        reasons = group["_reasons"]
+        if reasons:
+            found.held[reasons[0]] += group["n"]
+        else:
+            found.good += group["n"]
+            latest = max(latest, group["newest"] or 0)
+        for name in {*(reasons or ()), *((group[WARNED] if WARNED in by else None) or ())}:
+            found.broke[name] += group["n"]
+    if found.good:
+        found.newest = EPOCH + latest * MICROSECOND
+    return found
+
+
+@dataclass
+class Guard:
+    """Checks the batches of one table before they are committed.
+
+    Args:
+        table: The table.
+        lake: Its lake.
+        clock: Returns the time.
+        where: What it checks: batches of the stream, or a range that is computed again.
+    """
+
+    table: Table
+    lake: Lake
+    clock: Callable[[], datetime]
+    where: Where = Where.BEFORE
+    _columns: str = field(default="", init=False)
+    _has_no_gate: bool = field(default=False, init=False)
+    _history: tuple[datetime, bool] | None = field(default=None, init=False)
+
+    def admit(self, entry: Entry, found: Tally, rows: DataFrame, named: str = "") -> Entry:
+        """Return the entry of a batch that passes, with the findings.
+
+        Args:
+            entry: The batch's entry.
+            found: The counts of its rows.
+            rows: The rows, for samples where the batch does not pass.
+            named: The batch's name when it is repeated; the stream of the entry when absent.
+
+        Raises:
+            GateShutError: The batch is not believed, and no operator opened the gate for it.
+        """
+        checked = replace(
+            entry,
+            # The other figures of a range are differences.
+            broke=dict(found.broke) if self.where is Where.BEFORE else {},
+            rules=fingerprint(self.table.rules),
+            contract=self._contract(rows),
+            newest=found.newest.isoformat() if found.newest else None,
+        )
+        if not found.rows and not checked.dropped_by_watermark:
+            return checked
+        findings = [each for each in self._findings(checked, found) if not each.holds]
+        checked = replace(checked, failed=tuple(each.name for each in findings))
+        critical = [each for each in findings if each.is_critical]
+        if not critical:
+            self._recent.add(found)
+            return checked
+        if gate_files.are_all_open(self.lake):
+            return replace(checked, opened=RECOMPUTED)
+        self._has_no_gate = False
+        shut = self._shut(checked, found, critical, named)
+        known = gate_files.read(self.table, self.lake, self.where)
+        if known is not None and known.lets_pass(shut):
+            return replace(checked, opened=known.opened)
+        samples = {each.name: self._samples(rows, each.name) for each in critical if each.failed}
+        shut = replace(shut, samples=samples)
+        gate_files.write(shut, self.table, self.lake)
+        raise GateShutError.before(shut)
+
+    def passed(self, stream: str, batch: int) -> None:
+        """Remove the gate's file once the batch that it concerns is committed.
+
+        Only a guard of this table writes one, and it does so in ``admit``; so one that has found none need not look again.
+        """
+        if self._has_no_gate:
+            return
+        known = gate_files.read(self.table, self.lake, self.where)
+        if known is not None and known.is_of(stream, batch):
+            gate_files.clear(self.table, self.lake, self.where)
+        self._has_no_gate = known is None
+
+    @cached_property
+    def _expected(self) -> tuple[Expectation, ...]:
+        return of_counters(self.table.rules, self.table.expects)
+
+    @cached_property
+    def _suite(self) -> Any:  # noqa: ANN401  # its import takes seconds
+        from strandline_quality.suite import Suite  # noqa: PLC0415  # it takes seconds
+
+        return Suite(self.table.id, self._expected)
+
+    @cached_property
+    def _usual(self) -> Any:  # noqa: ANN401  # as above
+        from strandline.engine.history.batch_bounds import Usual  # noqa: PLC0415  # only a lake with a history asks it
+
+        return Usual(self.table, self.lake, self.clock)
+
+    def _bounds(self, entry: Entry) -> Bounds:
+        """Return the usual figures of a stream's batch; a range and a batch over everything have none."""
+        is_batch = self.where is Where.BEFORE and not entry.replaced
+        # Without history there are no usual figures, and the import of its module would be wasted.
+        if not is_batch or not self._has_history():
+            return {}
+        bounds: Bounds = self._usual.bounds()
+        return bounds
+
+    def _has_history(self) -> bool:
+        """Return whether the lake has a history, which is written once a night: looked for once an hour until it is there."""
+        hour = self.clock().replace(minute=0, second=0, microsecond=0)
+        if self._history is None or (not self._history[1] and self._history[0] != hour):
+            self._history = (hour, is_table(self.lake.history))
+        return self._history[1]
+
+    def _contract(self, rows: DataFrame) -> str:
+        if not self._columns:
+            kinds = rows.select(*own_columns(rows)).schema.simpleString()
+            self._columns = hashlib.sha256(kinds.encode()).hexdigest()[:12]
+        return self._columns
+
+    def _findings(self, entry: Entry, found: Tally) -> tuple[Finding, ...]:
+        """Judge a batch by itself, and a small one together with those before it as well."""
+        bounds = self._bounds(entry)
+        alone = self._judged(self._counts(entry, found, found), bounds)
+        pool = self._recent.with_(found)
+        if pool is None:
+            return alone
+        together = self._judged(self._counts(entry, found, pool), bounds)
+        own = [each for each in alone if not each.holds and proves(each, found)]
+        return tuple({each.name: each for each in (*together, *own)}.values())
+
+    def _counts(self, entry: Entry, found: Tally, pool: Tally) -> Counts:
+        """Return the batch's own figures, and the shares among the rows with which it is judged."""
+        rows, broke = pool.rows, pool.broke
+        figures = {
+            "unread": sum(broke[why] for why in UNREAD) / rows if rows else 0.0,
+            "refused_by_state": float(entry.dropped_by_watermark),
+        }
+        if self.where is Where.BEFORE:
+            figures["rows"] = float(found.rows)
+        if entry.read:
+            figures |= {VOLUME: float(entry.read), HELD_SHARE: found.held.total() / entry.read}
+        if found.newest is not None and self.where is Where.BEFORE:
+            figures["minutes_behind"] = (self.clock() - found.newest).total_seconds() / 60
+        return Counts(rows=rows, broke=broke, figures=figures)
+
+    def _judged(self, counts: Counts, bounds: Bounds) -> tuple[Finding, ...]:
+        """Return the library's findings; it is not called where the counts show that it finds nothing."""
+        if not any(fails(each, counts, bounds) for each in self._expected):
+            return ()
+        findings: tuple[Finding, ...] = self._suite.of_counts(counts, bounds)
+        return findings
+
+    @cached_property
+    def _recent(self) -> Recent:
+        """Return the last batches that passed; a range is judged without them."""
+        if self.where is not Where.BEFORE:
+            return Recent()
+        return Recent.of(self.lake.table(self.table), fingerprint(self.table.rules))
+
+    def _shut(self, entry: Entry, found: Tally, critical: Sequence[Finding], named: str) -> Shut:
+        return Shut(
+            table=self.table.id,
+            where=self.where,
+            stream=named or entry.stream,
+            batch=entry.batch,
+            versions={name: list(ends) for name, ends in entry.versions.items()},
+            rows=found.rows,
+            at=self.clock().isoformat(timespec="seconds"),
+            findings=gate_files.as_json(critical),
+        )
+
+    def _samples(self, rows: DataFrame, rule: str) -> list[dict[str, Any]]:
+        """Return some rows that break a rule; this is one more execution, but the batch ends here."""
+        breaks = F.array_contains("_reasons", rule)
+        if WARNED in rows.columns:
+            breaks = F.coalesce(breaks, F.lit(False)) | F.array_contains(WARNED, rule)
+        found = rows.where(breaks).select(*PLACE, *own_columns(rows)).limit(SAMPLES).collect()
+        secret = {*self.table.secret, *([RESCUED] if self.table.secret else ())}
+        return [
+            {
+                name: mask_value(value) if name in secret else _plain(value)
+                for name, value in row.asDict().items()
+            }
+            for row in found
+        ]
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

@@ -1,0 +1,209 @@
+"""Queries of history: the last batches of a table, its hours, its figures of a day.
+
+DuckDB reads the Delta table at its latest version, without a JVM. Shares and ranges are not stored but computed, so a
+better definition of what is usual applies to the whole past at once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from strandline.core.table import Table
+from strandline.engine.history.baseline import Point
+from strandline.engine.storage.duckdb_table import peek
+from strandline.engine.storage.files_at_version import table_id
+from strandline.engine.storage.lake import Lake
+
+MEMORY = "26 weeks"
+"""How old a point may be to be learnt from."""
+
+MOST = 2_000
+"""How many of the newest points are learnt from."""
+
+
+OWN = """
+    WITH own AS (
+        SELECT * FROM history
+        WHERE "table" = getvariable('table_') AND log = getvariable('log_'))
+"""
+"""The figures of one table since it was last created."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A commit, or all commits of an hour together.
+
+    Args:
+        table: The table's one name.
+        version: The version of the commit, or the last one of the hour.
+        mode: The mode that wrote it.
+        batch: Its number.
+        at: When it was committed, or the start of the hour.
+        since: The first event time of its rows.
+        until: The last one.
+        values: The figures by name.
+        opened: Why an operator opened the gate for it.
+        rules: Fingerprint of the rules; empty where none is known.
+        schema: Fingerprint of the columns.
+    """
+
+    table: str
+    version: int
+    mode: str
+    batch: int
+    at: datetime
+    since: datetime | None
+    until: datetime | None
+    values: Mapping[str, float]
+    opened: str | None
+    rules: str
+    schema: str
+
+    def value(self, measure: str) -> float:
+        """Return a figure, or a share of the rows read: ``share:quarantined`` is one."""
+        kind, _, name = measure.partition(":")
+        if kind != "share":
+            return self.values.get(measure, 0.0)
+        read = self.values.get("read", 0.0)
+        return self.values.get(name, 0.0) / read if read > 0 else 0.0
+
+    @property
+    def is_believed(self) -> bool:
+        """Return whether to learn from it: it passed without an opened gate, and it is no backfill."""
+        return not self.values.get("opened") and not self.values.get("backfill")
+
+
+class Past:
+    """The history of a lake, opened once."""
+
+    def __init__(self, lake: Lake) -> None:
+        """Open its latest version; ``commit_history.catch_up`` brings it up to date."""
+        self._lake = lake
+        self._table = peek(lake.history, "history")
+
+    def last(self, table: Table, count: int) -> list[Batch]:
+        """Return the newest batches of a table, oldest first."""
+        sql = """
+            SELECT * FROM own WHERE version IN (
+                SELECT DISTINCT version FROM own ORDER BY version DESC LIMIT getvariable('count_'))
+            ORDER BY version
+        """
+        return list(_batches(self._rows(sql, table, count_=count)))
+
+    def between(self, table: Table, since: datetime, until: datetime) -> list[Batch]:
+        """Return the batches that were committed in a range, oldest first."""
+        sql = """
+            SELECT * FROM own WHERE "at" >= getvariable('since_') AND "at" < getvariable('until_')
+            ORDER BY version
+        """
+        return list(_batches(self._rows(sql, table, since_=since, until_=until)))
+
+    def hours(self, table: Table, since: datetime, until: datetime) -> list[Batch]:
+        """Return the figures of each hour of a range, from the batches that are in force.
+
+        A table that a later batch replaced as a whole begins with that batch, as in the ledger. For delays and for
+        shares of absent values the hour has the largest value; all other figures are summed.
+        """
+        sql = """
+            SELECT
+                any_value("table") AS "table", max(version) AS version, last(mode ORDER BY version) AS mode,
+                max(batch) AS batch, date_trunc('hour', "at") AS "at", min(since) AS since,
+                max("until") AS "until", measure,
+                CASE WHEN measure IN ('lag', 'freshness_s') OR starts_with(measure, 'null:')
+                    THEN max("value") ELSE sum("value") END AS "value",
+                last(note ORDER BY version) FILTER (note IS NOT NULL) AS note,
+                last(rules ORDER BY version) AS rules, last("schema" ORDER BY version) AS "schema"
+            FROM own
+            WHERE version >= coalesce((SELECT max(version) FROM own WHERE measure = 'replaced'), 0)
+                AND "at" >= getvariable('since_') AND "at" < getvariable('until_')
+            GROUP BY date_trunc('hour', "at"), measure
+            ORDER BY "at"
+        """
+        return list(_batches(self._rows(sql, table, since_=since, until_=until), by="at"))
+
+    def newest(self, table: Table) -> Batch | None:
+        """Return a table's last batch."""
+        found = self.last(table, 1)
+        return found[0] if found else None
+
+    def schema_at(self, table: Table, version: int) -> str | None:
+        """Return the fingerprint of a table's columns at a version; None where no batch is known up to it."""
+        sql = """
+            SELECT "schema" FROM own WHERE version <= getvariable('version_')
+            ORDER BY version DESC LIMIT 1
+        """
+        return next((str(row["schema"]) for row in self._rows(sql, table, version_=version)), None)
+
+    def committed_at(self, table: Table, version: int) -> datetime | None:
+        """Return when a version of a table was committed."""
+        sql = """
+            SELECT min("at") AS "at" FROM own WHERE version = getvariable('version_')
+        """
+        (row,) = self._rows(sql, table, version_=version)
+        return None if row["at"] is None else _moment(row["at"])
+
+    def points(self, table: Table, measure: str, until: datetime) -> list[Point]:
+        """Return the values of a measure batch by batch, for ``expected`` to learn from.
+
+        Args:
+            table: The table.
+            measure: Its name; ``share:quarantined`` is that share of the rows read.
+            until: The end of the search; later batches are ignored.
+        """
+        name = measure.removeprefix("share:")
+        sql = f"""
+            , before AS (
+                SELECT * FROM own
+                WHERE "at" < getvariable('until_') AND "at" >= getvariable('until_') - INTERVAL '{MEMORY}'
+                    AND measure IN ('read', 'opened', 'backfill', getvariable('name_'))
+            )
+            SELECT * FROM before WHERE version IN (
+                SELECT DISTINCT version FROM before ORDER BY version DESC LIMIT {MOST})
+            ORDER BY version
+        """  # noqa: S608  # constants of this module
+        found = _batches(self._rows(sql, table, name_=name, until_=until))
+        return points(list(found), measure)
+
+    def _rows(
+        self, sql: str, table: Table, **values: str | int | datetime
+    ) -> list[dict[str, object]]:
+        log = table_id(self._lake.table(table))
+        return self._table.named(OWN + sql, table_=table.id, log_=log, **values)
+
+
+def points(batches: Sequence[Batch], measure: str) -> list[Point]:
+    """Return a measure of batches, or of hours, as points to learn from; a share only where rows were read."""
+    return [
+        Point(batch.at, batch.value(measure), batch.is_believed)
+        for batch in batches
+        if batch.values.get("read", 0.0) > 0 or not measure.startswith("share:")
+    ]
+
+
+def _batches(rows: list[dict[str, object]], by: str = "version") -> Iterator[Batch]:
+    """Group figures by batch, or by hour."""
+    groups: dict[object, list[dict[str, object]]] = {}
+    for row in rows:
+        groups.setdefault(row[by], []).append(row)
+    for group in groups.values():
+        newest: dict[str, object] = max(group, key=lambda row: int(str(row["version"])))
+        firsts, lasts = ([row[n] for row in group if row[n]] for n in ("since", "until"))
+        yield Batch(
+            table=str(newest["table"]),
+            version=int(str(newest["version"])),
+            mode=str(newest["mode"]),
+            batch=int(str(newest["batch"])),
+            at=_moment(newest["at"]),
+            since=min(map(_moment, firsts), default=None),
+            until=max(map(_moment, lasts), default=None),
+            values={str(row["measure"]): float(str(row["value"])) for row in group},
+            opened=next((str(row["note"]) for row in group if row["note"] is not None), None),
+            rules=str(newest["rules"]),
+            schema=str(newest["schema"]),
+        )
+
+
+def _moment(value: object) -> datetime:
+    if not isinstance(value, datetime):
+        raise TypeError(f"{value!r} is no moment")
+    return value

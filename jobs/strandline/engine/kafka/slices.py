@@ -1,0 +1,284 @@
+"""The backlog of a bronze table's topics, and the slice of it that is read next.
+
+Why slices are aligned by time: a backlog read with a limit per batch must not run ahead in one partition and
+lag in another, because the watermark follows the newest row. Spark's own ``maxOffsetsPerTrigger`` splits a batch in
+proportion to each partition's backlog; a partition whose events all lie in the last hour is then read hours ahead of
+the others, the watermark follows it, and the rest of the other partitions is dropped as late. Here a slice ends at
+the same time in all partitions.
+
+Why a record whose clock is ahead is passed over in the search: the broker answers with the first record at or after a
+moment, and such a record is that for every moment after the record before it, also long after it was read. Its partition
+was read no further until all others were read, and what came behind it was far behind them. So where the broker knows of
+one, the partition is searched record by record (SpoiltIndex).
+
+Why several topics fill one table: for the same reason. If two queries read two shapes of one event, their rows come
+in whatever order the queries happen to run, and the rows of the slower one meet a watermark that the faster one
+advanced. Read together they arrive in the order of their time.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from confluent_kafka import Consumer, Message
+
+from strandline.core.lateness import SKEW, milliseconds
+from strandline.core.topic import Topic
+from strandline.engine.kafka.stays import STAY, stays
+from strandline.engine.kafka.topic_log import Log
+from strandline.engine.storage.ledger import Offsets
+
+FEW = 1_000
+"""Records whose clocks are ahead that are passed over in a row; where there are more, the partition waits at them."""
+
+PATIENCE = 10.0
+"""Seconds to wait for a record."""
+
+POLL = 0.5
+
+
+class SpoiltIndex:
+    """A part of a partition that is searched by time, without the records whose clocks are ahead.
+
+    Where a time begins in a partition whose time index a broken clock has spoilt: found by reading single records.
+
+    A search is some twenty reads of a record, and the searches for one slice are for moments ever closer to each other, so
+    most of what they ask for is known.
+    """
+
+    def __init__(self, log: Log, partition: int, start: int, end: int, *, ahead: int) -> None:
+        """Prepare; nothing is read yet.
+
+        Args:
+            log: The topic.
+            partition: The partition.
+            start: The first offset that is searched.
+            end: The one after the last.
+            ahead: The first millisecond that is beyond every true clock.
+        """
+        self._log, self._partition, self._ahead = log, partition, ahead
+        self._start, self._end = start, end
+        self._known: dict[int, int | None] = {}
+
+    def first_at(self, moment: int) -> int:
+        """Return the first offset at or after a time in milliseconds, the end where there is none."""
+        low, high = self._start, self._end
+        while low < high:
+            middle = (low + high) // 2
+            at = self._time(middle)
+            if at is None or at >= moment:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _time(self, offset: int) -> int | None:
+        """Return the time of the record at or after an offset whose clock is right; None where none is near."""
+        at, seen, deadline = offset, 0, time.monotonic() + PATIENCE
+        while offset not in self._known and seen < FEW and time.monotonic() < deadline:
+            found = self._log.look(self._partition, at, POLL)
+            self._learn(offset, found)
+            seen += len(found)
+            at = (found[-1].offset() or 0) + 1 if found else at
+            if at >= self._end:
+                break
+        return self._known.setdefault(offset, None)
+
+    def _learn(self, offset: int, found: Sequence[Message]) -> None:
+        """Note the times of records that were read together, each also for the offsets before it that have none."""
+        begins = offset
+        for message in found:
+            own, moment = message.offset() or 0, message.timestamp()[1]
+            if own < self._end and moment < self._ahead:
+                self._known.update(dict.fromkeys(range(begins, own + 1), moment))
+                begins = own + 1
+
+
+Part: TypeAlias = tuple[str, int]
+"""A topic's name and the number of one of its partitions."""
+Positions: TypeAlias = Mapping[Part, int]
+Bounds: TypeAlias = Mapping[Part, tuple[int, int]]
+
+
+class Backlog:
+    """The topics of one table as one log."""
+
+    def __init__(
+        self,
+        address: str,
+        options: Mapping[str, str],
+        topics: Sequence[Topic],
+        read: Iterable[Part] = (),
+        asks: Consumer | None = None,
+    ) -> None:
+        """Connect; the cluster is not queried yet.
+
+        Args:
+            address: Where Kafka is.
+            options: Its client's options.
+            topics: Which.
+            read: The partitions that their reader knows, which say on which cluster each topic is (jobs/strandline/engine/kafka/stays.py).
+            asks: A client that others use as well, and close.
+        """
+        self._logs = {topic.name: Log(address, options, topic, asks) for topic in topics}
+        known = stays(read)
+        self._first = {name: known.get(name, 0) * STAY for name in self._logs}
+
+    def close(self) -> None:
+        """Disconnect."""
+        for log in self._logs.values():
+            log.close()
+
+    def identities(self) -> dict[str, str]:
+        """Return the id that the cluster gave to each topic; a recreated topic has another.
+
+        Raises:
+            TransientError: The cluster does not answer.
+            DefinitionError: A topic does not exist.
+        """
+        for log in self._logs.values():
+            log.partitions()
+        return {name: log.identity() for name, log in self._logs.items()}
+
+    def bounds(self) -> dict[Part, tuple[int, int]]:
+        """Return for each partition the first retained offset and the one after the last."""
+        return {
+            (name, self._first[name] + number): ends
+            for name, log in self._logs.items()
+            for number, ends in log.bounds().items()
+        }
+
+    def in_kafka(self, positions: Positions) -> dict[Part, int]:
+        """Return positions by the numbers that their partitions have on the cluster."""
+        return {
+            (name, number): at
+            for name in self._logs
+            for number, at in self._within(positions, name).items()
+        }
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """Return for each topic that is not on its first cluster what its partitions' numbers are greater by in the lake."""
+        return {name: first for name, first in self._first.items() if first}
+
+    def at(self, moment: int, bounds: Bounds) -> dict[Part, int]:
+        """Return for each partition the first offset at or after a time in milliseconds, its end where there is none."""
+        found: dict[Part, int] = {}
+        for name, log in self._logs.items():
+            parts = sorted(self._within(dict.fromkeys(bounds, 0), name))
+            for number, offset in log.offsets_at(moment, parts).items():
+                part = (name, self._first[name] + number)
+                found[part] = bounds[part][1] if offset is None else offset
+        return found
+
+    def slice(self, start: Positions, end: Positions, limit: int | None) -> dict[Part, int]:
+        """Return the offsets to stop at, so that about ``limit`` records at most are read, all up to one time."""
+        waiting = {part: end[part] - start[part] for part in end if end[part] > start[part]}
+        if limit is None or sum(waiting.values()) <= limit:
+            return {part: end[part] for part in waiting}
+        # About 40 queries of a millisecond each, for which the broker only reads its time index.
+        low, high = 0, time.time_ns() // 1_000_000
+        spoilt = self._spoilt(high + milliseconds(SKEW), start, end, waiting)
+        stops = dict(start)
+        while low < high:  # search for the latest time within the limit
+            moment = (low + high + 1) // 2
+            candidate = self._until(moment, start, end, waiting, spoilt)
+            if sum(candidate[part] - start[part] for part in waiting) <= limit:
+                low, stops = moment, candidate
+            else:
+                high = moment - 1
+        if all(stops[part] == start[part] for part in waiting):
+            return self._of_a_crowd(low, start, end, waiting, limit, spoilt)
+        return {part: stops[part] for part in waiting if stops[part] > start[part]}
+
+    def _of_a_crowd(  # noqa: PLR0913, PLR0917  # where, and how much
+        self,
+        moment: int,
+        start: Positions,
+        end: Positions,
+        waiting: Positions,
+        limit: int,
+        spoilt: Mapping[Part, SpoiltIndex],
+    ) -> dict[Part, int]:
+        """Return a slice of records that all have the same time and are more than the limit: a part of the first partition.
+
+        Each partition is read to its last record of that time and no further: otherwise one partition would be read
+        ahead of the others, and the watermark with it.
+        """
+        until = self._until(moment + 1, start, end, waiting, spoilt)
+        crowd = {part: until[part] for part in waiting if until[part] > start[part]}
+        first = min(
+            crowd or waiting
+        )  # none has one when all are of the future, which moves no time
+        return {first: min(start[first] + limit, crowd.get(first, end[first]))}
+
+    def count(self, start: Positions, end: Positions) -> int:
+        """Count the committed records between two positions by reading them."""
+        return sum(
+            log.count(self._within(start, name), self._within(end, name))
+            for name, log in self._logs.items()
+        )
+
+    def records(self, start: Positions, end: Positions) -> Iterator[Message]:
+        """Yield the committed records between two positions, topic by topic."""
+        for name, log in self._logs.items():
+            yield from log.records(self._within(start, name), self._within(end, name))
+
+    def _spoilt(
+        self, ahead: int, start: Positions, end: Positions, waiting: Positions
+    ) -> dict[Part, SpoiltIndex]:
+        """Return the partitions with a record at or after a time that no record can have."""
+        return {
+            part: SpoiltIndex(log, number, start[part], end[part], ahead=ahead)
+            for name, log in self._logs.items()
+            if (asked := sorted(self._within(waiting, name)))
+            for number, offset in log.offsets_at(ahead, asked).items()
+            if offset is not None and offset < end[part := (name, self._first[name] + number)]
+        }
+
+    def _until(
+        self,
+        moment: int,
+        start: Positions,
+        end: Positions,
+        waiting: Positions,
+        spoilt: Mapping[Part, SpoiltIndex],
+    ) -> dict[Part, int]:
+        stops = dict(start)
+        for part, index in spoilt.items():
+            stops[part] = index.first_at(moment)
+        for name, log in self._logs.items():
+            first = self._first[name]
+            parts = sorted(self._within(waiting, name))
+            asked = [n for n in parts if (name, first + n) not in spoilt]
+            for number, offset in log.offsets_at(moment, asked).items() if asked else ():
+                part = (name, first + number)
+                stop = end[part] if offset is None else offset
+                stops[part] = min(max(stop, start[part]), end[part])
+        return stops
+
+    def _within(self, positions: Positions, topic: str) -> dict[int, int]:
+        """Return the positions of a topic by the numbers of its partitions on the cluster."""
+        first = self._first[topic]
+        return {
+            number - first: offset
+            for (name, number), offset in positions.items()
+            if name == topic and first <= number < first + STAY
+        }
+
+
+def name_of(part: Part) -> str:
+    """Return a partition's name, as the ledger writes it."""
+    topic, number = part
+    return f"{topic}/{number}"
+
+
+def part_of(name: str) -> Part:
+    """Return the partition of a name."""
+    topic, _, number = name.rpartition("/")
+    return topic, int(number)
+
+
+def range_ends(ranges: Offsets) -> dict[Part, int]:
+    """Return the ends of the ranges of a ledger entry."""
+    return {part_of(name): end for name, (_, end) in ranges.items()}

@@ -1,0 +1,310 @@
+"""The contents of one topic of Kafka, read with the C client, which needs no JVM."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from strandline.core.errors import DataError, DefinitionError, TransientError
+from strandline.core.topic import Topic
+from strandline.engine.kafka.expired import ExpiredError, expired
+from strandline.engine.kafka.recreated import WAY
+
+TIMEOUT = 10.0
+PASSING = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError._TRANSPORT,  # noqa: SLF001  # public, though so named
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  # as above
+    }
+)
+"""Errors while a broker starts; the client marks none of them retriable here."""
+Positions = Mapping[int, int]
+Answer = TypeVar("Answer")
+
+
+class Log:
+    """A topic, read by ranges of offsets."""
+
+    def __init__(
+        self,
+        address: str,
+        options: Mapping[str, str],
+        topic: Topic,
+        asks: Consumer | None = None,
+    ) -> None:
+        """Connect, unless with a client that others use as well, and close; the cluster is not queried yet."""
+        self.address = address
+        self.topic = topic
+        self._options = options
+        self._reading = _reading(address, options)
+        self._is_shared = asks is not None
+        self._consumer = asks or Consumer(self._reading)
+
+    def close(self) -> None:
+        """Disconnect."""
+        if not self._is_shared:
+            self._consumer.close()
+        if "_looker" in self.__dict__:
+            self._looker.close()
+
+    def partitions(self) -> list[int]:
+        """Return the topic's partitions.
+
+        Raises:
+            TransientError: The cluster does not answer.
+            DefinitionError: The topic does not exist.
+        """
+        try:
+            known = self._consumer.list_topics(self.topic.name, timeout=TIMEOUT)
+        except KafkaException as error:
+            raise self._silent(error) from error
+        found = known.topics[self.topic.name]
+        if found.error is not None or not found.partitions:
+            raise self._missing()
+        return sorted(found.partitions)
+
+    def identity(self) -> str:
+        """Return the id that the cluster gave to the topic; a recreated topic has another."""
+        name = self.topic.name
+        asked = self._admin.describe_topics(TopicCollection([name]))
+        try:
+            return str(asked[name].result(timeout=TIMEOUT).topic_id)
+        except TimeoutError as error:
+            raise self._silent(KafkaException(KafkaError(KafkaError._TIMED_OUT))) from error  # noqa: SLF001  # as above
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise self._missing() from error
+            raise self._silent(error) from error
+
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        """Return for each partition the first retained offset and the one after the last."""
+        return self._patiently(
+            lambda: {
+                number: self._consumer.get_watermark_offsets(self._at(number), timeout=TIMEOUT)
+                for number in self.partitions()
+            }
+        )
+
+    def count(self, start: Positions, end: Positions) -> int:
+        """Count the committed records between two positions by reading them."""
+        return sum(1 for _ in self.records(start, end))
+
+    def records(self, start: Positions, end: Positions) -> Iterator[Message]:
+        """Yield the committed records between two positions, for as long as records come.
+
+        Raises:
+            TransientError: Kafka returned nothing for a while; the records so far are not all.
+        """
+        parts = [TopicPartition(self.topic.name, p, start[p]) for p in end if end[p] > start[p]]
+        open_ends = {part.partition: end[part.partition] for part in parts}
+        self._consumer.assign(parts)
+        seen, moved_at, places = 0, time.monotonic(), list[int]()
+        while open_ends:
+            for message in self._consumer.consume(10_000, timeout=0.2):
+                offset, part = message.offset(), message.partition()
+                if message.error() is not None or offset is None or part is None:
+                    continue
+                if offset < end.get(part, 0):
+                    seen += 1
+                    yield message
+            reached = self._consumer.position(parts)
+            for each in reached:
+                if each.offset >= open_ends.get(each.partition, each.offset + 1):
+                    del open_ends[each.partition]
+            if places != (places := [each.offset for each in reached]):
+                moved_at = time.monotonic()
+            elif open_ends and time.monotonic() - moved_at > 6 * TIMEOUT:
+                self._consumer.unassign()
+                raise self._stopped(seen, open_ends)
+        self._consumer.unassign()
+
+    def follow(self, start: Positions) -> None:
+        """Read on from positions; ``arrived`` returns what has come."""
+        self._consumer.assign([TopicPartition(self.topic.name, p, start[p]) for p in start])
+
+    def arrived(self, seconds: float) -> list[Message]:
+        """Return the committed records that have come, having waited for the first for some seconds at most.
+
+        Raises:
+            TransientError: The topic no longer holds the next record.
+        """
+        first = self._consumer.poll(seconds)
+        if first is None:
+            return []
+        found = []
+        for message in (first, *self._consumer.consume(10_000, timeout=0)):
+            error = message.error()
+            if error is None:
+                found.append(message)
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # as above
+                raise TransientError(
+                    f"topic {self.topic.name} no longer holds the record that is read next",
+                    hint="it expired, or the topic was made anew; its bounds say what it holds.",
+                    topic=self.topic.name,
+                )
+            elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # as above
+                raise KafkaException(error)
+        return found
+
+    def look(self, partition: int, offset: int, seconds: float) -> list[Message]:
+        """Return some committed records from an offset on, having waited for the first for some seconds at most.
+
+        A consumer of its own: the broker holds a fetch at the end of a partition for half a second, and the next look of the
+        same consumer waits behind it.
+        """
+        self._looker.assign([TopicPartition(self.topic.name, partition, offset)])
+        first = self._looker.poll(seconds)
+        found = [first, *self._looker.consume(10_000, timeout=0)] if first is not None else []
+        return [message for message in found if message.error() is None]
+
+    @cached_property
+    def _looker(self) -> Consumer:
+        return Consumer({**self._reading, "fetch.wait.max.ms": "5"})
+
+    def _stopped(self, seen: int, open_ends: Positions) -> TransientError:
+        return TransientError(
+            f"Kafka returned nothing more of topic {self.topic.name} after {seen:,} records, "
+            f"short of the end of partition {' and '.join(map(str, sorted(open_ends)))}",
+            hint="type the same again; if that does not help, read the broker's log.",
+            topic=self.topic.name,
+            counted=seen,
+            ends=dict(open_ends),
+        )
+
+    def offsets_at(self, moment: int, partitions: Sequence[int]) -> dict[int, int | None]:
+        """Return for each partition the first offset at or after a time in milliseconds; None where there is none."""
+        asked = [TopicPartition(self.topic.name, p, moment) for p in partitions]
+        found = self._patiently(lambda: self._consumer.offsets_for_times(asked, timeout=TIMEOUT))
+        return {part.partition: part.offset if part.offset >= 0 else None for part in found}
+
+    def _at(self, partition: int) -> TopicPartition:
+        return TopicPartition(self.topic.name, partition)
+
+    def _patiently(self, ask: Callable[[], Answer]) -> Answer:
+        # The partitions of a new topic have no leader at first, nor have those of a broker that was just restarted;
+        # a stream must outlast both.
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+                    raise self._silent(error) from error
+                time.sleep(0.1)
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return admin(self.address, self._options)
+
+    def _missing(self) -> DefinitionError:
+        return DefinitionError(
+            f"topic {self.topic.name} does not exist at {self.address}",
+            hint="`strandline up` creates it on the lake's own broker; on another cluster its operator does. "
+            "If it exists under another name, correct the topic of the table or STRANDLINE_KAFKA.",
+            topic=self.topic.name,
+        )
+
+    def _silent(self, error: KafkaException) -> TransientError:
+        return TransientError(
+            f"no Kafka broker answers at {self.address}: {error.args[0].str()}",
+            hint="start the lake's broker with `strandline up`, or correct STRANDLINE_KAFKA.",
+            address=self.address,
+        )
+
+
+def check_positions(
+    table: str,
+    start: Mapping[tuple[str, int], int],
+    bounds: Mapping[tuple[str, int], tuple[int, int]],
+) -> None:
+    """Refuse to read on when Kafka no longer holds the next records.
+
+    Raises:
+        DataError: The topic was recreated.
+        ExpiredError: Records expired before they were read; all ranges are named.
+    """
+    refuse_shrunk(table, start, bounds)
+    if gone := expired(start, bounds):
+        raise ExpiredError(table, gone)
+
+
+def refuse_shrunk(
+    table: str,
+    start: Mapping[tuple[str, int], int],
+    bounds: Mapping[tuple[str, int], tuple[int, int]],
+) -> None:
+    """Refuse a topic that ends before what was read of it.
+
+    Raises:
+        DataError: It was recreated, or lost its end.
+    """
+    for (topic, partition), offset in start.items():
+        _, end = bounds.get((topic, partition), (0, 0))
+        if offset > end:
+            raise DataError(
+                f"{table} has read partition {partition} of {topic} up to offset {offset}, "
+                f"but the topic ends at {end}: it was made anew, or lost its end",
+                hint=WAY,
+                topic=topic,
+                partition=partition,
+            )
+
+
+def java_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Translate the C client's security options for Spark's Java client."""
+    translated = {f"kafka.{name}": value for name, value in options.items()}
+    mechanism = translated.pop("kafka.sasl.mechanisms", None)
+    if mechanism:
+        translated["kafka.sasl.mechanism"] = mechanism
+    user = translated.pop("kafka.sasl.username", None)
+    password = translated.pop("kafka.sasl.password", None)
+    if user is not None and password is not None:
+        scram = translated.get("kafka.sasl.mechanism", "PLAIN").startswith("SCRAM")
+        module = "scram.ScramLoginModule" if scram else "plain.PlainLoginModule"
+        quoted = password.replace("\\", "\\\\").replace('"', '\\"')
+        translated["kafka.sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{module} required "
+            f'username="{user}" password="{quoted}";'
+        )
+    authority = translated.pop("kafka.ssl.ca.location", None)
+    if authority is not None:
+        translated |= {
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.location": authority,
+        }
+    return translated
+
+
+def consumer(address: str, options: Mapping[str, str], **more: str | int) -> Consumer:
+    """Return a client to ask a cluster of several topics, with some settings of its own; its maker closes it."""
+    return Consumer({**_reading(address, options), **more})
+
+
+def _reading(address: str, options: Mapping[str, str]) -> dict[str, str | int]:
+    return {
+        "bootstrap.servers": address,
+        "log_level": 0,
+        **{k: v for k, v in options.items() if not k.startswith("ssl.truststore")},
+        "group.id": "strandline",
+        "enable.auto.commit": "false",
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+        "enable.partition.eof": "true",
+    }
+
+
+def admin(address: str, options: Mapping[str, str]) -> AdminClient:
+    """Return an admin client of the cluster."""
+    return AdminClient({"bootstrap.servers": address, "log_level": 0, **options})

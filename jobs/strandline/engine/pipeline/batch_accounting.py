@@ -1,0 +1,298 @@
+"""Account for a micro-batch before its commit: exactly, and after a crash too.
+
+All figures come from sources that survive a crash: the range from Spark's offset log, its rows from the source table's
+log, good and bad rows from the batch itself. The rest are duplicates and rows that the watermark dropped. Spark reports
+both only after the batch: too late for the commit, and lost in a crash. So the dropped rows are computed here. The
+source's statistics have the oldest arrival in the range. If it is above the watermark, nothing was dropped; that is the
+normal case, and costs nothing. Otherwise the range is read again, and the rows below the watermark are counted.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from strandline.core.received import RECEIVED
+from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
+from strandline.core.verdict import judged
+from strandline.engine.pipeline.function_counts import Watch, mark_of, of_stream
+from strandline.engine.pipeline.plan_tree import Node, columns, tree, written
+from strandline.engine.runtime.meter import code_version
+from strandline.engine.storage.changed_range import Reach
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.log_actions import Added
+from strandline.engine.storage.read_version import rows_at
+from strandline.engine.storage.spark_checkpoint import Planned
+
+Parts = Mapping[str, Sequence[tuple[int, Added]]]
+"""For each source the versions that a batch reads, and what each adds."""
+
+BOUNDED = frozenset(
+    {
+        "Aggregate",
+        "Expand",
+        "Filter",
+        "Generate",
+        "LocalRelation",
+        "LogicalRDD",
+        "LogicalRelation",
+        "Project",
+        "Union",
+    }
+)
+"""Operators whose rows lie no further apart than the windows are long."""
+
+
+def inputs_of(table: Streamed, lake: Lake, plan: Planned, ids: Mapping[str, str]) -> Parts:
+    """Return what a batch reads of each source, whose ids are known."""
+    return {each.id: plan.input(lake.table(each), ids[each.id]) for each in table.upstream}
+
+
+def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
+    table: Streamed,
+    stream: str,
+    plan: Planned,
+    inputs: Parts,
+    mode: str,
+    most: int,
+    below: "Below",
+) -> Entry:
+    """Begin the entry of a batch with the figures that are known before it runs, the dropped rows among them."""
+    parts = {source: versions for source, versions in inputs.items() if versions}
+    return Entry(
+        table=table.id,
+        mode=mode,
+        stream=stream,
+        batch=plan.number,
+        most=most,
+        source=", ".join(inputs),
+        versions={source: (read[0][0], read[-1][0]) for source, read in parts.items()},
+        read=sum(part.rows for read in parts.values() for _, part in read),
+        dropped_by_watermark=below.dropped,
+        dropped_between=below.between if below.dropped else None,
+        whole=plan.whole,
+        watermark=_text(plan.watermark_ms),
+        code=code_version(table),
+    )
+
+
+def imported_until(
+    table: Judged, lake: Lake, versions: Mapping[str, int]
+) -> dict[str, tuple[int, int]]:
+    """Return the imported rows that a reader of all rows finds in its sources at some versions, by topic."""
+    return {
+        part: (0, end)
+        for source in table.upstream
+        for part, end in sums_of(lake.table(source), versions[source.id]).imported.items()
+    }
+
+
+def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs: Parts) -> Watch:
+    """Return what finds how many records of a batch its function loses or multiplies."""
+    (source,) = table.upstream
+    read = inputs[source.id]
+    parts = [part for _, part in read]
+    files = [file for part in parts for file in part.files]
+
+    begun_at = next((version for version, part in read if not part.files), 0)
+
+    def snapshot() -> DataFrame:
+        return rows_at(spark, lake.table(source), begun_at)
+
+    def records() -> DataFrame:
+        if not files:
+            return snapshot()
+        # Older files of bronze may lack a column that newer ones have.
+        later = spark.read.schema(RECEIVED).parquet(*files)
+        if all(part.files for part in parts):
+            return later
+        # A stream that begins with a snapshot reads what was committed while its first batch was planned as well.
+        return snapshot().unionByName(later, allowMissingColumns=True)
+
+    return Watch(
+        table=table,
+        read=lambda: mark_of(spark, parts, snapshot),
+        passed=lambda _: of_stream(spark, stream),
+        records=records,
+    )
+
+
+class Below(NamedTuple):
+    """What a batch has below the watermark.
+
+    Args:
+        dropped: The rows that Spark drops, by windows of the declared length.
+        rows: All rows below it: no more than these can have been dropped.
+        between: The range of a table's own time in which these lie; None where nothing bounds it.
+        asks: Whether windows may end earlier than the declared ones, so that Spark's figure may be larger.
+    """
+
+    dropped: int = 0
+    rows: int = 0
+    between: Reach | None = None
+    asks: bool = False
+
+    def counted_in(self, entry: Entry, refused: int) -> Entry:
+        """Return an entry with the rows that Spark dropped by its own figure, where that is larger."""
+        more = min(refused, self.rows) - entry.dropped_by_watermark
+        if more <= 0:
+            return entry
+        dropped = entry.dropped_by_watermark + more
+        between = replace(entry, dropped_between=self.between)
+        return between.settled(good=entry.good - more, held={}, dropped=dropped)
+
+
+def below_watermark(
+    spark: SparkSession, table: Streamed, plan: Planned, parts: Parts, *, selects: bool
+) -> Below:
+    """Count the rows of a batch that Spark drops because they are below the watermark, and find the range of their times.
+
+    The range is that of the windows where these are as declared. Sessions, and windows that are shorter or overlap, begin up to
+    the declared length before a row, and what it changes begins up to that length after it: so the range is wider by it both
+    ways. Below a join a row may be of a window hours away, and a backfill of another range would seem to bring it in.
+
+    ``selects`` says whether the table's function leaves rows out and does nothing else.
+    """
+    found = Below()
+    if not plan.late_ms or selects:  # what only selects has no state that could refuse a row
+        return found
+    for source in table.upstream:
+        read = [part for _, part in parts.get(source.id, ())]
+        if read and _oldest(table, source, read) <= plan.late_ms:
+            files = [file for part in read for file in part.files]
+            # Older files of bronze may lack a column that newer ones have.
+            reader = spark.read.schema(RECEIVED) if isinstance(table, Judged) else spark.read
+            rows = reader.parquet(*files)
+            dropped, starts, below, times = _count_below(rows, table, source, plan.late_ms)
+            is_exact = bool(below) and begins_windows(table, rows)
+            between = starts if is_exact else _widened(times, table, rows)
+            found = Below(
+                dropped=found.dropped + dropped,
+                rows=found.rows + below,
+                between=between if len(table.upstream) == 1 else None,
+                asks=found.asks or (bool(below) and not is_exact),
+            )
+    return found
+
+
+def _widened(times: Reach | None, table: Streamed, rows: DataFrame) -> Reach | None:
+    if times is None or not (length := _reaches_over(table, rows)):
+        return None
+    more = length // timedelta(microseconds=1)
+    return times[0] - more, times[1] + more
+
+
+def _reaches_over(table: Streamed, rows: DataFrame) -> timedelta | None:
+    """Return how far a row of a table lies at most from the rows that it aggregates; None where nothing bounds it."""
+    if not isinstance(table, Windowed | Upserted) or not table.window or table.reaches:
+        return None
+    # As above: without an answer there is no range.
+    with suppress(Exception):
+        rows = table.transform(rows)
+        if {node.kind for node in _plan(rows).walk()} <= BOUNDED:
+            return table.window_length * len(_grouped(rows))
+    return None
+
+
+def begins_windows(table: Streamed, rows: DataFrame) -> bool:
+    """Return whether the time of each row of a table is where the window of the declared length begins, in which its rows lie.
+
+    Sessions, windows that overlap or begin elsewhere, and those of several lengths are seen in the plan of the table's function:
+    what it groups by first is then another expression than such a window.
+
+    Args:
+        table: The table.
+        rows: Rows of its source, of which Spark reads nothing here.
+    """
+    if not isinstance(table, Windowed | Upserted) or not table.window or table.reaches:
+        return False
+    if len(table.upstream) > 1 or table.event_at != table.window_from:
+        return False
+    window = F.window(str(table.upstream[0].event_at), table.window)
+    (declared,) = _grouped(rows.groupBy(window).count())
+    # A batch has not every operator that a stream has; without an answer there is no range.
+    with suppress(Exception):
+        return declared[0] in next(iter(_grouped(table.transform(rows))), ())
+    return False
+
+
+def _grouped(rows: DataFrame) -> list[list[str]]:
+    """Return what each aggregation groups by, the one that reads the source first; none where rows are joined."""
+    plan = _plan(rows)
+    found = columns(plan, iter(()))
+    nodes = [*plan.walk()][::-1]
+    if any(node.kind == "Join" for node in nodes):
+        return []
+    return [
+        [written(each, found[id(node.children[0])].texts) for each in keys]
+        for node in nodes
+        if node.kind == "Aggregate" and (keys := node.expressions("groupingExpressions"))
+    ]
+
+
+def _plan(rows: DataFrame) -> Node:
+    return tree(str(rows._jdf.queryExecution().optimizedPlan().toJSON()))  # noqa: SLF001  # there is no public way
+
+
+def _oldest(table: Streamed, source: Table, read: Sequence[Added]) -> float:
+    """Return a lower bound of the rows' times, in milliseconds, from statistics alone."""
+    columns = (
+        ("_arrived_at", "_ingested_at") if isinstance(table, Judged) else (str(source.event_at),)
+    )
+    lowest = [part.lowest.get(column) for part in read for column in columns]
+    known = [datetime.fromisoformat(moment) for moment in lowest if moment]
+    if len(known) < len(lowest):
+        return 0.0
+    slack = table.lateness.late if isinstance(table, Judged) else timedelta(0)
+    return (min(known) - slack).timestamp() * 1000
+
+
+def _count_below(
+    rows: DataFrame, table: Streamed, source: Table, late_ms: int
+) -> tuple[int, Reach | None, int, Reach | None]:
+    """Count the rows below the watermark by Spark's comparison: a row at the watermark is dropped too.
+
+    Returns:
+        The rows whose windows of the declared length are below it, and the range of the table's own time: for windows, of
+        their starts. Then all rows that are below it themselves, and the range of their times.
+    """
+    match table:
+        case Judged():
+            time = F.col("_time")
+            moment = judged(rows, table).select(time.alias("moment"), time.alias("at"), time)
+        case Windowed() | Upserted(window=str()):
+            time = F.col(str(source.event_at))
+            window = F.window(time, str(table.window))
+            ends, starts = window["end"].alias("moment"), window["start"].alias("at")
+            moment = rows.select(ends, starts, time.alias("_time"))
+        case Appended() | Upserted():
+            time = F.col(str(source.event_at))
+            moment = rows.select(time.alias("moment"), time.alias("at"), time.alias("_time"))
+        case _:
+            assert_never(table)
+    late = F.timestamp_millis(F.lit(late_ms))
+    ends_below = F.col("moment") <= late
+    at, own = F.when(ends_below, F.unix_micros("at")), F.unix_micros("_time")
+    below = moment.where(F.col("_time") <= late)
+    counted = below.agg(
+        F.count(at), F.min(at), F.max(at), F.count(F.lit(1)), F.min(own), F.max(own)
+    )
+    count, first, last, among, since, until = counted.collect()[0]
+    return (
+        count,
+        None if first is None else (first, last),
+        among,
+        None if since is None else (since, until),
+    )
+
+
+def _text(watermark_ms: int) -> str | None:
+    if not watermark_ms:
+        return None
+    return datetime.fromtimestamp(watermark_ms / 1000, tz=UTC).isoformat()

@@ -1,0 +1,250 @@
+"""Read a quarantine without a JVM: rows by reason and age, each row as received, and what was done about it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strandline.core.received import PLACE
+from strandline.core.table import Table
+from strandline.engine.quarantine.resolutions import State, offer, refuse_unheld
+from strandline.engine.storage.arrow_data_set import rows_where
+from strandline.engine.storage.batch_of_offset import batch_of
+from strandline.engine.storage.duckdb_session import Duck, session
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import entry_at, is_table
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.version_of_file import version_of
+from strandline.engine.storage.window_index import EPOCH
+
+KafkaPlace: TypeAlias = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pile:
+    """The rows of a quarantine with one reason; a row with several reasons is in several piles.
+
+    Args:
+        table: The judged table.
+        reason: Why they are held.
+        open: How many rows wait for an operator.
+        discarded: How many were given up.
+        oldest: When the first open row arrived.
+        newest: When the last open row arrived.
+        age: How long ago the first open row arrived.
+    """
+
+    table: str
+    reason: str
+    open: int
+    discarded: int
+    oldest: datetime | None
+    newest: datetime | None
+    age: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What was done about a row.
+
+    Args:
+        status: The decision.
+        who: A login name, if it is known.
+        at: When, if it is known.
+        why: The reason that was given.
+    """
+
+    status: str
+    who: str | None
+    at: datetime | None
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A record of a quarantine.
+
+    Args:
+        topic: With partition and offset, the place of the event in Kafka.
+        partition: See topic.
+        offset: See topic.
+        state: Open, discarded or closed.
+        reasons: Why it is held.
+        arrived_at: When the event arrived.
+        event_at: When it happened, if its payload can be trusted.
+        batch: The batch of the table's stream, or the backfill or replay, that held it back.
+        key: The original bytes.
+        payload: The original bytes.
+        headers: The original bytes, by their names.
+        done: The decisions about the event, oldest first.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    state: str
+    reasons: tuple[str, ...]
+    arrived_at: datetime
+    event_at: datetime | None
+    batch: str | None
+    key: bytes | None
+    payload: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    done: tuple[Done, ...]
+
+
+def piles(table: Table, lake: Lake, now: datetime) -> list[Pile]:
+    """Count a quarantine by reason, the largest first; a row with several reasons is counted under each."""
+    connection = connected(table, lake)
+    found = connection.execute("""
+        SELECT reason,
+               count(*) FILTER (_state = 'open') AS open,
+               count(*) FILTER (_state = 'discarded') AS discarded,
+               min(_arrived_at) FILTER (_state = 'open') AS oldest,
+               max(_arrived_at) FILTER (_state = 'open') AS newest
+        FROM (SELECT unnest(reasons) AS reason, _state, _arrived_at FROM records)
+        WHERE _state <> 'closed' GROUP BY reason ORDER BY open DESC, reason
+    """)
+    return [
+        Pile(
+            table=table.id,
+            reason=reason,
+            open=open_,
+            discarded=discarded,
+            oldest=oldest,
+            newest=newest,
+            age=now - oldest if oldest else None,
+        )
+        for reason, open_, discarded, oldest, newest in found.fetchall()
+    ]
+
+
+def rows(
+    table: Table,
+    lake: Lake,
+    *,
+    reason: str | None = None,
+    at: KafkaPlace | None = None,
+    limit: int = 20,
+) -> list[Held]:
+    """Return rows as received, in the order of their arrival.
+
+    Args:
+        table: A judged table.
+        lake: Its lake.
+        reason: Only rows with this reason.
+        at: Only the row of this place, in any state; without it only open rows are returned.
+        limit: How many rows at most.
+    """
+    connection = connected(table, lake)
+    where, values = chosen(reason, at)
+    found = connection.execute(
+        f"SELECT * FROM records WHERE {where} ORDER BY _arrived_at, _topic, _partition, _offset, _state LIMIT ?",  # noqa: S608  # no user's text
+        [*values, limit],
+    ).to_arrow_table()
+    records = found.to_pylist()
+    batches, done = _batches(table, lake, records), _done(table, lake, records)
+    return [
+        Held(
+            topic=row["_topic"],
+            partition=row["_partition"],
+            offset=row["_offset"],
+            state=row["_state"],
+            reasons=tuple(row["reasons"]),
+            arrived_at=row["_arrived_at"],
+            event_at=row["event_at"],
+            batch=batches.get((*_place(row), tuple(row["reasons"]))),
+            key=row["_message_key"],
+            payload=row["_payload"],
+            headers=tuple((each["key"], each["value"]) for each in row["_headers"] or ()),
+            done=tuple(done.get(_place(row), ())),
+        )
+        for row in records
+    ]
+
+
+def connected(table: Table, lake: Lake) -> Duck:
+    """Return a database with a quarantine's ``records``, each with its state in ``_state``.
+
+    Raises:
+        DefinitionError: The table has no quarantine.
+    """
+    refuse_unheld(table, lake)
+    connection = session()
+    offer(connection, "records", table, lake)
+    return connection
+
+
+def chosen(reason: str | None, at: KafkaPlace | None) -> tuple[str, list[object]]:
+    """Return the SQL condition that selects records, and its values."""
+    wanted, values = ["TRUE" if at else f"_state = '{State.OPEN}'"], list[object]()
+    if reason is not None:
+        wanted.append("list_contains(reasons, ?)")
+        values.append(reason)
+    if at is not None:
+        wanted += [f"{name} = ?" for name in PLACE]
+        values += at
+    return " AND ".join(wanted), values
+
+
+def _place(row: Mapping[str, Any]) -> KafkaPlace:
+    return (row["_topic"], row["_partition"], row["_offset"])
+
+
+def _batches(
+    table: Table, lake: Lake, records: Sequence[Mapping[str, Any]]
+) -> dict[tuple[object, ...], str]:
+    """Return the commit that held back each record; of two commits the later."""
+    if not records:
+        return {}
+    path = lake.quarantine(table)
+    offsets = pa.array([row["_offset"] for row in records])
+    is_near = pc.field("_offset").isin(offsets)
+    found = rows_where(path, is_near, [*PLACE, "reasons", "__filename"])
+    known = {name: _version(path, name) for name in {row["__filename"] for row in found}}
+    versions = [_version_of_row(table, lake, row, known[row["__filename"]]) for row in found]
+    in_order = sorted(zip(versions, found, strict=True), key=lambda each: each[0])
+    return {
+        (*_place(row), tuple(row["reasons"])): _batch(path, version) for version, row in in_order
+    }
+
+
+def _version(path: Place, file: str) -> int | None:
+    return version_of(path, path / Place(file).name)  # a quarantine has no folders
+
+
+def _version_of_row(table: Table, lake: Lake, row: Mapping[str, Any], version: int | None) -> int:
+    """Return the version that held a record back; where its file was put together with others, by its offset."""
+    if version is not None:
+        return version
+    (bronze,) = table.upstream
+    part = f"{row['_topic']}/{row['_partition']}"
+    found = batch_of(lake.quarantine(table), lake.table(bronze), part, row["_offset"])
+    return -1 if found is None else found
+
+
+def _batch(path: Place, version: int) -> str:
+    entry = entry_at(path, version)
+    if entry is None:
+        return "unknown"
+    return entry.mode if entry.is_backfill else f"batch {entry.batch}"
+
+
+def _done(
+    table: Table, lake: Lake, records: Sequence[Mapping[str, Any]]
+) -> dict[KafkaPlace, list[Done]]:
+    path = lake.resolutions(table)
+    if not records or not is_table(path):
+        return {}
+    offsets = pa.array([row["_offset"] for row in records])
+    is_near = pc.field("_offset").isin(offsets)
+    resolutions = rows_where(path, is_near)
+    found: dict[KafkaPlace, list[Done]] = {}
+    for row in sorted(resolutions, key=lambda row: row["resolved_at"] or EPOCH):
+        done = Done(status=row["status"], who=row["who"], at=row["resolved_at"], why=row["why"])
+        found.setdefault(_place(row), []).append(done)
+    return found

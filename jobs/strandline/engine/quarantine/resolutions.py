@@ -1,0 +1,243 @@
+"""The records that a quarantine still holds: all of its records, less those that a second table lists as resolved.
+
+No record is ever removed from a quarantine. A row that is moved to silver, or held for other reasons, or given up,
+gets a row in ``resolutions/<table>``, which Delta itself keeps append-only: which record it was, the decision, who
+made it, when, and why. So a year later the original bytes and the whole history still exist.
+
+A record is identified by its place in Kafka, its reasons and its event time. An event that was released and is held
+again for the same reasons is the same record a second time, so equal records are counted: this many were held, that
+many resolved. That needs no number in the record, and works for quarantines that were written before resolutions.
+
+A **held** record is one that the ledger counts as quarantined. A **discarded** record is still held, because the event
+is in no other place, but it is not **open**: no replay reads it. A backfill or a rebuild still reads it, because both
+compute from all of bronze by today's rules.
+
+A promoted rebuild, or a batch, replaces the whole quarantine, and earlier resolutions do not apply to the new records.
+So each resolution names its generation of records; an undo restores the former generation.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from strandline.core.errors import DefinitionError
+from strandline.core.received import QUARANTINE
+from strandline.core.table import Judged, Table
+from strandline.engine.storage.duckdb_session import Duck, session
+from strandline.engine.storage.duckdb_view import register
+from strandline.engine.storage.import_marks import IMPORT
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry, entries, entry_at, is_table
+from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.ledger_sums import Sums
+from strandline.engine.storage.place import Place
+
+REPLAY = "replay"
+"""The mode of a commit that moved rows of the quarantine to silver."""
+
+FOLLOWED = "replay followed"
+"""The mode of the commit that ends a replay: every table above was computed again before it."""
+
+DISCARD = "discard"
+REOPEN = "reopen"
+
+
+class State(StrEnum):
+    """The state of a record in the quarantine."""
+
+    OPEN = "open"
+    DISCARDED = "discarded"
+    CLOSED = "closed"
+
+
+class Status(StrEnum):
+    """A decision about a record."""
+
+    REPLAYED = "replayed"
+    """Today's rules accept the row; it is in silver."""
+    DUPLICATE = "duplicate"
+    """Today's rules accept it, but silver has an earlier copy."""
+    STILL_BAD = "still_bad"
+    """It is bad for other reasons than before; a new record has those."""
+    BACKFILLED = "backfilled"
+    """A backfill of its range judged it again."""
+    DISCARDED = "discarded"
+    REOPENED = "reopened"
+
+
+RELEASED = (Status.REPLAYED, Status.DUPLICATE, Status.STILL_BAD, Status.BACKFILLED)
+"""After these the ledger no longer counts the record."""
+
+RECORD = ("_topic", "_partition", "_offset", "reasons", "event_at")
+"""The columns that identify a record."""
+
+STATES = """
+SELECT {columns},
+       CASE WHEN _nth <= coalesce(released, 0) THEN 'closed'
+            WHEN _nth <= coalesce(released, 0) + coalesce(discarded, 0) THEN 'discarded'
+            ELSE 'open' END AS _state
+FROM (SELECT *, row_number() OVER (PARTITION BY {record} ORDER BY _offset) AS _nth FROM {quarantine}) q
+LEFT JOIN (
+    SELECT {record},
+           sum(CASE WHEN status IN ({statuses}) THEN 1 ELSE 0 END) AS released,
+           sum(CASE WHEN status = 'discarded' THEN 1 ELSE 0 END)
+           - sum(CASE WHEN was = 'discarded' THEN 1 ELSE 0 END) AS discarded
+    FROM {resolutions} WHERE generation = {generation} GROUP BY {record}
+) s
+ON q._topic = s._topic AND q._partition = s._partition AND q._offset = s._offset
+AND q.reasons = s.reasons AND q.event_at IS NOT DISTINCT FROM s.event_at
+"""
+"""One SQL text for DuckDB and Spark, so both return the same open records."""
+
+
+def generation(path: Place, until: int | None = None) -> int:
+    """Return the generation of records that a quarantine has, or had at a version, as the version at which it begins."""
+    return sums_of(path, until).begun
+
+
+def resolved(table: Table, lake: Lake) -> list[Entry]:
+    """Return the entries of the resolutions of a quarantine's present generation."""
+    path = lake.resolutions(table)
+    if not is_table(path):
+        return []
+    now, name = generation(lake.quarantine(table)), f"quarantine.{table.name}"
+    return [entry for _, entry in entries(path) if entry.versions.get(name, (0, 0))[0] == now]
+
+
+def released(table: Table, lake: Lake) -> int:
+    """Return how many records of a quarantine are no longer held, from the logs alone."""
+    return -sum(sum(entry.quarantined.values()) for entry in resolved(table, lake))
+
+
+def unfinished(table: Table, lake: Lake) -> Entry | None:
+    """Return the backfill or replay that changed the quarantine and was killed before it wrote the table.
+
+    Its ``quarantined`` counts what it changed in the quarantine so far.
+    """
+    if not isinstance(table, Judged):
+        return None
+    sums = sums_of(lake.table(table))
+    commits = (*resolved(table, lake), *_repairs(lake.quarantine(table)))
+    half = [entry for entry in commits if entry.is_backfill and not _is_done(entry, sums)]
+    if not half:
+        return None
+    held: Counter[str] = Counter()
+    for entry in half:
+        held.update(entry.quarantined)
+    return replace(half[-1], quarantined=dict(held))
+
+
+def half_imported(table: Table) -> DefinitionError:
+    """Return the error of a change while an import has written the quarantine and not the table."""
+    return DefinitionError(
+        f"an import to {table.id} was interrupted before its end",
+        hint="finish it first: type the same `strandline import` again.",
+        table=table.id,
+    )
+
+
+def _is_done(entry: Entry, sums: Sums) -> bool:
+    if entry.mode == IMPORT:
+        return all(sums.imported.get(part, 0) >= end for part, (_, end) in entry.imported.items())
+    return entry.stream in sums.repairs
+
+
+def _repairs(path: Place) -> Iterator[Entry]:
+    """Yield an entry for each backfill or replay that changed the present generation of a quarantine, with its sums."""
+    sums = sums_of(path)
+    for repair in sums.repairs.values():
+        is_of_now = repair.generation == sums.begun
+        entry = entry_at(path, repair.last) if is_of_now else None
+        if entry is not None:
+            yield replace(entry, quarantined=repair.held)
+
+
+def unfollowed(table: Table, lake: Lake) -> Entry | None:
+    """Return the replay after which the tables above were not computed again."""
+    path = lake.table(table)
+    sums = sums_of(path)  # first: one that commits meanwhile may be followed at once
+    done = {entry.stream for entry in resolved(table, lake) if entry.mode == FOLLOWED}
+    for stream, repair in sums.repairs.items():
+        is_replay = repair.mode == REPLAY and repair.first >= sums.replaced_at
+        if is_replay and repair.moved and stream not in done:
+            return entry_at(path, repair.last)
+    return None
+
+
+def refuse_unheld(table: Table, lake: Lake) -> Judged:
+    """Refuse a table that has no quarantine, and return the judged one.
+
+    Raises:
+        DefinitionError: It judges no rows, or was never run.
+    """
+    if not isinstance(table, Judged):
+        raise DefinitionError(
+            f"{table.id} judges no rows, so it has no quarantine",
+            hint="choose a silver table that reads bronze.",
+            table=table.id,
+        )
+    if not is_table(lake.quarantine(table)):
+        raise DefinitionError(
+            f"{table.id} does not exist in {lake.root} yet",
+            hint=f"run it first: `strandline run {table.id}`.",
+            table=table.id,
+        )
+    return table
+
+
+def statement(quarantine: str, resolutions: str, since: int) -> str:
+    """Return the SQL for all records of a quarantine, each with its state in ``_state``."""
+    record = ", ".join(RECORD)
+    return STATES.format(
+        columns=", ".join(
+            f"q.{name}" if name in RECORD else name for name in QUARANTINE.fieldNames()
+        ),
+        record=record,
+        statuses=", ".join(f"'{status}'" for status in RELEASED),
+        quarantine=quarantine,
+        resolutions=resolutions,
+        generation=since,
+    )
+
+
+Read: TypeAlias = Callable[[Duck, str, Place, int | None], None]
+
+
+def offer(  # noqa: PLR0913, PLR0917  # what, where, at which versions, and how to read it
+    connection: Duck,
+    name: str,
+    table: Table,
+    lake: Lake,
+    at: tuple[int | None, int | None] = (None, None),
+    read: Read = register,
+) -> None:
+    """Create a view of a quarantine's records, each with its state in ``_state``.
+
+    Args:
+        connection: The database.
+        name: The name of the view.
+        table: A judged table whose quarantine exists.
+        lake: Its lake.
+        at: The versions of quarantine and resolutions; a version below 0 means an empty table.
+        read: Creates a view of a Delta table's rows.
+    """
+    quarantine, resolutions = lake.quarantine(table), lake.resolutions(table)
+    read(connection, f"__{name}", quarantine, at[0])
+    question = f"SELECT *, 'open' AS _state FROM \"__{name}\""  # noqa: S608  # no user's text
+    if is_table(resolutions) and (at[1] is None or at[1] >= 0):
+        read(connection, f"__resolved_{name}", resolutions, at[1])
+        since = generation(quarantine, at[0])
+        question = statement(f'"__{name}"', f'"__resolved_{name}"', since)
+    connection.execute(f'CREATE VIEW "{name}" AS {question}')
+
+
+def held(table: Table, lake: Lake, at: tuple[int | None, int | None] = (None, None)) -> Any:  # noqa: ANN401  # Arrow has no types
+    """Return the records that the ledger counts as quarantined, as an Arrow table."""
+    connection = session()
+    offer(connection, "records", table, lake, at)
+    answer = connection.execute(
+        f"SELECT * EXCLUDE (_state) FROM records WHERE _state <> '{State.CLOSED}'"  # noqa: S608  # no user's text
+    )
+    return answer.to_arrow_table()

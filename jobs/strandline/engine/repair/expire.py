@@ -1,0 +1,248 @@
+"""Delete what is older than its table keeps it: an entry in the ledger, a commit that streams pass over.
+
+A file goes when all of its rows are old, as its statistics say, so a day's expiry costs a commit and reads no row. A file
+with younger rows stays until these are old as well, because writing it again would cost as much as its rows did; only one
+that has been due for a week (a broken clock's row beside old ones) is written again without its old rows.
+
+A row that a table above has not read stays, and its reader is named; for one that is retired no row stays
+(jobs/strandline/engine/storage/retired.py). What was read and where it went stays in the books:
+``expired`` counts the rows that are gone. Each commit is whole by itself, so a kill between two leaves nothing half done,
+and the next run goes on. Rows become old in steps of an hour, so that no table has more than one such commit an hour.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from strandline.core.errors import DefinitionError
+from strandline.core.table import Ingested, Judged, Table
+from strandline.core.window import length_of
+from strandline.engine.pipeline.shadow_lake import refuse_half_done
+from strandline.engine.quarantine.released_among import released_among
+from strandline.engine.quarantine.resolutions import RECORD, unfinished
+from strandline.engine.repair.backfill import ROLE
+from strandline.engine.repair.unread_files import retired_readers, unread_files
+from strandline.engine.runtime.meter import code_version
+from strandline.engine.storage.changed_range import NO_TIME
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import EXPIRE, Entry, is_table
+from strandline.engine.storage.locks import lease
+from strandline.engine.storage.old_files import OldFiles, old_files
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.remove_rows import Files, Removal, remove_rows
+from strandline.engine.storage.retired import let_go
+
+DUE = timedelta(days=7)
+"""How long the oldest row of a file may be due before the file is written again for it."""
+
+MOST = 10_000
+"""How many files one commit takes out; a first expiry of years is several commits."""
+
+ARRIVAL = "_arrived_at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What expired in a table or a quarantine, or would.
+
+    Args:
+        table: Its name.
+        until: What is older is deleted.
+        rows: The rows that go; of files that are written again the number is known only afterwards.
+        files: The files that go as a whole.
+        rewritten: The files that are written again.
+        waits_for: The tables that have not read all of the old rows; these stay.
+    """
+
+    table: str
+    until: str
+    rows: int = 0
+    files: int = 0
+    rewritten: int = 0
+    waits_for: tuple[str, ...] = ()
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether rows go."""
+        return bool(self.rows or self.rewritten)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A Delta table that has a retention: a table's own, or its quarantine."""
+
+    table: Table
+    path: Place
+    at: str
+    keeps: timedelta
+    is_quarantine: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"quarantine.{self.table.name}" if self.is_quarantine else self.table.id
+
+    def until(self, now: datetime) -> datetime:
+        """Return the moment before which its rows are old, on a full hour."""
+        return (now - self.keeps).replace(minute=0, second=0, microsecond=0)
+
+
+def expire(spark: SparkSession, table: Table, lake: Lake, now: datetime) -> tuple[Expired, ...]:
+    """Delete what is older than a table and its quarantine keep it; nothing where neither has a retention.
+
+    Raises:
+        DefinitionError: A promotion, a backfill or a replay of the table was interrupted.
+        TransientError: A backfill or a replay is under way, or other writers rewrote the same files again and again.
+    """
+    shown = overdue(table, lake, now)
+    if not any(each.is_due for each in shown):
+        return shown
+    refuse_unfit(table, lake)
+    with lease(spark, table, lake, role=ROLE):
+        return tuple(_expired(spark, part, lake, now) for part in _parts(table, lake))
+
+
+def overdue(table: Table, lake: Lake, now: datetime) -> tuple[Expired, ...]:
+    """Return what would expire, from the statistics of the files; nothing is changed, no Spark is needed."""
+    return tuple(_report(part, lake, now) for part in _parts(table, lake))
+
+
+def is_due(table: Table, lake: Lake, now: datetime) -> bool:
+    """Return whether rows of a table or of its quarantine would be deleted."""
+    return any(each.is_due for each in overdue(table, lake, now))
+
+
+def declares(table: Table) -> bool:
+    """Return whether a table says how long it keeps its rows, or those that it holds."""
+    return bool(table.keeps or (isinstance(table, Judged) and table.keeps_held))
+
+
+def refuse_unfit(table: Table, lake: Lake) -> None:
+    """Refuse a table of which something is half done.
+
+    Raises:
+        DefinitionError: A promotion, a backfill or a replay was interrupted.
+    """
+    refuse_half_done(table, lake)
+    half = unfinished(table, lake)
+    if half is not None:
+        raise DefinitionError(
+            f"a {half.mode} of {table.id} was interrupted, so its old rows stay",
+            hint="`strandline ledger` prints the command that finishes it.",
+            table=table.id,
+        )
+
+
+def _parts(table: Table, lake: Lake) -> Iterator[_Part]:
+    if table.keeps and lake.exists(table):
+        at = ARRIVAL if isinstance(table, Ingested) else table.valid_until or str(table.event_at)
+        yield _Part(table=table, path=lake.table(table), at=at, keeps=length_of(table.keeps))
+    if isinstance(table, Judged) and table.keeps_held and is_table(lake.quarantine(table)):
+        yield _Part(
+            table=table,
+            path=lake.quarantine(table),
+            at=ARRIVAL,
+            keeps=length_of(table.keeps_held),
+            is_quarantine=True,
+        )
+
+
+def _expired(spark: SparkSession, part: _Part, lake: Lake, now: datetime) -> Expired:
+    rows = files = rewritten = 0
+    until = part.until(now)
+    while True:
+        picked: list[Files] = []
+        removal = Removal(
+            at=part.at,
+            pick=lambda: _pick(part, lake, now, picked),  # noqa: B023  # called within the loop
+            stays=lambda held: held.where(~_is_old(part, until)),
+            entry=lambda gone: _entry(spark, part, lake, until, gone, picked[-1]),  # noqa: B023  # likewise
+        )
+        done = remove_rows(spark, part.path, removal)
+        if done is None:
+            left = _report(part, lake, now)
+            return replace(left, rows=rows, files=files, rewritten=rewritten)
+        rows += done[1]
+        files += len(picked[-1].whole)
+        rewritten += len(picked[-1].partly)
+
+
+def _pick(part: _Part, lake: Lake, now: datetime, picked: list[Files]) -> Files:
+    found, _ = _found(part, lake, now)
+    overdue_files = _overdue(part, lake, now)
+    picked.append(Files(whole=found.whole[:MOST], partly=() if found.whole else overdue_files[:1]))
+    going = {*picked[-1].whole, *picked[-1].partly}
+    for reader, unread in ({} if part.is_quarantine else retired_readers(part.table, lake)).items():
+        if going & unread:  # first: taken back, it would miss them and say nothing
+            let_go(reader, lake)
+    return picked[-1]
+
+
+def _is_old(part: _Part, until: datetime) -> Column:
+    return F.coalesce(F.col(part.at) < F.lit(until), F.lit(False))
+
+
+def _entry(  # noqa: PLR0913, PLR0917  # what a ledger entry is made of
+    spark: SparkSession, part: _Part, lake: Lake, until: datetime, gone: int, files: Files
+) -> str:
+    return Entry(
+        table=part.table.id,
+        mode=EXPIRE,
+        stream=EXPIRE,
+        batch=0,
+        source="",
+        since="",
+        until=until.isoformat(),
+        expired=gone,
+        released=_released(spark, part, lake, until, files),
+        written=-gone,
+        changed=NO_TIME,  # no row has another value, so no table above computes anything again
+        code=code_version(part.table),
+    ).encoded()
+
+
+def _released(spark: SparkSession, part: _Part, lake: Lake, until: datetime, files: Files) -> int:
+    """Return how many records that go from a quarantine had been released before."""
+    if not part.is_quarantine or not isinstance(part.table, Judged):
+        return 0
+    records: DataFrame = spark.read.format("delta").load(str(part.path))
+    goes = F.col("_metadata.file_name").isin([*files.whole, *files.partly])
+    old = records.where(_is_old(part, until)).select(*RECORD, goes.alias("_goes"))
+    return released_among(spark, part.table, lake, old)
+
+
+def _report(part: _Part, lake: Lake, now: datetime) -> Expired:
+    found, readers = _found(part, lake, now)
+    return Expired(
+        table=part.name,
+        until=part.until(now).isoformat(),
+        rows=found.rows,
+        files=len(found.whole),
+        rewritten=len(_overdue(part, lake, now)),
+        waits_for=tuple(readers),
+    )
+
+
+def _overdue(part: _Part, lake: Lake, now: datetime) -> tuple[str, ...]:
+    """Return the files with younger rows whose oldest row has been due for long."""
+    found, _ = _found(part, lake, now)
+    since = part.until(now) - DUE
+    return tuple(name for name, at in found.partly if at < since)
+
+
+def _found(part: _Part, lake: Lake, now: datetime) -> tuple[OldFiles, Sequence[str]]:
+    """Return the old files that every reader has read, and the readers that keep others."""
+    found = old_files(part.path, part.at, part.until(now))
+    unread, readers = ({}, []) if part.is_quarantine else unread_files(part.table, lake)
+    waiting = {*found.whole, *(name for name, _ in found.partly)} & unread.keys()
+    if not waiting:
+        return found, ()
+    kept = replace(
+        found,
+        whole=tuple(name for name in found.whole if name not in waiting),
+        rows=found.rows - sum(unread[name] for name in found.whole if name in waiting),
+        partly=tuple(each for each in found.partly if each[0] not in waiting),
+    )
+    return kept, readers

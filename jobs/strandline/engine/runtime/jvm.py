@@ -1,0 +1,197 @@
+"""Access to the JVM, for what Delta and the kernel offer nowhere else."""
+
+import subprocess
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from strandline.core.errors import TransientError
+from strandline.engine.runtime.spark_gone import SparkGoneError
+
+SLOW = "Python worker failed to connect back"
+"""Spark's message on a machine that is too busy; seen with four Sparks on two cores."""
+
+BUSY = "the machine is too busy"
+"""How its sentence ends: it is no outage of a service."""
+
+ENDS = (
+    "java.lang.OutOfMemoryError",
+    "SparkOutOfMemoryError",
+    "UNABLE_TO_ACQUIRE_MEMORY",
+    'org.apache.spark.SparkContext.dagScheduler()" is null',
+    "SparkContext was shut down",
+)
+"""What Spark's messages contain where memory ran out, and while the JVM ends for it: it stops its parts one by one, and a
+query fails with any of them [measured: a batch of 3 million rows in a heap of 512 MB]."""
+
+LOST = "ExecutorLostFailure"
+"""Spark's word for a task whose executor died; a job fails with it once one task has lost four."""
+
+RUNS = "RUNNING"
+"""Spark's word for a job that has not ended."""
+
+ENDING = 1.0
+"""Seconds that a JVM may take to end once its connections are closed."""
+
+
+def jvm(spark: SparkSession) -> Any:  # noqa: ANN401  # py4j's objects have no types
+    """Return the view of the JVM that the session's process runs in."""
+    return spark._jvm  # noqa: SLF001  # there is no public way
+
+
+def classic(spark: SparkSession) -> Any:  # noqa: ANN401  # as above
+    """Return the JVM's own session behind the Python one."""
+    return spark._jsparkSession  # noqa: SLF001  # as above
+
+
+def running_tasks(spark: SparkSession, pool: str) -> int:
+    """Return how many tasks of a scheduler's pool run, those included that were asked to end and still do something."""
+    root = spark.sparkContext._jsc.sc().taskScheduler().rootPool()  # noqa: SLF001  # there is no public way
+    found = root.getSchedulableByName(pool)
+    return 0 if found is None else int(found.runningTasks())
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """What changes whenever a group of jobs does something."""
+
+    figures: tuple[int, ...]
+    """Its last job, and of its stages the tasks that have ended and the rows that were read, written and sent on."""
+    runs: bool
+    """Whether that job runs, or waits for others to run."""
+
+
+def moves(spark: SparkSession, group: str) -> Moves:
+    """Return what a group of jobs has done; of the rows of a task that runs Spark knows every ten seconds."""
+    context = spark.sparkContext
+    tracker, inner = context.statusTracker(), context._jsc  # noqa: SLF001  # the tracker counts no rows
+    store = inner.sc().statusStore()
+    # In the JVM: each number of a list is a call, and Spark remembers a thousand jobs.
+    jobs = jvm(spark).java.util.Arrays.stream(inner.statusTracker().getJobIdsForGroup(group)).max()
+    last = [int(jobs.getAsInt())] if jobs.isPresent() else []
+    found = [tracker.getJobInfo(job) for job in last]
+    numbers = [each for job in found if job is not None for each in job.stageIds]
+    # A stage that has not begun is not known yet.
+    stages = [store.lastStageAttempt(each) for each in numbers if tracker.getStageInfo(each)]
+    figures = [
+        figure
+        for each in stages
+        for figure in (
+            each.numCompleteTasks(),
+            each.inputRecords(),
+            each.outputRecords(),
+            each.shuffleReadRecords(),
+            each.shuffleWriteRecords(),
+        )
+    ]
+    return Moves((*last, *figures), any(job is not None and job.status == RUNS for job in found))
+
+
+def kill(spark: SparkSession) -> None:
+    """Kill the JVM, which may answer to nothing any more; it would keep the locks of the tables."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # as above
+    with suppress(OSError, psutil.Error):
+        gateway.proc.kill()
+
+
+def executors(spark: SparkSession) -> int:
+    """Return how many executors have registered beside the driver."""
+    return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001  # as above
+
+
+def hadoop(spark: SparkSession) -> Any:  # noqa: ANN401  # as above
+    """Return Hadoop's configuration, which the sessions of this process begin with."""
+    return spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # as above
+
+
+def gone() -> SparkGoneError:
+    """Return the error of a process whose JVM is gone."""
+    return SparkGoneError(
+        "Spark's JVM is gone: it was killed, or memory ran out",
+        hint="type the same again: it carries on, nothing is lost or repeated. `dmesg` shows whether "
+        "memory was short (STRANDLINE_MEMORY), and Spark's last error is in the lake's _logs.",
+    )
+
+
+def has_ended(spark: SparkSession) -> bool:
+    """Return whether the JVM has ended; one that is killed closes its connections a little before it has."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # as above
+    try:
+        gateway.proc.wait(ENDING)
+    except (
+        subprocess.TimeoutExpired,
+        psutil.TimeoutExpired,
+    ):  # a child, and the JVM of spark-submit
+        return False
+    return True
+
+
+def is_deaf(spark: SparkSession) -> bool:
+    """Return whether the JVM reaches Python no more, so that no batch will ever be handed over.
+
+    The thread that takes its calls ends for good when a call cannot be taken, for want of a descriptor or of a thread.
+    """
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # as above
+    server = gateway.__dict__.get("_callback_server")
+    thread = getattr(server, "thread", None)
+    return server is not None and (thread is None or not thread.is_alive())
+
+
+def deaf() -> SparkGoneError:
+    """Return the error of a process whose JVM reaches Python no more; it is killed, as it would keep the locks of the tables."""
+    return SparkGoneError(
+        "Spark's JVM reaches Python no more, so no batch would ever be written: too many files or threads are open",
+        hint="type the same again: it carries on, nothing is lost or repeated. `strandline doctor` says how many tables a stream "
+        "carries here; share more of them out over several streams.",
+    )
+
+
+def loss(error: BaseException) -> TransientError | None:
+    """Return the transient error behind an error: the JVM is gone, or the machine is too slow; None otherwise."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if _is_loss(cause):
+            return gone()
+        if isinstance(cause, PySparkException | Py4JJavaError):
+            text = text_of(cause)
+            if LOST in text:
+                return _lost_executors()
+            if any(name in text for name in ENDS):
+                return gone()
+        if isinstance(cause, PySparkException) and SLOW in str(cause):
+            return TransientError(
+                f"a Python worker of Spark's did not start within ten seconds: {BUSY}",
+                hint="type the same again: it carries on, nothing is lost or repeated. "
+                "`strandline stream` with fewer tables needs less at its start.",
+            )
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _lost_executors() -> TransientError:
+    return TransientError(
+        "one task lost its executor four times in a row",
+        hint="type the same again: it carries on, nothing is lost or repeated. The cluster's page shows why executors ended; "
+        "where memory was short, give them more (spark.executor.memory, infra/docs/cluster.md).",
+    )
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an error, of one of the JVM with its stack and all its causes; empty where the JVM is gone."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone
+        return ""
+
+
+def _is_loss(error: BaseException) -> bool:
+    if isinstance(error, Py4JNetworkError) or "JAVA_GATEWAY_EXITED" in str(error.args):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, ConnectionError) and any("py4j" in f.filename for f in frames)

@@ -1,0 +1,218 @@
+"""Start a program that outlives its starter, recognise it later, and stop it and no other.
+
+Why a mark and not a pid: pids are reused within hours, and a creation time shifts when the clock is corrected, after
+which the project would not recognise its own broker. An argument on the program's command line that no other program
+has is proof in both cases. It also finds a program whose starter was killed before it recorded the pid, and one whose
+record was deleted.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+# Enough to run a JVM, and nothing from the caller: an option in the caller's JAVA_TOOL_OPTIONS would otherwise
+# work until another user starts the broker. UTF-8, because folders have names in every language.
+ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
+ENTER_AND_BECOME = 'cd -- "$0" && exec "$@"'
+EVERY = 0.02
+ENDING = 2.0
+LEAVING = 20.0
+"""Seconds for what a program has started to end after it."""
+
+
+def spawn(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    log: Path,
+    environment: Mapping[str, str] = ENVIRONMENT,
+) -> int:
+    """Start a program in a folder and a session of its own; its output is appended to a log.
+
+    ``subprocess.Popen`` would warn, when it is collected, that its child still runs; here the child should run.
+    """
+    # The shell enters the folder and then becomes the program, which keeps the pid.
+    shell = ["/bin/sh", "-c", ENTER_AND_BECOME, str(folder), *command]
+    return os.posix_spawn(
+        shell[0],
+        shell,
+        environment,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+        setsigmask=(),
+        # Python ignores SIGPIPE, and a child inherits that.
+        setsigdef=(signal.SIGPIPE, signal.SIGINT, signal.SIGTERM),
+    )
+
+
+def child(
+    command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start a program of the project in a session of its own, to be ended by its starter; its output is appended to a log.
+
+    Args:
+        command: The program with its arguments.
+        log: The log.
+        environment: Its environment (jobs/strandline/engine/runtime/starter.py); that of this process when absent.
+    """
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env=None if environment is None else dict(environment),
+        )
+
+
+def watching(command: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Start a program in a session of its own whose standard input ends with this process, however that ends."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def run(command: Sequence[str], *, folder: Path) -> tuple[bool, str]:
+    """Run a program to its end; return whether it succeeded, and its output."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return done.returncode == 0, done.stdout
+
+
+def is_ours(pid: int, mark: str) -> bool:
+    """Return whether a process has the mark as one of its arguments and has not ended.
+
+    A process that is ending loses its arguments first and closes its files last. This waits for it, because its
+    successor needs the port and the lock among those files.
+    """
+    deadline = time.monotonic() + ENDING
+    while True:
+        _reap(pid)
+        arguments = _arguments(pid)
+        if arguments or has_ended(pid) or time.monotonic() > deadline:
+            return mark in arguments
+        time.sleep(EVERY)
+
+
+def find(mark: str) -> int | None:
+    """Return a process that has the mark as one of its arguments."""
+    return next((pid for pid in psutil.pids() if mark in _arguments(pid)), None)
+
+
+def started_at(pid: int) -> datetime | None:
+    """Return when a process was started, by the clock as it is now; None when it is gone."""
+    try:
+        return datetime.fromtimestamp(psutil.Process(pid).create_time(), UTC)
+    except psutil.Error:
+        return None
+
+
+def stop(pid: int, mark: str, *, patience: float, descendants: bool = False) -> bool:
+    """Terminate the marked process, kill it after a while, and return whether it ran.
+
+    Args:
+        pid: The process.
+        mark: Its mark.
+        patience: Seconds until it is killed.
+        descendants: Whether what it has started ends with it. A JVM ends by itself once its Python has gone, unless it is
+            suspended or hangs: then it kept the leases of all tables, and no successor could start.
+    """
+    theirs = family(pid) if descendants else []
+    if not _send(signal.SIGTERM, pid, mark):
+        return False
+    for each in theirs:  # a suspended one hears nothing, and kept its leases
+        with suppress(psutil.Error):
+            each.resume()
+    if not _gone_within(patience, pid, mark):
+        _send(signal.SIGKILL, pid, mark)
+        _gone_within(patience, pid, mark)
+    for each in _left_after(LEAVING, theirs):
+        with suppress(psutil.Error):
+            each.kill()
+    _left_after(LEAVING, theirs)
+    return True
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """Return a process and its descendants; an empty list when it is gone."""
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _send(number: signal.Signals, pid: int, mark: str) -> bool:
+    if not is_ours(pid, mark):
+        return False
+    with suppress(ProcessLookupError):  # it ended between the check and the signal
+        os.kill(pid, number)
+    return True
+
+
+def _gone_within(seconds: float, pid: int, mark: str) -> bool:
+    deadline = time.monotonic() + seconds
+    while is_ours(pid, mark):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(EVERY)
+    return True
+
+
+def _left_after(seconds: float, started: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Wait until processes have ended, and return those that have not; one without a parent may stay a zombie."""
+    deadline = time.monotonic() + seconds
+    while left := [each for each in started if each.is_running() and not has_ended(each.pid)]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(EVERY)
+    return left
+
+
+def _arguments(pid: int) -> list[str]:
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.Error:  # gone, a zombie, or another user's
+        return []
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether a process is gone or a zombie."""
+    _reap(pid)
+    try:
+        process = psutil.Process(pid)
+        # A zombie that still has other threads holds their files open.
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+    except psutil.Error:
+        return True
+
+
+def _reap(pid: int) -> None:
+    # A child of this process that ended stays a zombie until it is waited for; no other process can be waited for.
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)

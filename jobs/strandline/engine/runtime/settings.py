@@ -1,0 +1,311 @@
+"""Typed settings: the environment first, then a profile (profiles.py), then defaults; all mistakes are reported together.
+
+Only this module reads environment variables. A name that starts with STRANDLINE_ and is not a setting is
+a mistake too: a typo in a variable would otherwise be silently ignored.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from strandline.core.errors import DefinitionError
+from strandline.engine.runtime.addresses import MASTER, POSTGRES, StoreOptions
+from strandline.engine.runtime.profiles import Profile, profile
+from strandline.project import VARIABLE, project
+
+PREFIX = "STRANDLINE_"
+CHOICE = f"{PREFIX}PROFILE"
+S3A = "s3a"
+"""The scheme of a lake on an object store."""
+ARCHIVES = (".tar.gz", ".tgz", ".zip")
+LEAST_PARTITIONS = 2
+LEAST_MEMORY = 512
+"""Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
+SECRET = ("kafka_options", "schema_registry", "master", "postgres", "webhook")
+"""Begin the names of those that may hold a password, so a refused value is not repeated."""
+RECEIVER = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
+"""The beginnings of the variables by which OpenLineage's client finds the receiver of its events."""
+COMPLETES = "_STRANDLINE_COMPLETE"
+LINES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
+"""Where shells put the line that they want completed: zsh and fish, and bash."""
+
+
+class Settings(BaseSettings):
+    """The settings that differ from machine to machine."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    lake: str = Field(default=".lake", description="folder of the lake")
+    kafka: str | None = Field(
+        default=None,
+        pattern=r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$",
+        description="host:port of an existing cluster; the lake's own broker when absent",
+    )
+    kafka_options: Annotated[dict[str, str], NoDecode] = Field(
+        default_factory=dict,
+        description="client properties of that cluster as JSON: security.protocol, sasl.mechanism, …",
+    )
+    schema_registry: str | None = Field(
+        default=None, pattern=r"^https?://[^\s@]+$", description="address of a schema registry"
+    )
+    schema_registry_options: Annotated[dict[str, str], NoDecode] = Field(
+        default_factory=dict,
+        description="properties of its client as JSON: basic.auth.user.info, …",
+    )
+    master: str | None = Field(
+        default=None,
+        description="Spark cluster, spark://host:port or k8s://host:port; threads of this machine when absent",
+    )
+    executor_python: str | None = Field(
+        default=None,
+        pattern=r"^/",
+        description="interpreter on the executors of a cluster, or an archive of packages to send them",
+    )
+    cores: int = Field(
+        default=2,
+        ge=1,
+        le=256,
+        description="threads that Spark works with; the most cores of a standalone cluster",
+    )
+    memory: str = Field(default="2g", pattern=r"^\d+[mg]$", description="heap of Spark's JVM")
+    shuffle_partitions: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="partitions of state, which a checkpoint pins; 2, or the cores of a cluster, when absent",
+    )
+
+    @property
+    def state_partitions(self) -> int:
+        """Return into how many parts state and shuffles are divided: on a cluster, every core has one."""
+        if self.shuffle_partitions is not None:
+            return self.shuffle_partitions
+        return max(LEAST_PARTITIONS, self.cores) if self.master else LEAST_PARTITIONS
+
+    @property
+    def executor_archive(self) -> Path | None:
+        """Return the archive of Python packages that executors are sent; None where they have their own."""
+        named = self.executor_python
+        return Path(named) if named and named.endswith(ARCHIVES) else None
+
+    @field_validator("master")
+    @classmethod
+    def _of_spark(cls, master: str | None) -> str | None:
+        if master is not None and not MASTER.fullmatch(master):
+            raise ValueError(
+                "should be spark://host:port or k8s://host:port; "
+                "without it Spark works with STRANDLINE_CORES threads of this machine"
+            )
+        return master
+
+    @property
+    def is_on_store(self) -> bool:
+        """Return whether the lake is on an object store."""
+        return self.lake.startswith(f"{S3A}://")
+
+    @field_validator("memory")
+    @classmethod
+    def _enough_for_spark(cls, memory: str) -> str:
+        megabytes = int(memory[:-1]) * (1024 if memory.endswith("g") else 1)
+        if megabytes < LEAST_MEMORY:
+            raise ValueError(f"should be {LEAST_MEMORY}m or more, or Spark does not start")
+        return memory
+
+    lease: float = Field(
+        default=30.0,
+        ge=1.0,
+        le=3600.0,
+        description="seconds without a sign of life after which another process takes over a table on an object store",
+    )
+    first_day: date = Field(
+        default=date(2026, 1, 1),
+        description="earliest day of events that Dagster offers for backfills; its days begin with the lake's first row",
+    )
+    postgres: SecretStr | None = Field(
+        default=None,
+        description="database of Dagster's history, postgresql://user:password@host:port/database",
+    )
+
+    @field_validator("postgres")
+    @classmethod
+    def _of_a_database(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not POSTGRES.fullmatch(url.get_secret_value()):
+            raise ValueError(
+                "should be postgresql://user:password@host:port/database, "
+                "with the characters @ : / % of a password written as %40 %3A %2F %25"
+            )
+        return url
+
+    rules: str | None = Field(
+        default=None,
+        description="folder of the alert rules that run; those that were promoted, or the project's, when absent",
+    )
+    webhook: str | None = Field(
+        default=None,
+        pattern=r"^https?://\S+$",
+        description="address to which failed runs are posted as JSON; when absent, they are only in the log",
+    )
+    hosts: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9.-]+(:\d{1,5})?(,[A-Za-z0-9.-]+(:\d{1,5})?)*$",
+        description="names under which Dagster's pages are opened, host or host:port with commas; this machine's alone when absent",
+    )
+
+    @property
+    def public_names(self) -> list[str]:
+        """Return the names under which Dagster's pages are opened, beside this machine's."""
+        return self.hosts.lower().split(",") if self.hosts else []
+
+    schedules: bool | None = Field(
+        default=None,
+        description="whether Dagster's schedules run by themselves: all or none; each as its code says when absent",
+    )
+
+    @field_validator("kafka_options", "schema_registry_options", mode="before")
+    @classmethod
+    def _from_json(cls, options: object) -> object:
+        try:
+            return json.loads(options) if isinstance(options, str) else options
+        except ValueError as error:
+            raise ValueError("should be a JSON object of texts") from error
+
+    @field_validator("lake", mode="before")
+    @classmethod
+    def _absolute(cls, lake: "str | os.PathLike[str]") -> str:
+        named = os.fspath(lake)
+        return named if "://" in named else str(Path(named).expanduser().absolute())
+
+    @field_validator("rules", mode="before")
+    @classmethod
+    def _absolute_folder(cls, rules: "str | os.PathLike[str] | None") -> str | None:
+        return str(Path(rules).expanduser().absolute()) if rules else None
+
+
+def settings(**given: object) -> Settings:
+    """Return the settings: given values first, then the environment, the chosen profile, and the defaults.
+
+    Raises:
+        DefinitionError: One or more settings are wrong; the message names all of them.
+    """
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    strangers = sorted(
+        name
+        for name in os.environ
+        if name.startswith(PREFIX) and name not in {*known, CHOICE, VARIABLE}
+    )
+    wrong = [f"{name} is not a setting" for name in strangers]
+    stated = {name: value for name, value in given.items() if value is not None}
+    chosen = _chosen(stated)
+    wrong += chosen.wrong
+    found = None
+    try:
+        found = Settings(**{**chosen.values, **stated})  # type: ignore[arg-type]  # pydantic checks them
+    except ValidationError as error:
+        wrong += [
+            f"{_name(e['loc'], chosen)}: {e['msg']}"
+            + ("" if str(e["loc"][0]).startswith(SECRET) else f" (got {e['input']!r})")
+            for e in error.errors()
+        ]
+    if wrong or found is None:
+        raise DefinitionError(
+            "settings are wrong:\n  " + "\n  ".join(wrong),
+            hint="correct or unset them; the settings are " + ", ".join(sorted(known)) + ".",
+            wrong=wrong,
+        )
+    for name, value in chosen.others.items():
+        os.environ.setdefault(name, value)
+    return found
+
+
+def choose_profile(name: str) -> None:
+    """Choose a profile for this process and the programs that it starts."""
+    os.environ[CHOICE] = name
+
+
+def chosen_profile() -> str | None:
+    """Return the name of the chosen profile."""
+    return os.environ.get(CHOICE) or None
+
+
+def _chosen(stated: Mapping[str, object]) -> Profile:
+    """Return what the chosen profile says where neither the caller nor the environment does."""
+    name = chosen_profile()
+    if name is None:
+        return Profile()
+    known = list(Settings.model_fields)
+    given = [*stated, *os.environ, *(n for n in known if PREFIX + n.upper() in os.environ)]
+    return profile(name, project(), known, os.environ.get, replaced=given)
+
+
+def lease_seconds() -> float:
+    """Return how long a lease on an object store lasts without a renewal."""
+    return settings().lease
+
+
+def store_options() -> StoreOptions:
+    """Return where the object store is."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    return StoreOptions(endpoint=endpoint or None, region=region)
+
+
+def lineage_namespace() -> str | None:
+    """Return the namespace of jobs for OpenLineage; None without a receiver. Its client is not asked: its import takes long."""
+    if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
+        return None
+    files = (Path("openlineage.yml"), Path.home() / ".openlineage" / "openlineage.yml")
+    is_named = any(name.startswith(RECEIVER) for name in os.environ)
+    if not is_named and not any(file.is_file() for file in files):
+        return None
+    return os.environ.get("OPENLINEAGE_NAMESPACE") or "strandline"
+
+
+def is_submitted() -> bool:
+    """Return whether spark-submit started this process, and a JVM before it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def near_folder(lake: str) -> Path:
+    """Return the folder of this machine for what belongs to a lake that is elsewhere, by its address."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "strandline" / re.sub(r"[^A-Za-z0-9._-]+", "-", lake).strip("-")
+
+
+def line_of_shell() -> str | None:
+    """Return the line that a shell wants completed; None when no shell asks."""
+    if not os.environ.get(COMPLETES, "").startswith("complete_"):
+        return None
+    return next((os.environ[name] for name in LINES if name in os.environ), "")
+
+
+def environment(found: Settings) -> dict[str, str]:
+    """Return the environment that gives another program of the project the same settings."""
+    values = {name: getattr(found, name) for name in Settings.model_fields}
+    texts = {
+        PREFIX + name.upper(): _text(value) for name, value in values.items() if value is not None
+    }
+    return {**os.environ, **texts}
+
+
+def _text(value: object) -> str:
+    match value:
+        case dict():
+            return json.dumps(value)
+        case SecretStr():
+            return value.get_secret_value()
+        case _:
+            return str(value)
+
+
+def _name(location: tuple[int | str, ...], chosen: Profile) -> str:
+    """Return where a wrong value is: in the profile, or in a variable."""
+    if location and location[0] in chosen.values:
+        return f"profile {chosen_profile()}: {'.'.join(str(part) for part in location)}"
+    return PREFIX + ".".join(str(part) for part in location).upper()

@@ -1,0 +1,186 @@
+"""What Spark needs beside its own settings where its executors run in a cluster (STRANDLINE_MASTER).
+
+The driver stays in our process (client mode). Executors may be on other machines: they get the project's code, the jars
+and the time zone from the driver, and Python packages where they have none; they read and write the lake by themselves.
+
+The keys of an object store do not go with them. Spark copies a driver's AWS_* variables into Hadoop's configuration, and
+that goes with the tasks; here they are taken out again, so executors have keys of their own: in the environment
+of the workers, by a secret of Kubernetes, or by the role of the machine.
+"""
+
+import ipaddress
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.runtime import shipped_code
+from strandline.engine.runtime.jvm import executors, hadoop
+from strandline.engine.runtime.settings import Settings
+
+KUBERNETES = "k8s://"
+TLS_PORT = 443
+UNPACKED = "packages"
+"""The folder of the archive of packages, in an executor's own."""
+OF_ARCHIVE = ("PATH", "PYTHONPATH")
+"""Variables by which executors find what was unpacked."""
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+ANSWERS = 5.0
+"""Seconds in which a master must accept a connection; Spark itself would try for a minute before it ends without a reason."""
+COMES = 180.0
+"""Seconds in which the first executor must register; on Kubernetes an image may have to be fetched first."""
+LOOKS = 0.05
+CARRIED_KEYS = ("access.key", "secret.key", "session.token")
+
+
+def options(
+    found: Settings, jars: Sequence[str], java_options: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the options of a session whose executors run in a cluster.
+
+    Raises:
+        DefinitionError: Executors there could not see the lake, or the archive of packages is missing.
+        TransientError: The master does not answer.
+    """
+    master = str(found.master)
+    here = _address_towards(master)
+    if not found.is_on_store and not ipaddress.ip_address(here).is_loopback:
+        raise DefinitionError(
+            f"the lake {found.lake} is a folder of this machine, which the executors of {master} do not see",
+            hint="choose a lake on an object store: STRANDLINE_LAKE=s3a://bucket/lake.",
+            lake=found.lake,
+            master=master,
+        )
+    return {
+        "spark.master": master,
+        "spark.cores.max": str(found.cores),
+        # Where executors reach the driver: at the address that this machine has towards the master.
+        "spark.driver.host": here,
+        "spark.driver.bindAddress": here,
+        "spark.jars": ",".join(jars),
+        "spark.executorEnv.TZ": "UTC",
+        "spark.executor.extraJavaOptions": shlex.join(["-Duser.timezone=UTC", *java_options]),
+        **_file_system(found),
+        **_packages(found),
+    }
+
+
+def environment(found: Settings, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which the driver and the executors start the same Python.
+
+    Spark starts one in the driver too, for transformWithState, and by the same name. An archive is unpacked in a folder that
+    only executors have, so there the name alone is given, and each finds its own on its PATH.
+    """
+    if found.executor_archive is None:
+        return {"PYSPARK_PYTHON": found.executor_python or sys.executable}
+    programs = Path(sys.executable).parent
+    return {"PYSPARK_PYTHON": "python3", "PATH": f"{programs}:{own.get('PATH', SYSTEM_PATH)}"}
+
+
+def equip(spark: SparkSession, found: Settings, folder: Path) -> None:
+    """Wait for the first executor, and give all of them the project's code.
+
+    Raises:
+        TransientError: None came.
+    """
+    keep_keys(hadoop(spark))
+    _await_executor(spark, found)
+    # PySpark gives what executors have to every Python, to the driver's too; a Python that finds another of its name on
+    # the PATH takes that one's library.
+    for name in OF_ARCHIVE:
+        spark.sparkContext.environment.pop(name, None)
+    before = list(sys.path)
+    spark.sparkContext.addPyFile(str(shipped_code.archive(folder)))
+    # PySpark puts the archive before our own modules, and those read files that lie beside them.
+    sys.path[:] = before
+
+
+def keep_keys(configuration: Any) -> None:  # noqa: ANN401  # py4j's objects have no types
+    """Take the keys that Spark has copied from the environment out of the configuration that goes with tasks."""
+    for key in CARRIED_KEYS:
+        configuration.unset(f"fs.s3a.{key}")
+
+
+def _await_executor(spark: SparkSession, found: Settings) -> None:
+    deadline = time.monotonic() + COMES
+    try:
+        while executors(spark) == 0 and time.monotonic() < deadline:
+            time.sleep(LOOKS)
+        has_come = executors(spark) > 0
+    except Py4JJavaError:  # the cluster has ended the application
+        has_come = False
+    if not has_come:
+        spark.stop()
+        raise TransientError(
+            f"no executor of {found.master} came in {COMES:.0f} seconds",
+            hint=f"each program of Strandline asks for STRANDLINE_CORES={found.cores} cores of its own: the cluster's "
+            "page shows what holds them, and why an executor ended.",
+            master=found.master,
+        )
+
+
+def _file_system(found: Settings) -> dict[str, str]:
+    """Return the file system of local files, which executors may need before they have fetched the jars.
+
+    On a store no file of the lake is local, and Hadoop's own is always there. In a folder it is that of a single machine:
+    executors upload the state of a fold by Hadoop's ``copyFromLocalFile``, which takes no other kind than Hadoop's own and
+    what extends it [run: every first batch of ``transformWithState`` failed with the one below it].
+    """
+    if found.is_on_store:
+        return {"spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem"}
+    return {}
+
+
+def _packages(found: Settings) -> dict[str, str]:
+    archive = found.executor_archive
+    if archive is None:
+        return {}
+    if not archive.is_file():
+        raise DefinitionError(
+            f"there is no archive {archive} of Python packages",
+            hint="`python -m strandline_infra.executor_packages FILE.tar.gz` makes one; STRANDLINE_EXECUTOR_PYTHON names it.",
+            archive=str(archive),
+        )
+    return {
+        "spark.archives": f"{archive}#{UNPACKED}",
+        # Packages alone, or a whole environment with an interpreter, such as conda-pack's.
+        "spark.executorEnv.PYTHONPATH": UNPACKED,
+        "spark.executorEnv.PATH": f"{UNPACKED}/bin:{SYSTEM_PATH}",
+    }
+
+
+def _address_towards(master: str) -> str:
+    """Return the address that this machine has where it reaches the master.
+
+    Raises:
+        TransientError: The master does not answer.
+    """
+    errors = []
+    for host, port in _addresses(master):
+        try:
+            with socket.create_connection((host, port), ANSWERS) as connection:
+                return str(connection.getsockname()[0])
+        except OSError as error:
+            errors.append(f"{host}:{port}: {error.strerror or error}")
+    raise TransientError(
+        f"nothing answers at {master} ({'; '.join(errors)})",
+        hint="start the cluster's master, or correct STRANDLINE_MASTER; without it Spark works on this machine.",
+        master=master,
+    )
+
+
+def _addresses(master: str) -> list[tuple[str, int]]:
+    if master.startswith(KUBERNETES):
+        named = master.removeprefix(KUBERNETES)
+        server = urlsplit(named if "://" in named else f"//{named}")
+        return [(str(server.hostname), server.port or TLS_PORT)]
+    pairs = (each.rpartition(":") for each in master.partition("://")[2].split(","))
+    return [(host, int(port)) for host, _, port in pairs]

@@ -1,0 +1,325 @@
+"""The Spark session, each setting with its reason; the figures are of warm batches of 100 rows on 2 cores."""
+
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark import SparkConf
+from pyspark.core.context import SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
+from pyspark.sql import SparkSession
+
+from strandline.core.errors import DefinitionError
+from strandline.engine.runtime import jvm_names, spark_on_cluster, spark_on_store, submitted
+from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.jvm import hadoop, jvm
+from strandline.engine.runtime.open_files import raise_limit
+from strandline.engine.runtime.settings import Settings
+from strandline.engine.runtime.spark_added import NOTHING, Added
+from strandline_infra import home, jars, java, linear
+from strandline_infra.home import setup_command
+from strandline_infra.logged import SetupError
+
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
+"""The quick compiler alone would have a code cache of 48 MB; full, it is swept, and the same is compiled again."""
+
+LAST_JARS = "SPARK_DIST_CLASSPATH"
+"""The variable whose jars Spark's launcher adds to the class path after all others."""
+
+AVRO_LIMITS = ("bytes.maxLength", "string.maxLength", "collectionItems.maxLength")
+AVRO_MOST = 1 << 24
+WORKING = (
+    # A payload of nine bytes may declare a text of two gigabytes, and Avro allocates it before it reads.
+    *(f"-Dorg.apache.avro.limits.{what}={AVRO_MOST}" for what in AVRO_LIMITS),
+    # Two cores and a heap of a few gigabytes: the parallel collector runs no threads beside the work.
+    "-XX:+UseParallelGC",
+    # Spark makes one method of a stage; Java compiles none of more than 8,000 bytes unless it must, and silver's has 7,930
+    # with seven columns [measured]: a few columns or rules more would be interpreted.
+    "-XX:-DontCompileHugeMethods",
+)
+"""Options of each JVM that works on rows: the driver's, and those of a cluster's executors."""
+
+TUNED = {
+    # Hadoop's local file system forks chmod 98 times in a micro-batch of 100 rows; this one does not.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+    # Instead of Hadoop's checksums (see _write_no_sidecars).
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    # _last_checkpoint is read at every batch; with the checkpoint's schema in it, it has 4 KB.
+    "spark.databricks.delta.checkpointSchema.writeThresholdLength": "0",
+    # The default of 50 tasks to read a table's log made a load of 200,000 rows take 34 s.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # The default log store of a local disk bypasses the file system above and forks: 65 ms a commit, this one 17.
+    # Neither is atomic between processes; the lease is there for that (jobs/strandline/engine/storage/locks.py).
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    # Re-planning costs more than it saves on micro-batches.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Counting rows on every put doubles the cost of state (Spark's own benchmark: 3.0 against 1.8 µs).
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    # A batch that is cached is read once or twice within seconds; compressing it is wasted work.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # A partial result of {"value": 1, "value": "hot"} would keep the 1 without an error (jobs/strandline/core/parse.py).
+    "spark.sql.json.enablePartialResults": "false",
+    # How often an idle query polls its sources; the default of 10 ms keeps a core busy when three of them wait.
+    "spark.sql.streaming.pollingDelay": "50ms",
+    # PySpark would send the JVM the line of Python of each column expression, in ten calls: about half of the 49,388 calls
+    # that one log in all four modes took. Errors have Python's traceback all the same.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # All queries of a lake share the executor fairly.
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.extensions": f"io.delta.sql.DeltaSparkSessionExtension,{linear.FUNCTIONS}",
+    # A row on which a function of a table overflows the stack fails its task; by default the JVM ends, and all tables with it.
+    "spark.executor.killOnFatalError.depth": "0",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+def start(
+    settings: Settings,
+    log: Path,
+    *,
+    is_brief: bool = False,
+    archives: Path | None = None,
+    added: Added = NOTHING,
+) -> SparkSession:
+    """Start Spark, or return the session that runs in this process already.
+
+    Spark's output goes to ``log``; the terminal shows only the project's own.
+
+    Args:
+        settings: The cores and the memory that Spark may use.
+        log: The file for Spark's output.
+        is_brief: Whether it will run for a minute at most; then the quick compiler beats the thorough one
+            (100,000 cold events on 2 busy cores: 80 s against 135 s).
+        archives: Where to write an archive of the loaded classes, instead of using one.
+        added: What one kind of program needs beside all that.
+
+    Raises:
+        DefinitionError: Java or a jar is missing.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    gateway = submitted.gateway()
+    found = submitted.placed(settings, gateway) if gateway else settings
+    archived = java.archive_option(archive(), archives)
+    chosen = options(found, log, [*(QUICK if is_brief else ()), *archived]) | added.options
+    conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
+    os.environ["JAVA_HOME"] = str(_java_home())
+    os.environ.setdefault("SPARK_LOCAL_IP", chosen["spark.driver.host"])
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    last = [*_beside(found), *added.jars]
+    # At the end of the class path: the archive of classes fits every class path that begins with its own, and Spark's own
+    # setting puts jars at the begin. (`spark.jars` is too late: file systems are loaded before.)
+    os.environ[LAST_JARS] = ":".join(map(str, last))
+    if found.master:
+        os.environ.update(spark_on_cluster.environment(found, os.environ))
+    raise_limit()  # the JVM and its workers inherit it
+    with _own_interrupts():
+        SparkContext._ensure_initialized(gateway=gateway or _launched(conf, log), conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
+    # Spark would start it at the first batch, when the sockets of many tables are open: its `select` cannot take a descriptor
+    # above 1,023, its thread dies without a word, and no batch is ever handed to Python.
+    ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001  # PySpark has neither
+    _write_no_sidecars(session)
+    jvm_names.remember(session)
+    if found.master:
+        spark_on_cluster.equip(session, found, _scratch(log))
+    return session
+
+
+def options(found: Settings, log: Path, java_options: Sequence[str] = ()) -> dict[str, str]:
+    """Return all options of a session.
+
+    Raises:
+        DefinitionError: A jar is missing, or a cluster cannot do what is asked for.
+        TransientError: The cluster does not answer.
+    """
+    scratch = _scratch(log)
+    scratch.mkdir(parents=True, exist_ok=True)
+    cluster = spark_on_cluster.options(found, class_path(found), WORKING) if found.master else {}
+    return {**TUNED, **_sized(found), **placed(log, scratch, java_options), **cluster}
+
+
+def class_path(found: Settings) -> list[str]:
+    """Return all jars that a session needs.
+
+    Raises:
+        DefinitionError: They are missing.
+    """
+    own = jars.spark_jars()
+    if not own:
+        raise DefinitionError("Spark's jars are missing", hint=f"run `{setup_command()}`.")
+    return [str(jar) for jar in [*own, *_beside(found)]]
+
+
+def _beside(found: Settings) -> list[Path]:
+    """Return the jars that set-up has compiled, with those that they need.
+
+    Raises:
+        DefinitionError: They cannot be had.
+    """
+    try:
+        functions = linear.JARS.class_path()
+    except SetupError as error:
+        raise DefinitionError(error.message, hint=error.hint) from error
+    return [*functions, *(spark_on_store.jars() if found.is_on_store else ())]
+
+
+def _launched(conf: SparkConf, log: Path) -> Any:  # noqa: ANN401  # py4j's objects have no types
+    """Start the JVM.
+
+    Raises:
+        DefinitionError: It ended while it started.
+    """
+    with log.open("ab") as stream:
+        began = stream.tell()
+        # The output of the launcher and the JVM cannot be configured away, so all of stderr goes to the log.
+        # The JVM has a session of its own, because a signal to stop this process may go to the whole group, and the
+        # JVM would die of it in the middle of a batch. When this process is gone, the JVM's standard input ends, and
+        # so does the JVM.
+        how = {"stderr": stream, "stdout": stream, "start_new_session": True}
+        try:
+            return launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]  # PySpark has no types there
+        except PySparkRuntimeError as error:
+            output = log.read_bytes()[began:].decode(errors="replace").splitlines()
+            last = [line for line in output if line.strip() and not line.startswith("Picked up ")]
+            raise DefinitionError(
+                f"Spark's JVM ended while it started: {last[-1] if last else 'it gave no reason'}",
+                hint=f"compare STRANDLINE_MEMORY with the free memory; the whole output is in {log}.",
+                log=str(log),
+            ) from error
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep the project's handler of Ctrl-C: Spark's cancels every job and then raises, wherever Python happens to be.
+
+    A Ctrl-C during these two seconds is blocked while Spark sets its handler, and then reaches the project's.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.getsignal(signal.SIGINT)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _write_no_sidecars(spark: SparkSession) -> None:
+    """Write no hidden checksum files beside the others.
+
+    A reader of a table lists its log at every batch, which took 51 ms after 400 commits with such files and half of
+    that without. Corruption is detected all the same: Parquet's pages carry checksums that are verified, and Delta's
+    log and Spark's state have their own.
+    """
+    machine = jvm(spark)
+    here = machine.java.net.URI("file:///")
+    machine.org.apache.hadoop.fs.FileSystem.get(here, hadoop(spark)).setWriteChecksum(False)
+
+
+def for_sorted_state(spark: SparkSession) -> SparkSession:
+    """Return a session whose streams may sort inside their partitions.
+
+    Spark's check refuses every sort on a stream; jobs/strandline/core/stateful.py explains why this sort is sound. Only the
+    sessions of silver skip the check, so a table that really cannot be streamed is still refused.
+    """
+    session = for_rows_alone(spark)
+    session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
+    return session
+
+
+def for_any_rows(spark: SparkSession) -> SparkSession:
+    """Return a session in which continuous mode takes every plan without state.
+
+    Spark's check refuses ``explode`` there, which makes rows of a row as it comes, like any projection; it runs
+    (tests/engine/pipeline/test_feed_query.py). A feed has no state, so nothing else is let through by this.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
+    return session
+
+
+def for_rows_alone(spark: SparkSession) -> SparkSession:
+    """Return a session whose streams run a batch when rows arrive, and not because the watermark advanced.
+
+    A batch without rows only evicts state and, in an on-change table, emits nothing; the next batch with rows evicts
+    that state as well. It cost 0.2 s in every second batch of 100 rows.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    return session
+
+
+def archive() -> Path | None:
+    """Return the path of the archive for this Java and these jars, if set-up is done (jobs/strandline/engine/service/class_archive.py)."""
+    home, found = java.java_home(), jars.spark_jars()
+    if home is None or not found:
+        return None
+    return java.archive(home, found, pyspark.__version__)
+
+
+def _java_home() -> Path:
+    home = java.java_home()
+    if home is None:
+        raise DefinitionError("no Java 17 or 21 was found", hint=f"run `{setup_command()}`.")
+    return home
+
+
+def _scratch(log: Path) -> Path:
+    """Return the folder for what Spark spills; of this process alone, so that what a killed one left is known from it."""
+    who = own()
+    return log.parent / "scratch" / f"{who['host']}-{who['pid']}-{who['started']:.0f}"
+
+
+def _sized(settings: Settings) -> dict[str, str]:
+    return {
+        "spark.master": f"local[{settings.cores}]",
+        "spark.driver.memory": settings.memory,
+        "spark.sql.shuffle.partitions": str(settings.state_partitions),
+        # On the driver's class path, because file systems are loaded before spark.jars are added.
+        "spark.driver.extraClassPath": ":".join(str(jar) for jar in jars.spark_jars()),
+        **(spark_on_store.options() if settings.is_on_store else {}),
+    }
+
+
+def placed(log: Path, scratch: Path, more: Sequence[str]) -> dict[str, str]:
+    """Return the options that keep all of Spark's files inside the lake's folder, also when it is killed."""
+    config = home.PACKAGE / "spark" / "log4j2.properties"
+    options = [
+        f"-Dlog4j2.configurationFile={config.as_uri()}",
+        f"-Dstrandline.log={log}",
+        f"-Djava.io.tmpdir={scratch}",
+        *WORKING,
+        *more,
+    ]
+    return {
+        "spark.app.name": "strandline",
+        # Spark's launcher splits this line as a shell would.
+        "spark.driver.extraJavaOptions": shlex.join(options),
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }

@@ -1,0 +1,71 @@
+"""What the tests of a project need of the engine: a small Spark, and what a silver table makes of payloads."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from strandline.core.received import IDENTITY, RECEIVED
+from strandline.core.table import Judged
+from strandline.core.verdict import judged, own_columns
+from strandline.core.writer_schema import WriterSchema, schemas_from
+from strandline.engine.runtime import spark_session
+from strandline.engine.runtime.settings import Settings
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@contextmanager
+def trial_spark(folder: Path) -> Iterator[SparkSession]:
+    """Start a small Spark for tests, with its files in a folder, and stop it at the end."""
+    # The settings of the environment are for a lake.
+    sizes = Settings.model_construct(cores=2, memory="1g", shuffle_partitions=2)
+    session = spark_session.start(sizes, folder / "spark.log", is_brief=True)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def judge(
+    spark: SparkSession,
+    table: Judged,
+    *payloads: bytes,
+    arrived_at: datetime = NOON,
+    topic: str | None = None,
+    schemas: Iterable[WriterSchema] = (),
+) -> list[dict[str, object]]:
+    """Return what a silver table makes of payloads, in their order.
+
+    Args:
+        spark: A session.
+        table: The table.
+        payloads: The payloads of records.
+        arrived_at: When all of them arrived.
+        topic: The topic that they came from; the table's first when None.
+        schemas: What a schema registry knows, for a topic of ``registered()``; of any other id a payload is ``unknown_schema``.
+
+    Returns:
+        The table's columns, and in ``reasons`` why the row goes to the quarantine; None for a good row.
+    """
+    name = topic or table.reads[0].topics[0].name
+    received: list[tuple[object, ...]] = [
+        (name, 0, number, arrived_at, b"key", payload, [], 0, arrived_at, None)
+        for number, payload in enumerate(payloads)
+    ]
+    known = {each.number: each for each in schemas}
+    with schemas_from(known.get):
+        rows = judged(spark.createDataFrame(received, RECEIVED), table)
+    return [_shown(row.asDict(recursive=True)) for row in _in_order(rows).collect()]
+
+
+def _in_order(rows: DataFrame) -> DataFrame:
+    own = [name for name in own_columns(rows) if name not in IDENTITY]
+    return rows.orderBy("_offset").select(*own, "_reasons")
+
+
+def _shown(row: dict[str, object]) -> dict[str, object]:
+    reasons = row.pop("_reasons")
+    return {**row, "reasons": reasons}

@@ -1,0 +1,60 @@
+"""Post JSON to an address: alarms of runs that failed (orchestration/strandline_dagster/alarms.py), and notices of alerts.
+
+A receiver is trusted in nothing: an answer that never ends is given up, and no redirect is followed, because it would
+arrive as a GET without the text.
+"""
+
+import http.client
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+
+PATIENCE = 10.0
+"""Seconds for a whole answer, however slowly it comes."""
+
+
+def post(
+    address: str,
+    facts: Mapping[str, object],
+    *,
+    headers: Mapping[str, str] | None = None,
+    patience: float = PATIENCE,
+) -> Exception | None:
+    """Post facts as JSON; return why they were not accepted, and None where they were.
+
+    Args:
+        address: An address of http or https; the settings and the verbs accept no other.
+        facts: What to send.
+        headers: More headers.
+        patience: Seconds for a whole answer.
+    """
+    request = urllib.request.Request(  # noqa: S310  # see above
+        address,
+        json.dumps(facts).encode(),
+        {"Content-Type": "application/json", **(headers or {})},
+    )
+    answers: list[Exception | None] = []
+    asks = threading.Thread(target=lambda: answers.append(_sent(request, patience)), daemon=True)
+    asks.start()
+    asks.join(patience)
+    return answers[0] if answers else TimeoutError(f"no whole answer in {patience:.0f} s")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow no redirect."""
+
+
+def _sent(request: urllib.request.Request, patience: float) -> Exception | None:
+    """Send, and return why it was not accepted."""
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=patience):
+            return None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        return error

@@ -1,0 +1,310 @@
+"""Maintain a lake beside its streams: put small files together, keep logs short, delete what no reader needs.
+
+It is done table by table, in steps that each leave the table as it was for every reader: books are closed, files are put
+together, the log is cut, removed files are deleted. A step that is killed is done again by the next run, and one that is out
+of time is continued by it. Nothing waits for it: a stream that commits waits for milliseconds at most, and work that reads
+versions by their numbers (a backfill, a replay, a rebuild, a verification) makes it leave logs and removed files alone.
+
+It needs no JVM, some hundred megabytes of memory, and little of the processor beside a stream, because it runs at a lower
+priority (jobs/strandline/operate/maintenance.py).
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from strandline import catalog
+from strandline.core.errors import DataError, LakeError, TransientError
+from strandline.core.feed import Feed
+from strandline.core.table import Ingested, Table
+from strandline.engine.accounting.close_ledger import close
+from strandline.engine.pipeline.readers import How, Reader, readers
+from strandline.engine.pipeline.shadow_lake import Shadow, refuse_half_done
+from strandline.engine.repair.backfill import ROLE
+from strandline.engine.runtime.holders import own
+from strandline.engine.storage.commit_log import is_commit
+from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.cut_log import cut
+from strandline.engine.storage.damage import damage
+from strandline.engine.storage.dead_files import KEEP, UNDOABLE, sweep
+from strandline.engine.storage.file_lock import HeldError, hold
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import is_table, latest_version
+from strandline.engine.storage.ledger_snapshot import name_of
+from strandline.engine.storage.locks import described, is_held
+from strandline.engine.storage.log_actions import added_since
+from strandline.engine.storage.merge_files import merge_files
+from strandline.engine.storage.merge_plan import Choice
+from strandline.engine.storage.pinned_versions import lowest, pinned_versions
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.retired import let_go, retired
+
+UNTOUCHED = timedelta(minutes=10)
+"""Files that are younger are not put together: their writer may be about to replace them."""
+
+BEHIND = 5_000
+"""Commits that a reader may be behind before the files of a table are left alone; the names of their files are kept."""
+
+LOCK = "_maintain.lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What maintenance may do.
+
+    Args:
+        keep: How long files are kept that a later version removed.
+        untouched: How old a file must be to be put together with others.
+        is_over: Whether the time is over; asked between two steps.
+        go: Whether to do it; otherwise it is only counted.
+    """
+
+    keep: timedelta = KEEP
+    untouched: timedelta = UNTOUCHED
+    is_over: Callable[[], bool] = lambda: False
+    go: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained:
+    """What was done to a table.
+
+    Args:
+        table: Its name.
+        merged: Files that were put together.
+        into: Files that they became.
+        saved: Bytes that these have fewer.
+        commits: Commits that were moved out of the log.
+        deleted: Files that were deleted.
+        freed: Their bytes.
+        left: Why something was left to the next run; empty where nothing was.
+        kind: The kind of the error that was the reason; empty where none was.
+    """
+
+    table: str
+    merged: int = 0
+    into: int = 0
+    saved: int = 0
+    commits: int = 0
+    deleted: int = 0
+    freed: int = 0
+    left: str = ""
+    kind: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Say it in a line."""
+        done = [
+            f"{self.merged:,} files became {self.into:,}, {self.saved:,} bytes fewer"
+            if self.merged
+            else "",
+            f"{self.commits:,} commits left the log" if self.commits else "",
+            f"{self.deleted:,} files of {self.freed:,} bytes were deleted" if self.deleted else "",
+            f"left for the next run: {self.left}" if self.left else "",
+        ]
+        return f"{self.table}: " + ("; ".join(filter(None, done)) or "nothing to do")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Needed:
+    """What readers need of the tables of a lake: by its name the first version of each, where there is a reader.
+
+    Args:
+        in_log: Of its log, as Delta reads it.
+        of_files: Of the files that a commit removed.
+        works: What reads versions by their numbers meanwhile, so logs and files are left alone; empty for nothing.
+    """
+
+    in_log: dict[str, int]
+    of_files: dict[str, int]
+    works: str
+
+
+def maintain(lake: Lake, now: datetime, policy: Policy) -> Iterator[Maintained]:
+    """Maintain the tables of a lake, and yield what was done to each.
+
+    Raises:
+        NewerLakeError: A newer program has written it.
+        TransientError: Another process maintains it.
+    """
+    if policy.go:
+        lake.refuse_newer()
+    try:
+        # A look changes nothing, and must not need room: it is typed when the disk is full.
+        alone = (
+            hold(lake.near / LOCK, json.dumps(own()), waits=False) if policy.go else nullcontext()
+        )
+        with alone:
+            if policy.go:
+                _let_go_old(lake, now)
+            for table, path in _tables(lake):
+                if policy.is_over():
+                    yield Maintained(table=name_of(path), left="out of time")
+                    return
+                yield _maintain(table, path, lake, now, policy)
+    except HeldError as error:
+        raise TransientError(
+            f"{lake.root} is being maintained already: {error.note}",
+            hint="wait until it is done; the next run does what is left.",
+            lake=str(lake.root),
+        ) from error
+
+
+def _let_go_old(lake: Lake, now: datetime) -> None:
+    """Keep nothing any more for tables that were retired so long ago that a promotion could not be undone either.
+
+    What a kill left of a state goes with it.
+    """
+    known = {
+        name
+        for name, each in retired(lake).items()
+        if not each.place_kept or now - datetime.fromisoformat(each.at) > UNDOABLE
+    }
+    for table in catalog.tables() if known else ():
+        if table.id in known:
+            let_go(table, lake)
+
+
+def refuse_idle(done: Sequence[Maintained]) -> None:
+    """Refuse to call a run done that left each table: nothing would be put together, and nothing deleted, for months.
+
+    Raises:
+        DataError: It left each of them, the first because its data is damaged.
+        TransientError: Because something works there that will end.
+    """
+    if not done or not all(each.left and each.kind for each in done):
+        return
+    kind = DataError if any(each.kind == DataError.kind for each in done) else TransientError
+    first = next(each for each in done if each.kind == kind.kind or kind is TransientError)
+    why, _, hint = first.left.partition("\n\nhint: ")
+    raise kind(
+        f"nothing was maintained: each of {len(done)} tables was left, {first.table} because {why}",
+        hint=hint or "the next run does what is left; `strandline status` shows what works there.",
+    )
+
+
+def _tables(lake: Lake) -> Iterator[tuple[Table | None, Place]]:
+    """Yield the folders of Delta tables of a lake, each with the table that writes it, if that is one of the catalog."""
+    for table in catalog.tables():
+        for path in lake.books(table):
+            if is_table(path):
+                yield table, path
+    feeds = lake.root / Feed.layer
+    others = [*(feeds / name for name in feeds.names()), lake.closed_entries, lake.history]
+    for path in others:
+        if is_table(path):
+            yield None, path
+
+
+def _maintain(
+    table: Table | None, path: Place, lake: Lake, now: datetime, policy: Policy
+) -> Maintained:
+    done = Maintained(table=name_of(path))
+    try:
+        if table is not None:
+            refuse_half_done(table, lake)
+            if policy.go and path == lake.table(table):
+                close(lake, [table])
+        needed = _needed(lake, now)
+        if needed.works:
+            left = f"{needed.works} reads versions by their numbers"
+            return replace(done, left=left, kind=TransientError.kind)
+        latest = latest_version(path)
+        until = needed.of_files.get(done.table, latest + 1)
+        # delta-rs writes the two others, and compacts them itself.
+        if path not in {lake.closed_entries, lake.history}:
+            done = _merged(done, path, _choice(table, path, until, now, policy), now, policy)
+        moved = cut(path, needed.in_log.get(done.table, latest + 1), go=policy.go)
+        dead = [each.size for each in sweep(path, until, now, policy.keep, go=policy.go)]
+        return replace(done, commits=moved, deleted=len(dead), freed=sum(dead))
+    except LakeError as error:
+        return replace(done, left=str(error), kind=error.kind)
+    except Exception as error:
+        found = None if table is None else damage(error, table)
+        if found is None:
+            raise
+        return replace(done, left=str(found), kind=found.kind)
+
+
+def _merged(
+    done: Maintained, path: Place, choice: Choice | None, now: datetime, policy: Policy
+) -> Maintained:
+    if choice is None:
+        return replace(done, left=f"its files, because a reader is {BEHIND:,} commits behind")
+    for each in merge_files(path, choice, now, go=policy.go):
+        done = replace(
+            done,
+            merged=done.merged + each.files,
+            into=done.into + 1,
+            saved=done.saved + each.bytes_before - each.bytes_after,
+        )
+        if policy.is_over():
+            return replace(done, left="out of time")
+    return done
+
+
+def _choice(
+    table: Table | None, path: Place, until: int, now: datetime, policy: Policy
+) -> Choice | None:
+    """Return which files of a table may be put together; None where a reader is so far behind that it is left alone."""
+    if latest_version(path) - until >= BEHIND:
+        return None
+    own = None if table is None or isinstance(table, Ingested) else table
+    if own is not None and path.parent.name != own.layer:
+        own = None  # a quarantine and resolutions keep their order
+    return Choice(
+        at=own.event_at if own else None,
+        sorted_by=(*own.key, own.event_at) if own else (),
+        before_ms=int((now - policy.untouched).timestamp() * 1000),
+        apart=added_since(path, until),
+    )
+
+
+def _needed(lake: Lake, now: datetime) -> _Needed:
+    works = next((_words(lease) for lease in _works(lake) if is_held(lease)), "")
+    found = [*readers(lake)]
+    pins = pinned_versions(lake.root)
+    # A rebuild, and a stream that an undo brings back, have the commits of their sources brought back when they start.
+    streams = [each for each in found if each.how is How.STREAM]
+    return _Needed(
+        in_log=lowest([pins, *(each.needs for each in streams)]),
+        of_files=lowest([pins, *(_of_files(e) for e in found if not _is_past(e, lake, now))]),
+        works=works,
+    )
+
+
+def _words(lease: Place) -> str:
+    """Return which work holds a lease, and the process."""
+    who = described(lease)
+    return lease.name.removesuffix(".lock") + (f" ({who})" if who else "")
+
+
+def _works(lake: Lake) -> Iterator[Place]:
+    """Yield the leases of what reads versions by their numbers: repairs of tables, and streams of rebuilds."""
+    folder = lake.root / "_leases"
+    yield from (folder / name for name in folder.names() if name.endswith(f".{ROLE}.lock"))
+    for table in catalog.tables():
+        shadow = Shadow.of(table, lake).lease(table)
+        if shadow.exists():
+            yield shadow
+
+
+def _of_files(reader: Reader) -> Mapping[str, int]:
+    """Leave out what an undo needs of its own table: all of it was removed by the promotion, whose files are kept."""
+    if reader.how is not How.UNDO:
+        return reader.needs
+    _, _, name = reader.table.partition(".")
+    own = {reader.table, f"quarantine.{name}"}
+    return {each: at for each, at in reader.needs.items() if each not in own}
+
+
+def _is_past(reader: Reader, lake: Lake, now: datetime) -> bool:
+    """Return whether a reader is the undo of a promotion that is too old to be undone."""
+    if reader.how is not How.UNDO:
+        return False
+    layer, _, name = reader.table.partition(".")
+    path = lake.root / layer / name
+    version = reader.needs.get(reader.table, latest_version(path)) + 1
+    return is_commit(path, version) and now - committed_at(path, version) > UNDOABLE

@@ -1,0 +1,219 @@
+"""Spark's Thrift server over a lake: JDBC and ODBC clients ask, and change nothing.
+
+What must be in the JVM is there (infra/strandline_infra/spark/server): the guard that refuses every plan but a query of the views, the check of
+passwords, and the service that drops what a client sends beside its statement. Here is the rest: the session with its options, the
+views, and the log of unmasked access.
+
+Why a Spark of its own, with one core and a low priority: it runs beside a stream, which must not wait for it.
+"""
+
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from strandline.core.errors import DefinitionError
+from strandline.core.table import Table
+from strandline.engine.runtime import spark_session
+from strandline.engine.runtime.jvm import classic, jvm, loss
+from strandline.engine.runtime.low_priority import NICE, let_give_way
+from strandline.engine.runtime.outage import first_line
+from strandline.engine.runtime.settings import Settings
+from strandline.engine.runtime.spark_added import Added
+from strandline.engine.service.sql_users import place_of
+from strandline.engine.storage.duckdb_table import UNREADABLE
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline.engine.trace.lake_views import View, view_of
+from strandline.engine.trace.named_tables import SCHEMAS, sources
+from strandline.engine.trace.unmasked_log import write_down
+from strandline_infra import linear, sql_server
+from strandline_infra.logged import SetupError
+
+LOOK = timedelta(seconds=30)
+"""How often a new table, or a changed one, is looked for; rows of known ones are fresh at once. A look opens each table once."""
+
+PASSWORD = "strandline"  # noqa: S105  # of a key store in a folder that only this user reads, made anew at each start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a server listens, and what it answers.
+
+    Args:
+        host: The address on which it listens.
+        port: The port.
+        timeout: Seconds after which a query is ended.
+        rows: Most rows of an answer.
+        nice: How much it gives way to other programs: 0 not at all, 19 most.
+        certificate: The file of its certificate, with its chain; None for no TLS.
+        key: The file of the certificate's key.
+    """
+
+    host: str
+    port: int
+    timeout: int
+    rows: int
+    nice: int = NICE
+    certificate: str | None = None
+    key: str | None = None
+
+    @property
+    def url(self) -> str:
+        """Return the address that a client needs."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"jdbc:hive2://{host}:{self.port}/" + (";ssl=true" if self.certificate else "")
+
+
+class SqlServer:
+    """A server that runs."""
+
+    def __init__(
+        self,
+        found: Settings,
+        lake: Lake,
+        tables: tuple[Table, ...],
+        terms: Terms,
+        note: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Start it; ``note`` is called with a line about a table that cannot be shown.
+
+        Raises:
+            DefinitionError: It cannot be started.
+        """
+        self._lake, self._tables, self._note = lake, tables, note
+        self._salt = secrets.token_hex()
+        self._made: dict[tuple[bool, str, str], str] = {}
+        self._noted: dict[str, str] = {}
+        self._looked_at: datetime | None = None
+        self._spark = self._started(found, terms)
+        self._own: Any = jvm(self._spark).strandline
+        self._inside: Any = jvm(self._spark).org.apache.spark.sql.hive.thriftserver
+        self._questions = self._inside.Unmasked
+        self._inside.LakeServer.begin(classic(self._spark))
+        self._own.Admission.limit(terms.rows)
+        self._own.ClientError.hide([self._salt, str(lake.root)])
+        for each in SCHEMAS:
+            self._own.Roots.database(each)
+        self._own.Users.readFrom(str(place_of(lake)))
+        self.renew()
+        self._server = self._listening(terms)
+        # Last, because a start with a low priority takes minutes on a busy machine.
+        let_give_way(self._spark, terms.nice)
+
+    def turn(self, now: datetime) -> None:
+        """Write down the questions that wait for it, and look for new tables now and then."""
+        for question in iter(self._questions.next, None):
+            asked = {"sql": question.sql(), "over": "jdbc"}
+            try:
+                write_down(self._lake, asked, who=question.who(), at=now, why=question.why())
+            except OSError as error:  # a question that is not written down is refused
+                self._say("the log of unmasked access", f"cannot be written: {error}")
+            else:
+                question.written()
+        pause = timedelta(seconds=self._lake.pause(LOOK.total_seconds()))
+        if self._looked_at is None or now - self._looked_at >= pause:
+            self._looked_at = now
+            self.renew()
+
+    def renew(self) -> None:
+        """Make the views of new tables, and those of tables that have other columns than before."""
+        for name, source in sources(self._tables, self._lake).items():
+            try:
+                view = view_of(name, source, self._tables, self._lake, self._salt)
+                if view is not None:
+                    self._make(view)
+            except (*UNREADABLE, PySparkException, Py4JJavaError) as error:
+                if loss(error):
+                    raise
+                self._say(name, f"cannot be shown: {first_line(error)}")
+
+    def _make(self, view: View) -> None:
+        for is_clear, text in ((False, view.masked), (True, view.clear)):
+            key = (is_clear, view.database, view.name)
+            if self._made.get(key) != text:
+                self._own.Roots.view(*key, text)
+                self._made[key] = text
+
+    def _say(self, what: str, how: str) -> None:
+        """Say what is wrong with something, once."""
+        if self._noted.get(what) != how:
+            self._noted[what] = how
+            self._note(f"{what} {how}")
+
+    @property
+    def _scratch(self) -> Place:
+        return self._lake.near / "_logs" / "scratch"
+
+    def stop(self) -> None:
+        """End all queries and connections, and Spark."""
+        self._server.stop()
+        self._spark.stop()
+
+    def _started(self, found: Settings, terms: Terms) -> SparkSession:
+        """Start a Spark of threads, whose sessions take the guard."""
+        try:
+            own = sql_server.class_path()
+        except SetupError as error:
+            raise DefinitionError(error.message, hint=error.hint) from error
+        usual = spark_session.TUNED["spark.sql.extensions"]
+        options = {
+            # Java's engine hears neither a time limit nor a signal, and one pattern can keep it busy for days.
+            "spark.sql.extensions": f"{usual},{linear.ONLY},{sql_server.EXTENSION}",
+            # Otherwise '${env:AWS_SECRET_ACCESS_KEY}' in a query is the key.
+            "spark.sql.variable.substitute": "false",
+            "spark.sql.thriftServer.queryTimeout": f"{terms.timeout}s",
+            # Results of twenty clients are in memory at once.
+            "spark.driver.maxResultSize": "128m",
+            # EXPLAIN shows neither the salt of the masks nor where the lake is.
+            "spark.redaction.string.regex": f"{self._salt}|{re.escape(str(self._lake.root))}",
+            # A second lock behind the guard, where the lake is a folder.
+            "spark.hadoop.fs.file.impl": sql_server.FILES,
+            "spark.hadoop.strandline.scratch": str(self._scratch),
+        }
+        alone = found.model_copy(update={"master": None})
+        log = self._lake.program_log("serve")
+        return spark_session.start(alone, log, added=Added(options=options, jars=own))
+
+    def _listening(self, terms: Terms) -> Any:  # noqa: ANN401  # py4j's objects have no types
+        scratch = (self._scratch / f"serve-{terms.port}").make()
+        options = {
+            "hive.server2.thrift.bind.host": terms.host,
+            "hive.server2.thrift.port": str(terms.port),
+            "hive.server2.authentication": "CUSTOM",
+            "hive.server2.custom.authentication.class": sql_server.USERS,
+            "hive.server2.enable.doAs": "false",
+            "hive.server2.allow.user.substitution": "false",
+            "hive.server2.logging.operation.enabled": "false",
+            "hive.server2.thrift.max.worker.threads": "200",
+            "hive.exec.scratchdir": str(scratch / "scratch"),
+            "hive.exec.local.scratchdir": str(scratch / "local"),
+            "hive.downloaded.resources.dir": str(scratch / "resources"),
+            # Otherwise the first call for metadata starts a metastore, to ask it for rights that no user has.
+            "hive.internal.ss.authz.settings.applied.marker": "true",
+            "javax.jdo.option.ConnectionURL": "jdbc:derby:memory:none;create=true",
+        }
+        if terms.certificate and terms.key:
+            store = scratch / "server.p12"
+            self._keep(terms.certificate, terms.key, store)
+            options |= {
+                "hive.server2.use.SSL": "true",
+                "hive.server2.keystore.path": str(store),
+                "hive.server2.keystore.password": PASSWORD,
+            }
+        return self._inside.LakeServer.listen(options)
+
+    def _keep(self, certificate: str, key: str, store: Place) -> None:
+        try:
+            self._own.Tls.store(certificate, key, str(store), PASSWORD)
+        except (PySparkException, Py4JJavaError) as error:
+            raise DefinitionError(
+                f"the certificate {certificate} and the key {key} cannot be used: {first_line(error)}",
+                hint="both are PEM; a key of another form becomes PKCS#8 by: openssl pkcs8 -topk8 -nodes -in KEY -out server.key",
+            ) from error

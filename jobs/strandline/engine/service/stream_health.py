@@ -1,0 +1,281 @@
+"""The health of an always-on stream, seen by a watchdog that looks once in a while, and what to do about it.
+
+The watchdog restarts a stream only on clear evidence: its process is gone or silent, or a table has rows to read and
+commits none. A table that fails while the others run raises an alarm. What may have good reasons (more arrives than is
+read; no event has come that would move the watermark) is a warning, and is judged over several looks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+from strandline.core.errors import DataError, DefinitionError, ReplacedError
+from strandline.engine.service.desired_state import DELAYS, Order
+from strandline.engine.service.failing import SURE
+
+SILENT = timedelta(seconds=60)
+"""A stream without a heartbeat for so long is silent; it writes one once a second, on a store every ten."""
+
+STUCK = timedelta(minutes=10)
+"""How long a table may have rows to read and commit none; a batch of the largest size takes well under a minute."""
+
+WELL = timedelta(minutes=5)
+"""How long a restarted stream must live to be well."""
+
+LOOKS = 10
+"""The number of remembered looks; a trend is one that all of them show."""
+
+HANDED_OVER, TURN = "handed over for a ", "for its turn to start"
+"""How the sentences begin of a table that waits for no service: another process works on it, or others start before it."""
+
+MUCH = 1_000
+"""Lag and state below this raise no warning, however they grow."""
+
+
+class Ill(StrEnum):
+    """What is wrong with a stream."""
+
+    DEAD = "dead"
+    SILENT = "silent"
+    STUCK = "stuck"
+    FENCED = "fenced"
+    """Another process has taken a table over, and keeps it."""
+    FAILING = "failing"
+    """Some tables fail and are retried; the others run."""
+
+
+class Act(StrEnum):
+    """What to do about it."""
+
+    NOTHING = "nothing"
+    WAIT = "wait"
+    RESTART = "restart"
+    ALERT = "alert"
+    """Send one alarm; the stream runs on and is not restarted."""
+    GIVE_UP = "give up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The state of one table at a moment."""
+
+    at: str
+    batches: int
+    read: int
+    lag: int | None
+    watermark: str | None
+    state: int
+    behind_rows: int | None = None
+    falls: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """A warning about one table."""
+
+    table: str
+    what: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What is wrong with the stream or with some tables, in words, and what to do about it."""
+
+    act: Act
+    ill: Ill | None = None
+    message: str = ""
+    tables: tuple[str, ...] = ()
+    fenced: tuple[str, ...] = ()
+    """Those of the tables that another process keeps; others may fail beside them."""
+
+
+def watch(
+    asked: Order | None,
+    beat: Mapping[str, Any] | None,
+    now: datetime,
+    *,
+    starting: bool = False,
+    title: str = "the stream",
+) -> Watch:
+    """Return what to do about a stream; a stream that is starting is not dead because it has no heartbeat yet."""
+    if asked is None or not asked.runs or asked.is_suspended(now):
+        return Watch(act=Act.NOTHING)
+    diagnosis = ill(beat, now, begun=max([asked.at, *asked.attempts[-1:]]), title=title)
+    # A restart would only ask for the lease again, as the table does by itself.
+    if diagnosis is None or diagnosis[0] is Ill.FENCED:
+        return _of_tables(asked, beat, now)
+    found, message = diagnosis
+    if found is Ill.DEAD and starting:
+        return Watch(act=Act.WAIT)
+    is_hopeless = (
+        found is Ill.DEAD and beat is not None and beat.get("failed") == DefinitionError.kind
+    )
+    return Watch(act=_act(asked, now, is_hopeless=is_hopeless), ill=found, message=message)
+
+
+def is_silent(beat: Mapping[str, Any] | None, now: datetime) -> bool:
+    """Return whether a heartbeat is so old that what it says is no longer so."""
+    return beat is None or now - datetime.fromisoformat(beat["at"]) > SILENT
+
+
+def is_well(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> bool:
+    """Return whether a stream has lived long enough since its last start for earlier failures to be forgotten.
+
+    A commit is not enough: a stream that dies in its third batch commits two after every start.
+    """
+    if not beat or not beat["alive"] or not asked.attempts:
+        return False
+    return abs(now - datetime.fromisoformat(asked.attempts[-1])) > WELL
+
+
+def looks(beat: Mapping[str, Any]) -> dict[str, Look]:
+    """Return the state of each table from a heartbeat."""
+    names = [name for name in Look.__slots__ if name != "at"]
+    none = dict.fromkeys(("watermark", "behind_rows", "falls"))
+    # A stream of an earlier release writes no state.
+    # A feed has epochs, and neither a watermark nor a state.
+    pulses = {
+        table: {**none, "state": 0, "batches": pulse.get("epoch") or 0, **pulse}
+        for table, pulse in beat["tables"].items()
+    }
+    return {
+        table: Look(at=beat["at"], **{name: pulse[name] for name in names})
+        for table, pulse in pulses.items()
+    }
+
+
+def warned(table: str, seen: Sequence[Look]) -> Iterator[Warned]:
+    """Yield the warnings that several looks at a table, oldest first, show together."""
+    if len(seen) < LOOKS:
+        return
+    first, last = seen[0], seen[-1]
+    over = f"from {first.at} to {last.at}"
+    lags = [look.lag or 0 for look in seen]
+    if _grows(lags):
+        message = (
+            f"{table} falls behind: {lags[0]:,} rows were to be read, and {lags[-1]:,} are, {over}"
+        )
+        yield Warned(table=table, what="lag", message=message)
+    states = [look.state for look in seen]
+    if _grows(states) and states[-1] >= 2 * states[0]:
+        message = f"the state of {table} grows: {states[0]:,} rows, then {states[-1]:,}, {over}"
+        yield Warned(table=table, what="state", message=message)
+    if last.watermark is not None and last.watermark == first.watermark and last.read > first.read:
+        rows = last.read - first.read
+        message = f"{table} read {rows:,} rows {over}, and its watermark stays at {last.watermark}"
+        yield Warned(table=table, what="watermark", message=message)
+
+
+def _grows(values: Sequence[int]) -> bool:
+    never_less = all(a <= b for a, b in pairwise(values))
+    return never_less and values[-1] > max(values[0], MUCH)
+
+
+def ill(
+    beat: Mapping[str, Any] | None, now: datetime, *, begun: str, title: str
+) -> tuple[Ill, str] | None:
+    """Return what is wrong with a program by its heartbeat; ``begun`` is when it was started, no table is late before."""
+    if beat is None or not beat["alive"]:
+        last = f"; its last heartbeat was at {beat['at']}" if beat else " and never was"
+        return Ill.DEAD, f"{title} is not running{last}"
+    age = now - datetime.fromisoformat(beat["at"])
+    if age > SILENT:
+        return (
+            Ill.SILENT,
+            f"{title} (process {beat['pid']}) has written no heartbeat for {age.total_seconds():.0f} s",
+        )
+    # A feed commits once an epoch, which the user chose; two of them are enough to see that none ends.
+    patience = max(STUCK, 2 * timedelta(seconds=beat.get("every", 0.0)))
+    for table, pulse in beat["tables"].items():
+        last = pulse.get("behind", pulse["at"])  # a stream of an earlier release has no "behind"
+        since = now - datetime.fromisoformat(max(begun, last or begun))
+        waits = pulse.get("gate") or pulse.get("away") or pulse.get("failing")
+        if pulse["lag"] and not waits and since > patience:
+            minutes = since // timedelta(minutes=1)
+            message = f"{table} has {pulse['lag']:,} rows to read and committed none for {minutes} minutes"
+            return Ill.STUCK, message
+        # Whatever it has to read: a batch may have none, and one that hangs while its broker is away hangs all the same.
+        if (unmoved := pulse.get("unmoved") or 0) > patience.total_seconds():
+            return (
+                Ill.STUCK,
+                f"{pulse['running']} of {table} has not come back for {unmoved // 60} minutes",
+            )
+    return next(((Ill.FENCED, says) for says in _fenced(beat, now).values()), None)
+
+
+def _fenced(beat: Mapping[str, Any], now: datetime) -> dict[str, str]:
+    """Return the tables that another process has written for so long that it will not give them back by itself."""
+    failures = {name: pulse.get("failing") or {} for name, pulse in beat["tables"].items()}
+    return {
+        name: f"{name} is another process's since {failed['since']}: {failed['says']}"
+        for name, failed in failures.items()
+        if failed.get("kind") == ReplacedError.kind
+        and now - datetime.fromisoformat(failed["since"]) > STUCK
+    }
+
+
+def failing(beat: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+    """Return by table the failures that will not pass by themselves."""
+    if not beat or not beat["alive"]:
+        return {}
+    failures = {
+        name: pulse.get("failing") or _broken(pulse.get("broken"))
+        for name, pulse in beat["tables"].items()
+    }
+    return {
+        name: each
+        for name, each in failures.items()
+        if each
+        and (each["tries"] >= SURE or each["kind"] in {DataError.kind, DefinitionError.kind})
+    }
+
+
+def going_on(beat: Mapping[str, Any] | None) -> set[str]:
+    """Return the tables that have shown since their process began that they do not fail: by a commit, or with all rows read."""
+    if not beat or not beat["alive"]:
+        return set()
+    shown = {
+        name for name, pulse in beat["tables"].items() if pulse["batches"] or pulse["lag"] == 0
+    }
+    return shown - failing(beat).keys()
+
+
+def _broken(says: str | None) -> Mapping[str, Any] | None:
+    """Return what a stream does not fail of, and its readers do: files that are gone."""
+    return {"says": says, "tries": 1, "kind": DataError.kind} if says else None
+
+
+def _of_tables(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> Watch:
+    """Return what to do about tables that fail while their stream runs; the name of what is wrong leads to the page."""
+    kept = _fenced(beat, now) if beat else {}
+    # A lease that was taken just now may be given back: it has its own patience, and its own page.
+    says = kept | {
+        name: f"{name} fails: {each['says']}"
+        for name, each in failing(beat).items()
+        if each["kind"] != ReplacedError.kind
+    }
+    if not says:
+        return Watch(act=Act.NOTHING)
+    news = says.keys() - set(asked.alerted)
+    return Watch(
+        act=Act.ALERT if news else Act.NOTHING,
+        ill=Ill.FENCED if (news or says.keys()) <= kept.keys() else Ill.FAILING,
+        message="; ".join(says[name] for name in sorted(says)),
+        tables=tuple(sorted(says)),
+        fenced=tuple(sorted(kept)),
+    )
+
+
+def _act(asked: Order, now: datetime, *, is_hopeless: bool) -> Act:
+    """Return what to do; a restart does not repair the code or a setting."""
+    due = asked.next_at()
+    if due is None or is_hopeless:
+        return Act.NOTHING if asked.gave_up else Act.GIVE_UP
+    is_clock_back = (
+        due - now > DELAYS[-1]
+    )  # it was set back since the last attempt, which would wait for that long
+    return Act.RESTART if now >= due or is_clock_back else Act.WAIT

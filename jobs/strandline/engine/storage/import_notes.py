@@ -1,0 +1,206 @@
+"""What is known of the files that were imported into a bronze table: one small file for each, found by its name or its bytes.
+
+A file is read once before anything is committed, to know that it can be read, and what there is of it is kept as a draft.
+A note is written before the first row of its file is committed: the hash of the bytes, how many records there are, and the
+offset at which they begin. How many of them are committed is never written down beside the ledger: it follows from the
+offset that the table's ledger has reached. So a process that is killed anywhere leaves nothing that could disagree, and a
+file that changed, or that has the bytes of another one, is found by reading one note and not those of all files.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+from strandline.core.table import Table
+from strandline.engine.storage.history_file import END_OF_TIME
+from strandline.engine.storage.import_marks import IMPORT, part_of_imports
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.place import Place
+
+FOLDER = "_imports"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportNote:
+    """A file whose rows are, or become, rows of a bronze table.
+
+    Args:
+        file: Its address.
+        topic: The topic whose records it has.
+        fingerprint: The hash of its bytes.
+        first: The offset of its first record.
+        rows: How many records it has.
+        column: Where a record has its arrival.
+        header: Whether its first line names the cells.
+        begins: The arrival of records before the first that says one, in milliseconds since 1970.
+        oldest: The oldest arrival.
+        newest: The newest arrival.
+        stamp: What would have changed if the file had been written since (jobs/strandline/engine/storage/place.py); a file of the
+            same stamp is not read again. A file that is written twice within the resolution of its clock, with as many
+            bytes, would go unnoticed.
+        given_up: How many more records it had when the rest of it was given up.
+        until: When the file was looked at; a later arrival is none. It is kept, so that the rest of an interrupted file is
+            read as its begin was.
+    """
+
+    file: str
+    topic: str
+    fingerprint: str
+    first: int
+    rows: int
+    column: str
+    header: bool
+    begins: int
+    oldest: int
+    newest: int
+    stamp: str = ""
+    given_up: int = 0
+    until: int = END_OF_TIME
+
+    def done(self, reached: int) -> int:
+        """Return how many of its records are committed, given the offset that the ledger has reached."""
+        return min(max(reached - self.first, 0), self.rows)
+
+
+class ImportNotes:
+    """The notes of a bronze table."""
+
+    def __init__(self, table: Table, lake: Lake) -> None:
+        """Read nothing yet."""
+        self._folder = notes_of(table, lake)
+
+    def of(self, file: Place) -> ImportNote | None:
+        """Return the note of a file; None where it was never imported."""
+        return _read(self._folder / "files" / f"{_hash(str(file))}.json")
+
+    def of_bytes(self, fingerprint: str) -> ImportNote | None:
+        """Return the note of a file with the same bytes."""
+        return _read(self._folder / "bytes" / f"{fingerprint}.json")
+
+    def draft_of(self, file: Place) -> ImportNote | None:
+        """Return what was found in a file that is not imported yet."""
+        return _read(self._draft(file))
+
+    def newest(self) -> ImportNote | None:
+        """Return the note that was written last."""
+        return _read(self._folder / "newest.json")
+
+    def write(self, note: ImportNote) -> None:
+        """Write a note, and name it as the newest; each of these files is whole or not there."""
+        text = json.dumps(asdict(note), indent=1)
+        (self._folder / "newest.json").put(text)
+        (self._folder / "bytes" / f"{note.fingerprint}.json").put(text)
+        (self._folder / "files" / f"{_hash(note.file)}.json").put(text)
+        self._draft(Place.of(note.file)).remove_file()
+
+    def keep_draft(self, note: ImportNote) -> None:
+        """Write down what was found in a file, before anything of it is imported."""
+        self._draft(Place.of(note.file)).put(json.dumps(asdict(note), indent=1))
+
+    def know(self, file: Place, note: ImportNote) -> None:
+        """Write down that a file has the bytes of a note; the note may be that of a file of another name."""
+        (self._folder / "files" / f"{_hash(str(file))}.json").put(
+            json.dumps(asdict(note), indent=1)
+        )
+        self._draft(file).remove_file()
+
+    def _draft(self, file: Place) -> Place:
+        return self._folder / "drafts" / f"{_hash(str(file))}.json"
+
+    def forget(self, note: ImportNote) -> None:
+        """Remove the note of a file of which nothing was committed."""
+        (self._folder / "files" / f"{_hash(note.file)}.json").remove_file()
+        (self._folder / "bytes" / f"{note.fingerprint}.json").remove_file()
+        (self._folder / "newest.json").remove_file()
+
+
+def notes_of(table: Table, lake: Lake) -> Place:
+    """Return the folder with the notes of a bronze table."""
+    return lake.root / FOLDER / table.name
+
+
+def reached(table: Table, lake: Lake, topic: str) -> int:
+    """Return the offset that the imported rows of a topic have reached."""
+    return sums_of(lake.table(table)).imported.get(part_of_imports(topic), 0)
+
+
+def committed(table: Table, lake: Lake, note: ImportNote | None) -> int:
+    """Return how many records of a file are committed, by the offset that its own topic has reached."""
+    return note.done(reached(table, lake, note.topic)) if note else 0
+
+
+def unfinished_file(table: Table, lake: Lake) -> ImportNote | None:
+    """Return the file whose import was interrupted after some of its rows were committed, if there is one."""
+    newest = ImportNotes(table, lake).newest()
+    if newest is None or not 0 < committed(table, lake, newest) < newest.rows:
+        return None
+    return newest
+
+
+def note_begun(table: Table, lake: Lake, what: Place) -> None:
+    """Write down, before its first record is committed, the file or the folder with which streams are to begin.
+
+    What was begun before and left half is not forgotten for it, unless nothing of it was committed.
+    """
+    if begun_import(table, lake) is None or not sums_of(lake.table(table)).history:
+        _begun(table, lake).put(json.dumps({"from": str(what)}))
+
+
+def begun_import(table: Table, lake: Lake) -> str | None:
+    """Return the file or the folder of which an import has perhaps committed a part only; None where there is none.
+
+    Of a folder whose first file is whole no note of a file says that another one was to follow.
+    """
+    text = _begun(table, lake).text()
+    return str(json.loads(text)["from"]) if text else None
+
+
+def note_ended(table: Table, lake: Lake, what: Place | None = None) -> None:
+    """Write down that all of it is committed, or with nothing named that the rest of what was begun does not come."""
+    if what is None or begun_import(table, lake) == str(what):
+        _begun(table, lake).remove_file()
+
+
+def _begun(table: Table, lake: Lake) -> Place:
+    return notes_of(table, lake) / "begun.json"
+
+
+def origin(table: Table, lake: Lake, entry: Entry, offset: int) -> dict[str, object]:
+    """Return the file of an imported row, by the entry of its commit, and the number of the row in it, from 1."""
+    note = ImportNotes(table, lake).of_bytes(entry.stream.removeprefix(f"{IMPORT} "))
+    row = {"row": offset - note.first + 1} if note else {}
+    return {"file": entry.source, **row}
+
+
+def range_to_follow(table: Table, lake: Lake) -> tuple[str, str] | None:
+    """Return the range in which an import changed a judged table, and the tables above were not computed again yet."""
+    text = range_file(table, lake).text()
+    return (str(json.loads(text)["since"]), str(json.loads(text)["until"])) if text else None
+
+
+def note_range(table: Table, lake: Lake, since: str, until: str) -> None:
+    """Write down, before a range of a judged table changes, that the tables above must follow."""
+    known = range_to_follow(table, lake)
+    reach = {"since": min(since, known[0]), "until": max(until, known[1])} if known else None
+    range_file(table, lake).put(json.dumps(reach or {"since": since, "until": until}))
+
+
+def forget_range(table: Table, lake: Lake) -> None:
+    """Write down that the tables above have followed."""
+    range_file(table, lake).remove_file()
+
+
+def range_file(table: Table, lake: Lake) -> Place:
+    """Return the file that names that range."""
+    return lake.root / FOLDER / f"{table.id}.json"
+
+
+def _read(file: Place) -> ImportNote | None:
+    text = file.text()
+    return ImportNote(**json.loads(text)) if text else None
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:32]

@@ -1,0 +1,174 @@
+"""Explain why something is not read yet: its reader's lag, a shut gate, or what Kafka has of it."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from strandline.core.errors import LakeError
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import read_until
+from strandline.engine.accounting.left_topics import NOT_ASKED, UNKNOWN, decided
+from strandline.engine.gates import gate_files
+from strandline.engine.kafka import admin
+from strandline.engine.kafka.lag import ends
+from strandline.engine.kafka.slices import Backlog, Bounds, part_of
+from strandline.engine.storage.import_marks import is_imported
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
+from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.retired import retired
+from strandline.engine.trace.locate import Spot, offsets_read, rows_per_second, rows_since
+from strandline.engine.trace.verdict import Finding, Verdict, World, make_finding
+
+
+def explain_waiting(table: Table, source: Table, world: World) -> Finding:
+    """Explain why a table has not read a row of its source yet."""
+    lake = world.lake
+    shut_out = explain_gate(table, source, lake)
+    if shut_out is not None:
+        return shut_out
+    if not lake.exists(table):
+        sentence = f"it is in {source.id}, and {table.id} was never run"
+        return make_finding(table, Verdict.NOT_READ_YET, sentence)
+    if (ended := retired(lake).get(table.id)) is not None:
+        sentence = (
+            f"it is in {source.id}; {table.id} is retired and does not read it, by {ended.words}"
+        )
+        return make_finding(table, Verdict.NOT_READ_YET, sentence)
+    until = read_until(table, source, lake)
+    lag = rows_since(lake.table(source), until + 1)
+    sentence = f"it is in {source.id}; {table.id} is behind by {lag:,} of its rows"
+    return _with_estimate(
+        make_finding(table, Verdict.NOT_READ_YET, sentence, lag=lag), table, lag, world
+    )
+
+
+def explain_gate(table: Table, source: Table, lake: Lake) -> Finding | None:
+    """Return which gate keeps a row of a source, or rows that must follow it, from a table; None if none does."""
+    shut = gate_files.stops(table, lake) or gate_files.stops(source, lake)
+    if shut is None:
+        return None
+    side = "behind" if shut.where is gate_files.Where.BEHIND else "of"
+    sentence = f"it is in {source.id}; the gate {side} {shut.table} is shut: {shut.why}"
+    gate = {"table": shut.table, "since": shut.at, "batch": shut.batch, "why": shut.why}
+    return make_finding(table, Verdict.SHUT_OUT, sentence, gate=gate)
+
+
+def explain_not_in_bronze(table: Table, bronze: Table, spot: Spot, world: World) -> Finding:
+    """Explain why an offset is not in bronze."""
+    held = offsets_read(bronze, world.lake, spot)
+    evidence = {"offset": str(spot), "bronze": held and {"from": held[0], "until": held[1]}}
+    if held and spot.offset < held[1]:
+        sentence = (
+            f"{bronze.id} read {spot.part} from offset {held[0]} on: "
+            "earlier records had expired in Kafka, or never existed"
+            if spot.offset < held[0]
+            else f"{bronze.id} skipped it between two batches: it had expired in Kafka by then"
+        )
+        return make_finding(table, Verdict.EXPIRED, sentence, **evidence)
+    if is_imported(spot.part):
+        sentence = f"{held[1] if held else 0:,} rows of files were imported for {spot.topic}, and it is none of them"
+        return make_finding(table, Verdict.NEVER_PRODUCED, sentence, **evidence)
+    if left := _explain_left(table, bronze, spot, world):
+        return left.also(**evidence)
+    asked = _kafka_bounds(bronze, spot.topic, world)
+    if isinstance(asked, str):
+        known = f"offsets up to {held[1] - 1}" if held else "no offset"
+        sentence = (
+            f"{bronze.id} has {known} of {spot.part}; "
+            f"Kafka could not be asked whether it has more: {asked}"
+        )
+        return make_finding(table, Verdict.NOT_READ_YET, sentence, **evidence, not_asked=asked)
+    return _explain_in_kafka(table, bronze, spot, asked, world).also(**evidence)
+
+
+def _explain_left(table: Table, bronze: Table, spot: Spot, world: World) -> Finding | None:
+    """Explain an offset behind the last one that was read of what bronze is no longer fed from; None where it still is."""
+    sums = sums_of(world.lake.table(bronze)) if world.lake.exists(bronze) else None
+    by = retired(world.lake).get(bronze.id)
+    if by is not None:
+        sentence = f"{bronze.id} is retired and reads nothing, by {by.words}"
+        return make_finding(table, Verdict.NOT_READ_YET, sentence)
+    if sums is not None and spot.topic in sums.retired:
+        sentence = f"{bronze.id} reads {spot.topic} no more, by {decided(sums.retired[spot.topic])}"
+        return make_finding(table, Verdict.NOT_READ_YET, sentence)
+    if sums is None or spot.part not in sums.clusters:
+        return None
+    at, end = sums.clusters[spot.part]
+    sentence = f"{bronze.id} was moved to another cluster; of the former one it read {spot.part} up to offset {at}"
+    if end == UNKNOWN:
+        return make_finding(table, Verdict.UNKNOWN, f"{sentence}, and {NOT_ASKED}")
+    return make_finding(table, Verdict.NEVER_PRODUCED, f"{sentence}, where it ended at {end}")
+
+
+def _explain_in_kafka(
+    table: Table, bronze: Table, spot: Spot, bounds: Bounds, world: World
+) -> Finding:
+    part = (spot.topic, spot.partition)
+    if part not in bounds:
+        sentence = f"{spot.topic} has no partition {spot.partition}; it has {len(bounds)}"
+        return make_finding(table, Verdict.NEVER_PRODUCED, sentence)
+    first, end = bounds[part]
+    kafka = {"from": first, "until": end}
+    if spot.offset >= end:
+        last = f"ends at offset {end - 1}" if end else "is empty"
+        return make_finding(table, Verdict.NEVER_PRODUCED, f"{spot.part} {last}", kafka=kafka)
+    if spot.offset < first:
+        sentence = f"{spot.part} begins at offset {first} in Kafka, and {bronze.id} has not read earlier records"
+        return make_finding(table, Verdict.EXPIRED, sentence, kafka=kafka)
+    newest = last_entry(world.lake.table(bronze))
+    read = newest[1].offsets if newest else {}
+    lag = sum(part.lag for part in ends(bounds, read).values())
+    sentence = f"it is in Kafka; {bronze.id} is behind by {lag:,} offsets of its topic"
+    finding = make_finding(table, Verdict.NOT_READ_YET, sentence, kafka=kafka, lag=lag)
+    return _with_estimate(finding, bronze, lag, world)
+
+
+def unread_in_kafka(tables: Sequence[Table], world: World) -> int | str:
+    """Return how many records of Kafka the bronze tables have not read, or why Kafka could not be asked."""
+    lag = 0
+    for bronze in tables:
+        newest = last_entry(world.lake.table(bronze))
+        read = newest[1].offsets if newest else {}
+        left = sums_of(world.lake.table(bronze)).retired if newest else {}
+        for topic in bronze.topics:
+            if topic.name in left:
+                continue
+            asked = _kafka_bounds(bronze, topic.name, world)
+            if isinstance(asked, str):
+                return asked
+            lag += sum(part.lag for part in ends(asked, read).values())
+    return lag
+
+
+def _kafka_bounds(bronze: Table, topic: str, world: World) -> Bounds | str:
+    """Return the bounds of a topic in Kafka, or why Kafka could not be asked."""
+    if world.address is None:
+        return "no broker is known; `strandline up` starts ours"
+    try:
+        admin.check_reachable(world.address, world.options)
+        newest = last_entry(world.lake.table(bronze))
+        backlog = Backlog(
+            world.address,
+            world.options,
+            [each for each in bronze.topics if each.name == topic],
+            map(part_of, newest[1].offsets if newest else ()),
+        )
+        try:
+            return backlog.bounds()
+        finally:
+            backlog.close()
+    except LakeError as error:
+        return error.message
+
+
+def _with_estimate(finding: Finding, reader: Table, lag: int, world: World) -> Finding:
+    """Add the time at which it will have been read if its reader runs at its recent rate."""
+    rate = rows_per_second(world.lake.table(reader))
+    if not rate:
+        return finding
+    seconds = lag / rate
+    return finding.also(
+        rows_a_second=round(rate, 1),
+        seconds=round(seconds, 1),
+        expected_at=world.now + timedelta(seconds=seconds),
+    )

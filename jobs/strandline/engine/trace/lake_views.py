@@ -1,0 +1,93 @@
+"""The views of a lake as Spark's SQL: one for each table, quarantine and list of decisions, for the ledger and the history.
+
+A view reads the table's latest version at each query, so a commit of a running
+stream is seen by the next one. A sensitive value is replaced by a hash under a salt that its reader never sees.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from strandline.core.received import QUARANTINE
+from strandline.core.table import Table
+from strandline.engine.quarantine.resolutions import State, generation, statement
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import is_table
+from strandline.engine.storage.open_table import kinds
+from strandline.engine.storage.place import Place
+from strandline.engine.trace.named_tables import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A view, for those who do not see sensitive columns and for those who do.
+
+    Args:
+        database: Its database.
+        name: Its name there.
+        masked: Its SQL, with sensitive columns masked.
+        clear: Its SQL, with all columns as they are.
+    """
+
+    database: str
+    name: str
+    masked: str
+    clear: str
+
+
+def view_of(
+    name: str, source: Source, tables: tuple[Table, ...], lake: Lake, salt: str
+) -> View | None:
+    """Return the view of a table; None while it does not exist.
+
+    Args:
+        name: Its name in a query.
+        source: The table.
+        tables: All tables of the lake.
+        lake: The lake.
+        salt: Makes the hashes of sensitive values.
+    """
+    if not is_table(source.place):
+        return None
+    columns, rows = list(kinds(source.place)), _rows(source.place)
+    if source.is_quarantine and source.table:
+        columns, rows = _open_rows(source.table, lake, columns)
+    return _view(name, columns, rows, source.secret(tables, lake), salt)
+
+
+def _view(name: str, columns: list[str], rows: str, secret: Collection[str], salt: str) -> View:
+    database, _, table = name.partition(".")
+    clear = [_quoted(each) for each in columns]
+    masked = [_mask(each, salt) if each in secret else _quoted(each) for each in columns]
+    return View(
+        database=database,
+        name=table,
+        masked=_select(", ".join(masked), rows),
+        clear=_select(", ".join(clear), rows),
+    )
+
+
+def _open_rows(table: Table, lake: Lake, columns: list[str]) -> tuple[list[str], str]:
+    """Return the columns and the source of the rows of a quarantine that are open."""
+    rows, decisions = lake.quarantine(table), lake.resolutions(table)
+    if not is_table(decisions):
+        return columns, _rows(rows)
+    records = statement(_rows(rows), _rows(decisions), generation(rows))
+    return QUARANTINE.fieldNames(), f"({records}) WHERE _state = '{State.OPEN}'"
+
+
+def _select(columns: str, source: str) -> str:
+    return f"SELECT {columns} FROM {source}"  # noqa: S608  # names of our own
+
+
+def _rows(path: Place) -> str:
+    return f"delta.{_quoted(str(path))}"
+
+
+def _mask(column: str, salt: str) -> str:
+    name = _quoted(column)
+    digest = f"left(sha2(concat('{salt}', CAST({name} AS STRING)), 256), 12)"
+    return f"concat('[', {digest}, ']') AS {name}"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

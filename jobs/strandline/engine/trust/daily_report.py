@@ -1,0 +1,319 @@
+"""The daily report: all evidence on whether the numbers may be believed, in one structure.
+
+The balance sheets are those of the ledger itself; the figures of days and hours come from history, which is made of
+the same entries. So the report and ``strandline ledger`` cannot disagree.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from itertools import chain
+
+from strandline.core.lateness import DISORDERED, LATE
+from strandline.core.table import Ingested, Judged, Table
+from strandline.engine.accounting.balance_sheet import Balance, balance
+from strandline.engine.gates import gate_files
+from strandline.engine.gates.gate_files import Where
+from strandline.engine.history import commit_history
+from strandline.engine.history.anomalies import Mark, marks
+from strandline.engine.history.queries import Batch, Past
+from strandline.engine.quarantine.summary import open_rows, samples
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.retired import retired
+from strandline.engine.trust import drifts, report_figures
+from strandline.engine.trust.day_verdicts import (
+    HOUR,
+    DayVerdict,
+    Known,
+    begins,
+    capped,
+    day_of,
+    flow,
+    judged,
+    versions_in,
+    worst,
+)
+from strandline_quality.report.findings import Day, Findings, Flow, Gate, TableFindings, Verdict
+from strandline_quality.report.words import span
+from strandline_quality.rules import Rule
+
+COLUMNS: tuple[tuple[str, Callable[[Rule], object]], ...] = (
+    ("rule", lambda rule: rule.name),
+    ("holds", lambda rule: rule.holds),
+    ("when unknown", lambda rule: "passes" if rule.null_ok else "is broken"),
+    ("on failure", lambda rule: rule.on_fail),
+    ("severity", lambda rule: rule.severity),
+    ("at most", lambda rule: _share(rule.max_failed)),
+    ("owner", lambda rule: rule.owner),
+    ("about", lambda rule: rule.about),
+)
+
+
+def rulebook(table: Table) -> tuple[dict[str, str], ...]:
+    """Return the rules of a table, then the law of time that holds for every judged row.
+
+    The rules of a table for people: what must hold, what becomes of a row that breaks it, and who owns it.
+
+    To show more of a rule, add a line to ``COLUMNS``.
+    """
+    own = [{name: _text(value(rule)) for name, value in COLUMNS} for rule in table.rules]
+    return (*own, *_law(table)) if isinstance(table, Judged) else tuple(own)
+
+
+def _law(table: Table) -> Iterator[dict[str, str]]:
+    law = table.lateness
+    empty = dict.fromkeys((name for name, _ in COLUMNS), "")
+    for name, holds in (
+        (
+            LATE,
+            f"{table.event_at} is at most {span(law.late.total_seconds())} before the arrival",
+        ),
+        (
+            "early",
+            f"{table.event_at} is at most {span(law.early.total_seconds())} after the arrival",
+        ),
+        (
+            DISORDERED,
+            f"the arrival is less than {span(law.disorder.total_seconds())} before the newest of earlier commits",
+        ),
+    ):
+        known = {"rule": name, "holds": holds, "when unknown": "is broken"}
+        is_believed = name == LATE and isinstance(table, Judged) and table.believes_history
+        yield {
+            **empty,
+            **known,
+            "on failure": "believed, as history" if is_believed else "quarantine",
+        }
+
+
+def _share(value: object) -> str:
+    return f"{value:.2%}" if isinstance(value, float) else _text(value)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+SHOWN = 14
+"""The number of days that are shown, the judged ones last."""
+
+LEARNT = timedelta(weeks=26)
+"""How far back the baseline uses hours."""
+
+DAY = timedelta(days=1)
+
+Shut = Callable[[Table, Lake], Gate | None]
+
+
+def shut_gate(table: Table, lake: Lake) -> Gate | None:
+    """Return a table's gate if it is shut. The gate of a range does not count: the published rows stay as they are."""
+    gate = gate_files.shut(table, lake, Where.BEFORE) or gate_files.shut(table, lake, Where.BEHIND)
+    return Gate(since=gate.at, why=gate.why) if gate else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """The judged days, and the days that are shown before them."""
+
+    since: date
+    until: date
+    now: datetime
+
+    @property
+    def days(self) -> list[date]:
+        """Return the judged days."""
+        return [self.since + n * DAY for n in range((self.until - self.since).days)]
+
+    @property
+    def shown(self) -> list[date]:
+        """Return the days that are shown."""
+        first = min(self.since, self.until - SHOWN * DAY)
+        return [first + n * DAY for n in range((self.until - first).days)]
+
+
+def newest_day(tables: Sequence[Table], lake: Lake) -> date | None:
+    """Return the day of the newest commit."""
+    commit_history.catch_up(lake, tables)
+    past = Past(lake)
+    commits = [newest.at for table in tables if (newest := past.newest(table))]
+    return day_of(max(commits)) if commits else None
+
+
+def gather(
+    lake: Lake, tables: Sequence[Table], period: Period, *, shut: Shut = shut_gate
+) -> Findings:
+    """Bring history up to date and gather the findings on the tables of a lake."""
+    existing = [table for table in tables if lake.exists(table)]
+    commit_history.catch_up(lake, existing)
+    desk = _Desk(lake, period, existing, shut)
+    findings = tuple(desk.findings(table) for table in existing)
+    verdict = max((each.verdict for each in findings), key=lambda v: v.rank, default=Verdict.SILENT)
+    received = {table.id for table in existing if isinstance(table, Ingested)}
+    ranked = sorted(findings, key=lambda each: -each.verdict.rank)
+    return Findings(
+        lake=lake.root.name,
+        made_at=period.now.isoformat(timespec="seconds"),
+        since=begins(period.since).isoformat(),
+        until=begins(period.until).isoformat(),
+        verdict=verdict,
+        sentence=_sentence(verdict, ranked, period),
+        because=tuple(f"{each.table}: {why}" for each in ranked for why in each.because),
+        arrived=sum(each.flow.read for each in findings if each.table in received),
+        judged=sum((each.flow for each in findings if each.judges), Flow()),
+        tables=findings,
+        unread=report_figures.unread(lake),
+    )
+
+
+class _Desk:
+    """The verdicts so far, table by table in the order in which data flows."""
+
+    def __init__(self, lake: Lake, period: Period, tables: Sequence[Table], shut: Shut) -> None:
+        self._lake = lake
+        self._period = period
+        self._shut = shut
+        self._retired = retired(lake)
+        self._past = Past(lake)
+        until = begins(period.until)
+        self._hours = {table.id: self._past.hours(table, until - LEARNT, until) for table in tables}
+        self._days: dict[str, dict[date, DayVerdict]] = {}
+        self._drifts = drifts.by_day(tables, lake, period.days)
+
+    def findings(self, table: Table) -> TableFindings:
+        """Return the findings on a table; the tables that it reads must come before it."""
+        sheet, gate = balance(table, self._lake), self._shut(table, self._lake)
+        can_be_read = sheet.damage is None
+        days = self._judged(table, sheet, gate)
+        hours = self._hours[table.id]
+        by_day = {day: self._on(table, day) for day in self._period.shown}
+        own = [hour for day in self._period.days for hour in by_day[day]]
+        first = self._period.since
+        newest = self._past.newest(table)
+        judged_days = [days[day] for day in self._period.days]
+        return TableFindings(
+            table=table.id,
+            about=self._about(table),
+            owner=table.owner,
+            judges=isinstance(table, Judged),
+            verdict=worst(judged_days),
+            because=tuple(self._because(days)),
+            sheet=report_figures.sheet(sheet),
+            flow=flow(own),
+            newest_at=newest.at.isoformat() if newest else None,
+            days=tuple(
+                Day(day=day.isoformat(), verdict=days[day][0], because=days[day][1], flow=flow(on))
+                for day, on in by_day.items()
+            ),
+            hours=report_figures.hours(own, [hour for hour in hours if hour.at < begins(first)]),
+            failing=report_figures.failing(by_day, self._period.days),
+            reasons=report_figures.reasons(own),
+            samples=samples(table, self._lake, begins(self._period.until)) if can_be_read else (),
+            quarantine=open_rows(table, self._lake, self._period.now) if can_be_read else None,
+            gate=gate,
+            proof=report_figures.proof(table, self._lake),
+            rules=rulebook(table),
+            drift=drifts.last(self._drifts.get(table.id, {})),
+        )
+
+    def _about(self, table: Table) -> str:
+        """Return what a table is in a sentence, and of a retired one first by whose decision it gets no more rows."""
+        about = table.summary.partition("\n")[0]
+        ended = self._retired.get(table.id)
+        return f"Retired by {ended.words}. {about}" if ended else about
+
+    def _because(self, days: dict[date, DayVerdict]) -> Iterator[str]:
+        """Yield why the verdicts are not better; each reason with its day if several days are judged."""
+        judged_days = self._period.days
+        for day in judged_days:
+            for why in days[day][1]:
+                yield f"{day.day} {day:%B}, {why}" if len(judged_days) > 1 else why
+
+    def _judged(self, table: Table, sheet: Balance, gate: Gate | None) -> dict[date, DayVerdict]:
+        ended = self._retired.get(table.id)
+        known = Known(
+            hours=self._hours[table.id],
+            sources=None if isinstance(table, Ingested) else self._filled(table),
+            changes=self._changes(table),
+            faults=self._faults(table, sheet),
+            unproven=self._unproven(table),
+            warnings=drifts.warnings(self._drifts.get(table.id, {})),
+            shut=(day_of(datetime.fromisoformat(gate.since)), gate.why) if gate else None,
+            waiting=sheet.waiting > 0,
+            retired=datetime.fromisoformat(ended.at) if ended else None,
+            now=self._period.now,
+        )
+        needed = [each for each in table.needs if each.id in self._days]
+        days = {}
+        for day in self._period.shown:
+            below = {each.id: self._days[each.id][day] for each in needed}
+            days[day] = capped(judged(known, day), below)
+        self._days[table.id] = days
+        return days
+
+    def _changes(self, table: Table) -> list[Mark]:
+        first = begins(self._period.shown[0])
+        over = [hour for hour in self._hours[table.id] if hour.at + HOUR <= self._period.now]
+        shown = [hour for hour in over if hour.at >= first]
+        return marks(shown, over[: len(over) - len(shown)])
+
+    def _filled(self, table: Table) -> list[datetime]:
+        """Return the hours in which a table's sources got rows that a stream reads (so not those of a repair)."""
+        hours = chain.from_iterable(self._hours.get(each.id, ()) for each in table.upstream)
+        return sorted(
+            hour.at for hour in hours if hour.value("written") > 0 and hour.value("read") > 0
+        )
+
+    def _faults(self, table: Table, sheet: Balance) -> dict[date, list[str]]:
+        """Assign each fault to the day of the batch that it names, or to the last judged day if it names none."""
+        faults = defaultdict(list)
+        last = self._period.days[-1]
+        for fault in sheet.faults:
+            days = {
+                day_of(at)
+                for version in versions_in(fault)
+                if (at := self._past.committed_at(table, version))
+            }
+            for day in days or {last}:
+                faults[day].append(fault)
+        return dict(faults)
+
+    def _unproven(self, table: Table) -> tuple[date, str] | None:
+        """Return the last judged day and why, where the last certificate failed; the books of such a table may balance."""
+        proof = report_figures.proof(table, self._lake)
+        if proof is None or not proof.standing.startswith("NOT"):
+            return None
+        why = "its certificate says that its rows differ from what bronze gives"
+        return self._period.days[-1], why
+
+    def _on(self, table: Table, day: date) -> list[Batch]:
+        return [hour for hour in self._hours[table.id] if day_of(hour.at) == day]
+
+
+def _sentence(verdict: Verdict, ranked: Sequence[TableFindings], period: Period) -> str:
+    when = _written(period)
+    match verdict:
+        case Verdict.SILENT:
+            return f"Nothing was written on {when}."
+        case Verdict.BELIEVED:
+            return f"The numbers of {when} can be trusted."
+        case Verdict.WARNED:
+            return f"The numbers of {when} can be trusted, with warnings."
+        case _:
+            bad = [each for each in ranked if not each.verdict.is_trusted]
+            more = f", and {len(bad) - 1} more not in order" if len(bad) > 1 else ""
+            return (
+                f"The numbers of {when} cannot be trusted: "
+                f"{bad[0].table} is {bad[0].verdict}{more}."
+            )
+
+
+def _written(period: Period) -> str:
+    first, last = period.days[0], period.days[-1]
+    end = f"{last.day} {last:%B %Y}"
+    if first == last:
+        return end
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first.day} to {end}"
+    start = f"{first.day} {first:%B}" + ("" if first.year == last.year else f" {first.year}")
+    return f"{start} to {end}"

@@ -1,0 +1,203 @@
+"""The verdict on a table's numbers of a day, and the reasons why it is not better.
+
+The worst reason decides. A good day does not erase the reasons of the day before, and a table whose sources are not
+trusted on a day gets at most a warning for it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
+from typing import TypeAlias
+
+from strandline.engine.history.anomalies import VOLUME, Mark
+from strandline.engine.history.baseline import Point, expected
+from strandline.engine.history.queries import Batch
+from strandline_quality.report.findings import Flow, Verdict
+
+WAITED = timedelta(hours=1)
+"""A table is stale when rows wait for longer."""
+
+HOUR = timedelta(hours=1)
+"""The step of history's figures; an hour that is not over is not compared with others."""
+
+VERSION = re.compile(r"\(version (\d+)\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The evidence on one table from which its days are judged.
+
+    Args:
+        hours: The commits of the batches in force, hour by hour, with a long past.
+        sources: The hours in which the tables that it reads got rows; None for bronze.
+        changes: The anomalies of the hours that are over.
+        faults: The faults of its balance sheet, by the day on which each shows.
+        unproven: The day on which it shows that a certificate failed, and why.
+        warnings: What else needs a look, by the day on which it shows.
+        shut: The day since which its gate is shut, and why.
+        waiting: Whether rows wait for it now.
+        retired: Since when it is fed no more, so that nothing waits for it; None while it is fed.
+        now: The moment that counts as now.
+    """
+
+    hours: Sequence[Batch]
+    sources: Sequence[datetime] | None
+    changes: Sequence[Mark] = ()
+    faults: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    unproven: tuple[date, str] | None = None
+    warnings: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    shut: tuple[date, str] | None = None
+    waiting: bool = False
+    retired: datetime | None = None
+    now: datetime
+
+
+DayVerdict: TypeAlias = tuple[Verdict, tuple[str, ...]]
+"""A verdict, and all the reasons why it is not better."""
+
+_Why: TypeAlias = tuple[Verdict, str]
+
+
+def day_of(moment: datetime) -> date:
+    """Return the day of a moment, in UTC."""
+    return moment.astimezone(UTC).date()
+
+
+def begins(day: date) -> datetime:
+    """Return the first moment of a day."""
+    return datetime.combine(day, time(), UTC)
+
+
+def flow(hours: Sequence[Batch]) -> Flow:
+    """Add up where the rows of some hours went."""
+
+    def total(name: str) -> int:
+        return round(sum(hour.value(name) for hour in hours))
+
+    parts = _without_moves({name: total(name) for name in ("good", "duplicates", "quarantined")})
+    return Flow(
+        read=total("read"),
+        dropped=total("dropped_by_watermark"),
+        lost=total("lost_by_function"),
+        made=total("made_by_function"),
+        **parts,
+    )
+
+
+def _without_moves(parts: Mapping[str, int]) -> dict[str, int]:
+    """Take out the rows that a backfill moved from one outcome to another: one count is negative, others are as much too high."""
+    left = {name: max(0, rows) for name, rows in parts.items()}
+    moved = -sum(min(0, rows) for rows in parts.values())
+    for name in sorted(left, key=lambda each: -left[each]):
+        taken = min(moved, left[name])
+        left[name] -= taken
+        moved -= taken
+    return dict(parts) if moved else left  # parts that do not add up to the rows read are reported
+
+
+def judged(known: Known, day: date) -> DayVerdict:
+    """Return the verdict on a day, with its reasons, the worst first."""
+    reasons = sorted(_reasons(known, day), key=lambda each: -each[0].rank)
+    if reasons:
+        return reasons[0][0], tuple(why for _, why in reasons)
+    written = any(day_of(hour.at) == day for hour in known.hours)
+    return (Verdict.BELIEVED if written else Verdict.SILENT), ()
+
+
+def capped(own: DayVerdict, below: Mapping[str, DayVerdict]) -> DayVerdict:
+    """Return a table's verdict, at best a warning when a table that it reads is not trusted."""
+    bad = [
+        f"rests on {name}, which is {verdict}"
+        for name, (verdict, _) in below.items()
+        if not verdict.is_trusted
+    ]
+    verdict, because = own
+    if not bad or verdict is Verdict.SILENT:
+        return own
+    return max(verdict, Verdict.WARNED, key=lambda each: each.rank), (*because, *bad)
+
+
+def worst(days: Sequence[DayVerdict]) -> Verdict:
+    """Return the worst verdict."""
+    return max((verdict for verdict, _ in days), key=lambda v: v.rank, default=Verdict.SILENT)
+
+
+def versions_in(fault: str) -> list[int]:
+    """Return the versions that a fault of the balance names."""
+    return [int(number) for number in VERSION.findall(fault)]
+
+
+def _reasons(known: Known, day: date) -> Iterator[_Why]:
+    """Yield faults and anomalies; anomalies of volume only for bronze, because the other tables follow it."""
+    for fault in known.faults.get(day, ()):
+        yield Verdict.UNBALANCED, fault
+    if known.unproven and known.unproven[0] == day:
+        yield Verdict.UNPROVEN, known.unproven[1]
+    own = [hour for hour in known.hours if day_of(hour.at) == day]
+    yield from _lost(flow(own))
+    if known.shut and known.shut[0] <= day:
+        yield Verdict.HELD, known.shut[1]
+    yield from _waited(known, day)
+    for hour in own:
+        yield from _noticed(hour)
+    for warning in known.warnings.get(day, ()):
+        yield Verdict.WARNED, warning
+    for mark in known.changes:
+        if day_of(mark.at) == day and not (mark.what == VOLUME and known.sources is not None):
+            yield Verdict.WARNED, f"at {mark.at:%H:%M} {mark.said}"
+
+
+def _lost(sums: Flow) -> Iterator[_Why]:
+    accounted = sums.good + sums.duplicates + sums.quarantined + sums.dropped + sums.lost
+    if sums.read + sums.made != accounted:
+        yield Verdict.UNBALANCED, f"{sums.read:,} rows were read and {accounted:,} accounted for"
+    if sums.dropped:
+        yield Verdict.UNBALANCED, f"{sums.dropped:,} rows were dropped below Spark's watermark"
+    if sums.lost > 0:
+        yield Verdict.UNBALANCED, f"the table's function gave no row for {sums.lost:,} records"
+    if sums.made > 0:
+        yield Verdict.UNBALANCED, f"the table's function gave {sums.made:,} more rows than records"
+
+
+def _noticed(hour: Batch) -> Iterator[_Why]:
+    failed = [name.partition(":")[2] for name in hour.values if name.startswith("failed:")]
+    for name in failed:
+        yield Verdict.WARNED, f"at {hour.at:%H:%M} the expectation {name} did not hold"
+    if hour.opened:
+        yield Verdict.WARNED, f"at {hour.at:%H:%M} the gate was opened by hand: {hour.opened}"
+
+
+def _waited(known: Known, day: date) -> Iterator[_Why]:
+    """Yield a reason when rows waited too long at the end of the day, or wait too long now."""
+    end = min(begins(day) + timedelta(days=1), known.now)
+    if known.retired is not None and known.retired <= end:
+        return
+    is_now = end == known.now
+    if end < begins(day) or (is_now and known.sources is not None and not known.waiting):
+        return
+    # A repair beside a stream is no evidence of how far the stream has read.
+    mine = [hour.at for hour in known.hours if hour.at < end and hour.value("read") > 0]
+    if known.sources is None:
+        yield from _silence(mine, end)
+        return
+    read_to = mine[-1] if mine else datetime.min.replace(tzinfo=UTC)
+    later = [at for at in known.sources if read_to < at < end]
+    if is_now and not later:  # the waiting rows came after the last batch, in the same hour
+        later = [at for at in known.sources if at == read_to]
+    unread = [at for at in later if at + HOUR + WAITED <= end]
+    if unread:
+        yield Verdict.STALE, f"rows have waited since {unread[0]:%Y-%m-%d %H:%M}"
+
+
+def _silence(mine: Sequence[datetime], end: datetime) -> Iterator[_Why]:
+    """Yield a reason when a bronze table has been silent for longer than usual."""
+    gaps = [Point(later, (later - earlier) / HOUR) for earlier, later in pairwise(mine)]
+    usual = expected(gaps, end, least=1.0)
+    silent = (end - mine[-1]) / HOUR - 1 if mine else 0.0
+    if usual is not None and silent > usual.high:
+        yield (
+            Verdict.STALE,
+            f"nothing came for {silent:,.0f} hours; usually for at most {usual.high:,.0f}",
+        )

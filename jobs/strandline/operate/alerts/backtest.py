@@ -1,0 +1,335 @@
+"""Alert rules tried on history: on what is closed, so that no stream changes it any more."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from strandline.alerting.declared import sources
+from strandline.alerting.history.backtest import Asked, Rule, backtest, days_of, extent
+from strandline.alerting.history.rule_cost import LIMIT, slow_rules
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.sigma.folder import Folder
+from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.source import AlertSource
+from strandline.alerting.tables import gold
+from strandline.core.errors import DefinitionError
+from strandline.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.settings import Settings
+from strandline.engine.storage.known_reach import refuse_unbounded
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.rule_shelf import Promotion
+from strandline.engine.trust.watched_job import Show
+from strandline.operate.alerts import promotion
+from strandline.operate.alerts.examples import refuse_other_columns
+from strandline.operate.alerts.rules import compared
+from strandline.operate.listener import Progress, Says
+from strandline.operate.report import written
+from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
+from strandline_quality.report.backtest_page import page
+
+LIVE = "live"  # the alerts that were raised, where another version of the rules is named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What is asked of a backtest."""
+
+    rules: str | None
+    since: str | None
+    until: str | None
+    against: str | None
+    to: Path | None
+    cost: bool
+    promote: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Rules, and the history that they are tried on.
+
+    Args:
+        lake: Where the history is.
+        own: The rules.
+        others: The rules that they are compared with.
+        live: Whether they are compared with the alerts that were raised.
+        there: The tables that are there.
+        span: The range; all that is closed when None.
+        words: What else is asked.
+    """
+
+    lake: Lake
+    own: Folder
+    others: Folder | None = None
+    live: bool = False
+    there: Sequence[AlertSource]
+    span: Span | None = None
+    words: Words
+
+    def asked(self, holding: Sequence[AlertSource], span: Span) -> Iterator[Asked]:
+        """Yield what is asked of each table by pattern rules, and of all of them by threshold rules."""
+        for source in holding:
+            rules = _about(self.own.rules, source)
+            others = None if self.others is None else _about(self.others.rules, source)
+            if rules or others:
+                sources = (source,)
+                yield Asked(sources=sources, rules=rules, others=others, span=span, live=self.live)
+        own, former = _counting(self.own, holding), _counting(self.others, holding)
+        if own or former:
+            counted = tuple(dict.fromkeys(s for rule in (*own, *former) for s in rule.sources))
+            compared = None if self.others is None else former
+            yield Asked(sources=counted, rules=own, others=compared, span=span, live=self.live)
+
+
+def runnable(found: Folder, named: str | None) -> Folder:
+    """Return rules of which some run.
+
+    Raises:
+        DefinitionError: None does.
+    """
+    if found.rules or found.thresholds:
+        return found
+    why = f": {found.refused[0].reason}" if found.refused else ""
+    raise DefinitionError(
+        f"{named or 'the project'} has no rule that runs{why}",
+        hint="`strandline rules lint` names each rule that does not run with its reason.",
+    )
+
+
+def prepared(own: Folder, words: Words, span: Span | None, found: Settings, lake: Lake) -> Trial:
+    """Refuse what can be refused before Spark starts, and return what is to be tried.
+
+    Raises:
+        DefinitionError: The rules may not go live, a table is not there, or a stream may still change the range.
+    """
+    if words.promote:
+        promotion.refuse_elsewhere(found)
+        promotion.refuse_unfit(own)
+    is_live = words.against == LIVE
+    if is_live:
+        lake.refuse_missing(gold.TABLE)
+    other = None if is_live else words.against
+    others = compared(other, words.rules) if other else None
+    there = _existing(lake, _sources(own, others))
+    for source in there:
+        refuse_unclosed(source, lake, span)
+    return Trial(
+        lake=lake, own=own, others=others, live=is_live, there=there, span=span, words=words
+    )
+
+
+def tried(trial: Trial, spark: SparkSession, says: Says, progress: Progress) -> Backtest:
+    """Run rules over history.
+
+    Raises:
+        DefinitionError: The range has no event, a source declares a column that its table does not have, or a rule that is
+            to go live contradicts an example of its own.
+    """
+    words, lake = trial.words, trial.lake
+    refuse_other_columns(trial.there, spark)
+    if words.promote:
+        promotion.refuse_contradicted(trial.own, spark)
+    known = {source: extent(spark, source.table, lake) for source in trial.there}
+    span = trial.span or everything(known, lake)
+    holding = [source for source, its in known.items() if its and meet(its, span)]
+    if not holding:
+        raise DefinitionError(
+            f"there is no event between {span.since.isoformat()} and {span.until.isoformat()}",
+            hint="; ".join(has(source, its) for source, its in known.items()) + ".",
+        )
+    costs: list[TableCost] = []
+    rules: list[RuleFigures] = []
+    for asked in trial.asked(holding, span):
+        names = ", ".join(source.table.id for source in asked.sources)
+        with _shown(progress, f"{names}, {len(asked.every):,} rules") as show:
+            cost, findings = backtest(spark, lake, asked, show)
+        costs.append(cost)
+        rules += findings
+    measures = words.cost or words.promote
+    if measures:
+        rules = list(_priced(rules, trial, holding, span, (spark, says)))
+    refused = [*trial.own.refused, *(trial.others.refused if trial.others else ())]
+    absent = [source for source in sources() if source not in holding]
+    return Backtest(
+        lake=lake.root.name,
+        made_at=clock.now().isoformat(timespec="seconds"),
+        since=span.since.isoformat(),
+        until=span.until.isoformat(),
+        days=tuple(days_of(span)),
+        against=words.against,
+        limit=LIMIT if measures else None,
+        tables=tuple(costs),
+        rules=tuple(sorted(rules, key=lambda rule: (-rule.alerts, rule.title))),
+        skipped=(
+            *((each.origin, each.reason) for each in refused),
+            *(
+                (rule.title, f"{source.table.id} has no event of these days")
+                for source in absent
+                for rule in _about_any(trial.own, source)
+            ),
+        ),
+    )
+
+
+def on_history(
+    spark: SparkSession, lake: Lake, own: Folder, says: Says, progress: Progress
+) -> Backtest:
+    """Run rules over all that is closed, as the verb does, and note figures and page where the verb does.
+
+    A table of which nothing is closed yet is left out, so that a new table does not hold up the rules about the others.
+
+    Raises:
+        DefinitionError: Nothing of any of their tables is closed.
+    """
+    there = _existing(lake, _sources(own))
+    closed = [source for source in there if closed_until(source.table, lake)]
+    if not closed:
+        refuse_unclosed(there[0], lake, None)
+    asked = Words(
+        rules=None, since=None, until=None, against=None, to=None, cost=False, promote=False
+    )
+    found = tried(Trial(lake=lake, own=own, there=closed, words=asked), spark, says, progress)
+    keep_figures(found, lake)
+    write_page(found, lake, None)
+    return found
+
+
+def keep_figures(found: Backtest, lake: Lake) -> None:
+    """Keep the figures of a backtest, for the list of rules."""
+    lake.backtest_figures.put(json.dumps(found.as_json()))
+
+
+def made_live(trial: Trial, found: Backtest) -> Promotion:
+    """Make the rules live that were tried.
+
+    Raises:
+        DefinitionError: One was not tried, costs too much, or would take the place of another.
+    """
+    promotion.refuse_untried(trial.own, found)
+    return promotion.promoted(trial.own, found, trial.words.rules, trial.lake)
+
+
+def write_page(found: Backtest, lake: Lake, to: Path | None) -> Place:
+    """Write the page, to the lake by default.
+
+    Raises:
+        DefinitionError: It cannot be written there.
+    """
+    return written(page(found), Place.of(to) if to else lake.backtest)
+
+
+def _priced(
+    rules: Sequence[RuleFigures],
+    trial: Trial,
+    holding: Sequence[AlertSource],
+    span: Span,
+    by: tuple[SparkSession, Says],
+) -> Iterator[RuleFigures]:
+    """Yield the figures of rules, those that are slow with what each costs alone."""
+    spark, says = by
+    slow: dict[tuple[str, str | None], float] = {}
+    for source in holding:
+        own = _about(trial.own.rules, source)
+        if own:
+            says(f"trying which of {len(own):,} rules of {source.table.id} are slow …")
+            found = slow_rules(spark, trial.lake, source, own, span)
+            slow |= {(rule.id, rule.version): micros for rule, micros in found.items()}
+    for each in rules:
+        yield replace(each, micros=slow.get((each.rule, each.version)))
+
+
+def _existing(lake: Lake, wanted: Sequence[AlertSource]) -> list[AlertSource]:
+    """Return the tables that exist.
+
+    Raises:
+        DefinitionError: None exists.
+    """
+    found = [source for source in wanted if lake.exists(source.table)]
+    if not found:
+        lake.refuse_missing(wanted[0].table)
+    return found
+
+
+def _sources(*folders: Folder | None) -> list[AlertSource]:
+    """Return the tables that the rules of folders are about."""
+    named = {rule.source for each in folders if each for rule in each.rules}
+    named |= {
+        source for each in folders if each for rule in each.thresholds for source in rule.sources
+    }
+    return [source for source in sources() if source in named]
+
+
+def _counting(found: Folder | None, there: Sequence[AlertSource]) -> list[ThresholdRule]:
+    """Return the threshold rules all of whose tables are there."""
+    rules = found.thresholds if found else ()
+    return [rule for rule in rules if set(rule.sources) <= set(there)]
+
+
+def _about_any(found: Folder, source: AlertSource) -> Iterator[Rule]:
+    """Yield the rules of both kinds that look at a table."""
+    yield from _about(found.rules, source)
+    yield from (rule for rule in found.thresholds if source in rule.sources)
+
+
+def _about(rules: Sequence[AlertRule], source: AlertSource) -> list[AlertRule]:
+    return [rule for rule in rules if rule.source == source]
+
+
+@contextmanager
+def _shown(progress: Progress, what: str) -> Iterator[Show]:
+    """Show how many of the tasks of a stage are done; each stage is counted for itself."""
+    with progress(what, 100) as advance:
+        yield lambda done, total: advance(done * 100 // max(total, 1))
+
+
+def refuse_unclosed(source: AlertSource, lake: Lake, span: Span | None) -> None:
+    """Refuse a range that a table's stream may still change.
+
+    Raises:
+        DefinitionError: It may, or nothing is closed yet.
+    """
+    if span is not None:
+        refuse_open(source.table, lake, span)
+        return
+    refuse_streamless(source.table, lake)
+    refuse_unbounded(source.table, lake)
+    if closed_until(source.table, lake) is None:
+        raise DefinitionError(
+            f"nothing of {source.table.id} is closed yet",
+            hint=f"its stream closes what is {source.table.lateness.delay} older than the newest event; "
+            "`strandline produce` and `strandline run` bring more.",
+            table=source.table.id,
+        )
+
+
+def everything(known: Mapping[AlertSource, Span | None], lake: Lake) -> Span:
+    """Return all that every table has closed.
+
+    Raises:
+        DefinitionError: Nothing is.
+    """
+    ends = [end for source in known if (end := closed_until(source.table, lake))]
+    first = min((its.since for its in known.values() if its), default=None)
+    if first is None or not ends or first >= min(ends):
+        names = ", ".join(source.table.id for source in known)
+        raise DefinitionError(
+            f"no event of {names} is closed yet", hint="try again when newer events were read."
+        )
+    return Span(since=first, until=min(ends))
+
+
+def meet(its: Span, span: Span) -> bool:
+    """Return whether two ranges have a moment in common."""
+    return its.since < span.until and span.since < its.until
+
+
+def has(source: AlertSource, its: Span | None) -> str:
+    """Return in words which events a table has."""
+    if its is None:
+        return f"{source.table.id} is empty"
+    return f"{source.table.id} has events from {its.since.isoformat()} to {its.until.isoformat()}"

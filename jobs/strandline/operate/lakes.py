@@ -1,0 +1,171 @@
+"""What is worked on: the settings and their lake, the named tables, and the address of Kafka."""
+
+from collections.abc import Sequence
+
+from strandline import catalog
+from strandline.core.errors import DataError, DefinitionError, TransientError
+from strandline.core.table import Ingested, Table
+from strandline.engine.kafka import admin, local_broker
+from strandline.engine.runtime.settings import Settings, settings
+from strandline.engine.storage import formats
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.retired import fed, refuse_retired
+from strandline.operate.listener import Says
+
+
+def configured(lake: str | None) -> tuple[Settings, Lake]:
+    """Return the settings and the lake that they name."""
+    found = settings(lake=lake)
+    return found, Lake(Place.of(found.lake))
+
+
+def asked(lake: str | None, *, small: bool = False) -> tuple[Settings, Lake]:
+    """Return the same for a question of a person, who wants to know within seconds where the store is away.
+
+    Args:
+        lake: As it was typed.
+        small: Whether only small files are read for it, each of which then has the limit.
+
+    Raises:
+        StoreAwayError: The store does not answer.
+    """
+    found, where = configured(lake)
+    if not where.root.is_local:
+        from strandline.engine.storage.object_client import (  # noqa: PLC0415  # few lakes are on a store, and its import takes time
+            be_brief,
+            refuse_silent,
+        )
+
+        if small:
+            be_brief()
+        else:
+            refuse_silent(where.formats.path)
+    return found, where
+
+
+def existing(
+    lake: str | None,
+    *,
+    says: Says,
+    briefly: bool = False,
+    writes: bool = False,
+) -> tuple[Settings, Lake]:
+    """Return the settings and a lake that exists.
+
+    Args:
+        lake: As it was typed.
+        says: Hears that an answer may lack something, because a newer program has written the lake.
+        briefly: Whether to answer within seconds where the store is away.
+        writes: Whether something of it will be changed; a question is answered beside what a newer program wrote.
+
+    Raises:
+        DefinitionError: It does not.
+        NewerLakeError: A newer program has written it, and it is to be changed.
+        TransientError: It is being restored.
+    """
+    found, place = asked(lake) if briefly else configured(lake)
+    if not place.root.exists():
+        raise DefinitionError(
+            f"there is no lake at {place.root}",
+            hint="`strandline up` and `strandline produce` make one; or name another with --lake.",
+        )
+    place.refuse_restoring()
+    if writes:
+        place.refuse_newer()
+    else:
+        say_newer(place, says)
+    return found, place
+
+
+def say_newer(place: Lake, says: Says) -> None:
+    """Say that a newer program has written a lake, so that an answer may lack what this one does not know."""
+    try:
+        unknown = formats.newer(place.formats)
+    except DataError as error:
+        unknown = [error.message]
+    for each in unknown:
+        says(f"a newer program has written this lake, and the answer may lack something: {each}")
+
+
+def named(names: Sequence[str] | None) -> list[Table]:
+    """Return the tables of these names in the order in which data flows; all when none is named."""
+    tables = list(catalog.tables())
+    if not names:
+        return tables
+    wanted = {catalog.find(name).id for name in names}
+    return [table for table in tables if table.id in wanted]
+
+
+def to_feed(names: Sequence[str] | None, lake: Lake) -> list[Table]:
+    """Return the tables of these names that are fed; all that are when none is named.
+
+    Raises:
+        RetiredError: One is named that is retired.
+    """
+    tables = named(names)
+    for table in tables if names else ():
+        refuse_retired(table, lake)
+    return fed(tables, lake)
+
+
+def filled(lake: Lake, names: Sequence[str] | None = None) -> list[Table]:
+    """Return the named tables that exist; all that exist when none is named.
+
+    Raises:
+        DefinitionError: None of them exists.
+    """
+    found = [table for table in named(names) if lake.exists(table)]
+    if not found:
+        raise DefinitionError(
+            f"there is nothing to account for in {lake.root} yet",
+            hint="fill the lake first: `strandline produce`, then `strandline run`.",
+        )
+    return found
+
+
+def derived(name: str, lake: Lake) -> Table:
+    """Return the existing silver or gold table of a name.
+
+    Raises:
+        DefinitionError: It is a bronze table, or does not exist.
+    """
+    table = catalog.find(name)
+    if isinstance(table, Ingested):
+        raise DefinitionError(
+            f"{table.id} is as received; there is nothing to compute again",
+            hint="name a silver or gold table.",
+            table=table.id,
+        )
+    lake.refuse_missing(table)
+    return table
+
+
+def address(found: Settings, lake: Lake) -> str | None:
+    """Return the address of Kafka: the cluster of the settings, or the lake's broker if it runs."""
+    if found.kafka is not None:
+        return found.kafka
+    running = local_broker.status(lake)
+    return running.address if running else None
+
+
+def demanded_address(found: Settings, lake: Lake) -> str:
+    """Return the address of a Kafka that answers.
+
+    Raises:
+        DefinitionError: No broker is known.
+        TransientError: It does not answer, or the lake's own does not run any more.
+    """
+    where = address(found, lake)
+    if where is None and local_broker.remembered(lake):
+        raise TransientError(
+            f"the broker of {lake.root} does not run any more",
+            hint="`strandline up` starts it again, with all that it had.",
+        )
+    if where is None:
+        raise DefinitionError(
+            f"no broker runs for {lake.root}",
+            hint="start ours with `strandline up`, or set STRANDLINE_KAFKA=host:port.",
+        )
+    admin.check_reachable(where, found.kafka_options)
+    return where

@@ -1,0 +1,67 @@
+"""Who hears what a use case says while it works: lines, and how far it is. The screen is one, the log of a Dagster step another, a log in JSON a third."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol, TypeAlias
+
+Says: TypeAlias = Callable[[str], None]
+"""Hears a line."""
+
+Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Begins work of so many parts, and hears how many of them are done."""
+
+
+class Log(Protocol):
+    """What a stream needs of a logger of structlog (jobs/strandline/engine/runtime/log_writer.py)."""
+
+    def info(self, event: str, *words: object, **figures: object) -> object:
+        """Log what is as it should be."""
+
+    def warning(self, event: str, *words: object, **figures: object) -> object:
+        """Log what passes by itself."""
+
+    def error(self, event: str, *words: object, **figures: object) -> object:
+        """Log what may need a person."""
+
+    def critical(self, event: str, *words: object, **figures: object) -> object:
+        """Log what ends the stream."""
+
+
+PAUSE = 60.0
+"""Seconds between two lines of a log about the same."""
+
+
+def tenths(says: Says) -> Progress:
+    """Return what hears the progress of long work where nothing can be drawn: a line at each tenth."""
+
+    @contextmanager
+    def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+        last = 0
+
+        def advance(done: int) -> None:
+            nonlocal last
+            tenth = done * 10 // max(total, 1)
+            if tenth > last:
+                last = tenth
+                says(f"{what}: {done:,} of {total:,}")
+
+        yield advance
+
+    return progress
+
+
+class Throttle:
+    """Lets a repeated line pass once a minute, so that a log stays short."""
+
+    def __init__(self, *, at_once: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        """Let the first line pass at once, or after a minute."""
+        self._clock = clock
+        self._due = clock() + (0 if at_once else PAUSE)
+
+    def is_due(self) -> bool:
+        """Return whether a line may pass now; if so, the next minute begins."""
+        if self._clock() < self._due:
+            return False
+        self._due = self._clock() + PAUSE
+        return True

@@ -1,0 +1,256 @@
+"""Tables brought up to date; those that another process writes are passed over, and one that fails stops no other.
+
+Neither the stream of one table nor its failure is a reason to skip ten others: a table reads the commits of its sources, by
+any process. A table that was passed over or has failed is reported at once, and again by the exit code, so that a scheduler
+retries later.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from strandline.core.errors import LakeError, TransientError
+from strandline.core.modes import AvailableNow, Mode
+from strandline.core.table import Ingested, Table
+from strandline.engine.gates.gate_files import GateShutError
+from strandline.engine.pipeline.run_summary import Report
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.pipeline.strangers import refuse_without_source
+from strandline.engine.runtime.settings import Settings
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.locks import HasWriterError, refuse_if_taken
+from strandline.operate import lakes, session
+from strandline.operate.ending import UnforeseenError
+from strandline.operate.listener import Says
+
+
+@dataclass(slots=True)
+class Passed:
+    """The tables that were passed over.
+
+    Args:
+        lake: Their lake.
+        says: Hears of each at once.
+        why: The reason, by table.
+    """
+
+    lake: Lake
+    says: Says
+    why: dict[str, str] = field(default_factory=dict)
+
+    def add(self, table: Table, why: str) -> None:
+        """Pass a table over, and report it."""
+        self.why[table.id] = why
+        self.says(f"{table.id} is passed over: {why}")
+
+    def blocks(self, table: Table) -> bool:
+        """Return whether a table cannot run, because a source was passed over and does not exist yet."""
+        absent = [s.id for s in table.upstream if s.id in self.why and not self.lake.exists(s)]
+        if absent:
+            self.add(table, f"it reads {' and '.join(absent)}, which does not exist yet")
+        return bool(absent)
+
+    def refuse(self, tried: int) -> None:
+        """Refuse a run that passed tables over.
+
+        Raises:
+            TransientError: It did.
+        """
+        if self.why:
+            names = ", ".join(self.why)
+            raise TransientError(
+                f"{len(self.why)} of {tried} tables could not be brought up to date: {names}",
+                hint="another process writes them, and keeps them up to date if it is a stream (`strandline status`); "
+                "type the same again when it has ended.",
+                tables=list(self.why),
+            )
+
+
+@dataclass(slots=True)
+class Failed:
+    """The tables that failed.
+
+    Args:
+        lake: Their lake.
+        says: Hears of each at once.
+        errors: The error of each.
+    """
+
+    lake: Lake
+    says: Says
+    errors: dict[str, LakeError] = field(default_factory=dict)
+
+    @staticmethod
+    def ends_all(error: Exception) -> bool:
+        """Return whether no other table could run either: Spark has ended, or what they all need is away."""
+        from strandline.engine.runtime.outage import transient  # noqa: PLC0415  # with Spark's errors, which take long to import
+
+        return transient(error) is not None
+
+    def add(self, table: Table, error: Exception) -> None:
+        """Note a failure, and report it."""
+        self.errors[table.id] = known = _named(table, error, self.lake)
+        self.says(f"{table.id} failed, and the others go on: {known.message}")
+
+    def blocks(self, table: Table) -> bool:
+        """Return whether a table cannot run, because a source has failed and does not exist yet."""
+        absent = [s.id for s in table.upstream if s.id in self.errors and not self.lake.exists(s)]
+        if absent:
+            self.says(
+                f"{table.id} waits: it reads {' and '.join(absent)}, which does not exist yet"
+            )
+            self.errors[table.id] = self.errors[absent[0]]
+        return bool(absent)
+
+    def refuse(self, tried: int) -> None:
+        """Refuse a run in which tables failed.
+
+        Raises:
+            LakeError: They did.
+        """
+        if not self.errors:
+            return
+        first = next(iter(self.errors.values()))
+        if len(self.errors) == 1:
+            raise first
+        raise type(first)(
+            f"{len(self.errors)} of {tried} tables failed ({', '.join(self.errors)}); of the first: {first.message}",
+            hint=first.hint,
+            tables=list(self.errors),
+        )
+
+
+def _named(table: Table, error: Exception, lake: Lake) -> LakeError:
+    """Return an error with the name of its table; of an unforeseen one the trace is kept."""
+    from strandline.engine.runtime.outage import denied  # noqa: PLC0415  # as above
+    from strandline.engine.service.failing import failing  # noqa: PLC0415  # as above
+
+    known = error if isinstance(error, LakeError) else denied(error)
+    if known is None:
+        unforeseen = failing(error, table, lake, before=None, at="")
+        return UnforeseenError(
+            f"{table.id}: {unforeseen.says}", hint=unforeseen.hint, table=table.id
+        )
+    if table.id in known.message:
+        return known
+    return type(known)(f"{table.id}: {known.message}", hint=known.hint, **known.fields)
+
+
+def free(chosen: Sequence[Table], lake: Lake, says: Says) -> tuple[list[Table], Passed]:
+    """Return the tables that no other process writes, and those that are passed over.
+
+    Raises:
+        TransientError: No table is left.
+    """
+    passed, left = Passed(lake, says), list[Table]()
+    first: LakeError | None = None
+    for table in chosen:
+        try:
+            refuse_if_taken(table, lake)
+        except HasWriterError as error:
+            first = first or error
+            passed.add(table, error.message)
+            continue
+        if not passed.blocks(table):
+            left.append(table)
+    if first is not None and not left:
+        raise first
+    return left, passed
+
+
+@dataclass(slots=True)
+class CaughtUp:
+    """What became of tables that were to be brought up to date.
+
+    Args:
+        tried: How many there were.
+        passed: Those that another process writes.
+        failed: Those that failed.
+        reports: The others.
+        shut: The error of the first gate that is shut.
+    """
+
+    tried: int
+    passed: Passed
+    failed: Failed
+    reports: list[Report] = field(default_factory=list)
+    shut: GateShutError | None = None
+
+    def refuse(self) -> None:
+        """Refuse a run that has not brought all of them up to date.
+
+        Raises:
+            LakeError: Tables failed; this names them all, with what to do about the first, and the other tables are done.
+            GateShutError: Gates are shut; this is the first, and the other tables are done.
+            TransientError: Another process writes some of them; the others are done.
+        """
+        self.failed.refuse(self.tried)
+        if self.shut is not None:
+            raise self.shut
+        self.passed.refuse(self.tried)
+
+
+def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
+    found: Settings,
+    where: Lake,
+    chosen: list[Table],
+    how: Mode = AvailableNow(),  # noqa: B008  # never changed
+    *,
+    says: Says,
+    on_commit: Callable[[Table, Entry], None],
+    on_done: Callable[[Report], None],
+) -> CaughtUp:
+    """Bring tables up to date, each after those it reads; what passes or fails stops no other table.
+
+    Args:
+        found: The settings.
+        where: The lake.
+        chosen: The tables, in the order in which data flows.
+        how: The mode.
+        says: Hears which tables are passed over or fail.
+        on_commit: Hears of each batch.
+        on_done: Hears of each table that is done.
+
+    Raises:
+        TransientError: Another process writes all of them.
+    """
+    left, passed = free(chosen, where, says)
+    site = _ready(found, where, left, says)
+    failed = Failed(where, says)
+    done = CaughtUp(len(chosen), passed, failed)
+    for table in left:
+        if passed.blocks(table) or failed.blocks(table):
+            continue
+        try:
+            report = run(table, how, where, site=site, on_commit=partial(on_commit, table))
+        except GateShutError as error:  # the tables above go on with the published rows
+            says(error.message)
+            done.shut = done.shut or error
+        except HasWriterError as error:  # since the check above
+            passed.add(table, error.message)
+        except Exception as error:
+            if failed.ends_all(error):
+                raise
+            failed.add(table, error)
+        else:
+            done.reports.append(report)
+            on_done(report)
+    return done
+
+
+def _ready(found: Settings, where: Lake, chosen: list[Table], says: Says) -> Site:
+    """Refuse early what cannot work, before Spark takes its seconds to start."""
+    refuse_early(where, chosen)
+    needs_kafka = any(isinstance(table, Ingested) for table in chosen)
+    address = lakes.demanded_address(found, where) if needs_kafka else None
+    return session.site(found, where, address, says=says)
+
+
+def refuse_early(where: Lake, chosen: list[Table]) -> None:
+    """Refuse a lake that cannot be written, and a table without its source."""
+    where.open_for_writing()
+    ids = {table.id for table in chosen}
+    for table in chosen:
+        if not {source.id for source in table.upstream} & ids:
+            refuse_without_source(table, where)

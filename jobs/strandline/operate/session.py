@@ -1,0 +1,56 @@
+"""Spark for the use cases that need it; the others must not even import all of it."""
+
+from collections.abc import Callable
+
+from strandline.engine.pipeline.run_recorder import Recorder, RunRecorder, unrecorded
+from strandline.engine.pipeline.run_summary import Parent
+from strandline.engine.pipeline.runner import Site
+from strandline.engine.runtime import clock, spark_session
+from strandline.engine.runtime.settings import Settings, lineage_namespace
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.scratch import is_scratch
+from strandline.operate.listener import Says
+
+
+def site(  # noqa: PLR0913  # what a run needs from outside
+    found: Settings,
+    lake: Lake,
+    where: str | None,
+    *,
+    says: Says,
+    is_brief: bool = False,
+    locate: Callable[[], str | None] = lambda: None,
+    parent: Parent | None = None,
+) -> Site:
+    """Start Spark and return it with the clock, the address of Kafka, and what records runs."""
+    spark = spark_session.start(found, lake.program_log("spark"), is_brief=is_brief)
+    return Site(
+        spark=spark,
+        clock=clock.now,
+        address=where,
+        locate=locate,
+        options=found.kafka_options,
+        says=says,
+        record=recorder(lake, says, lambda: where or locate(), parent),
+    )
+
+
+def recorder(
+    lake: Lake,
+    says: Says,
+    kafka: Callable[[], str | None] = lambda: None,
+    parent: Parent | None = None,
+) -> Recorder:
+    """Return what records runs of a lake's tables, by the configuration of OpenLineage; one that does nothing without."""
+    namespace = lineage_namespace()
+    if namespace is None or is_scratch(lake.root):
+        return unrecorded
+    # Not imported above: most programs send no events, and the client takes a third of a second.
+    from strandline.engine.runtime.lineage_sender import sender  # noqa: PLC0415  # as above
+
+    sends = sender(says)
+    if sends is None:
+        return unrecorded
+    return RunRecorder(
+        lake=lake, sender=sends, clock=clock.now, kafka=kafka, namespace=namespace, parent=parent
+    ).record

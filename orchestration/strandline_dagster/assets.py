@@ -1,0 +1,154 @@
+"""One asset a table, made from the catalog; nothing is listed twice.
+
+Silver and gold are partitioned by the day of the event, so that a backfill is a click: the chosen days are recomputed as
+one range (jobs/strandline/engine/repair/backfill.py). Bronze is a log in order of arrival; it has no partitions and catches up. A job
+brings all tables up to date (orchestration/strandline_dagster/catch_up.py).
+"""
+
+from collections.abc import Iterator
+
+from dagster import (
+    AssetCheckResult,
+    AssetExecutionContext,
+    AssetsDefinition,
+    AssetSpec,
+    BackfillPolicy,
+    DailyPartitionsDefinition,
+    MaterializeResult,
+    MetadataValue,
+    OpExecutionContext,
+    TableColumn,
+    TableColumnDep,
+    TableColumnLineage,
+    TableSchema,
+    multi_asset,
+)
+
+from strandline import catalog
+from strandline.core.errors import LakeError
+from strandline.core.table import Ingested, Recomputed, Table
+from strandline.engine.gates.gate_files import GateShutError
+from strandline.engine.pipeline.column_lineage import Columns
+from strandline.engine.pipeline.run_summary import Report
+from strandline.engine.repair.closed_range import Span
+from strandline_dagster import checks
+from strandline_dagster.days import DAYS
+from strandline_dagster.failures import again_or_failed, failure
+from strandline_dagster.keys import key, plain, pool, topic_key
+from strandline_dagster.links import linked, newest_alerts
+from strandline_dagster.resources import LakeResource, SparkResource, parent_of
+
+
+def assets() -> list[AssetsDefinition]:
+    """Make the assets of all tables."""
+    return [asset_of(table, DAYS) for table in catalog.tables()]
+
+
+def spec_of(table: Table, days: DailyPartitionsDefinition) -> AssetSpec:
+    """Return what Dagster shows of a table, derived from its declaration."""
+    return AssetSpec(
+        key(table),
+        deps=[*(topic_key(topic) for topic in table.topics), *(key(each) for each in table.needs)],
+        group_name=table.layer.value,  # Dagster accepts no subclass of a text
+        kinds={"spark", "delta"},
+        owners=[f"team:{table.owner}"] if table.owner else [],
+        description=table.summary,
+        metadata={"dagster/table_name": table.id, "dagster/storage_kind": "delta"},
+        partitions_def=None if isinstance(table, Ingested) else days,
+    )
+
+
+def asset_of(table: Table, days: DailyPartitionsDefinition) -> AssetsDefinition:
+    """Make the asset of a table."""
+
+    @multi_asset(
+        name=plain(table.id),
+        specs=[spec_of(table, days)],
+        check_specs=checks.specs(table, key(table)),
+        pool=pool(table),
+        backfill_policy=BackfillPolicy.single_run(),
+    )
+    def materialise(
+        context: AssetExecutionContext, lake: LakeResource, spark: SparkResource
+    ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
+        yield from made(context, table, lake, spark, _chosen(context))
+
+    return materialise
+
+
+def made(
+    context: OpExecutionContext | AssetExecutionContext,
+    table: Table,
+    lake: LakeResource,
+    spark: SparkResource,
+    span: Span | None = None,
+) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
+    """Recompute a range of a table, or bring it up to date, and yield the materialisation and the check results.
+
+    Each links to the report of the day, while `strandline ui` serves it.
+
+    Raises:
+        Failure: The table cannot be computed, or its gate is shut.
+        RetryRequested: It cannot be computed at the moment, and retries are left.
+    """
+    try:
+        if span is None or isinstance(table, Recomputed):  # it finds changed windows itself
+            report = lake.catch_up(table, spark, parent_of(context))
+        else:
+            report = lake.recompute(table, span, spark, parent_of(context))
+    except GateShutError as error:
+        yield from checks.of_gate(table, key(table), error, linked(lake))
+        raise failure(error) from error
+    except LakeError as error:
+        raise again_or_failed(error, context.retry_number) from error
+    yield _result(table, report, lake, spark)
+    yield from checks.of_report(table, key(table), report, linked(lake))
+
+
+def _chosen(context: AssetExecutionContext) -> Span | None:
+    """Return the chosen days as one range."""
+    if not (context.has_partition_key or context.has_partition_key_range):
+        return None
+    window = context.partition_time_window
+    return Span(since=window.start, until=window.end)
+
+
+def figures(report: Report) -> dict[str, int | float]:
+    """Return the figures of a run, or of a stream since the last look."""
+    return {
+        "batches": report.batches,
+        "read": report.read,
+        "good": report.good,
+        "duplicates": report.duplicates,
+        "quarantined": report.quarantined.total(),
+        "dropped_by_watermark": report.dropped_by_watermark,
+        "lost_by_function": report.lost_by_function,
+        "made_by_function": report.made_by_function,
+        "written": report.written,
+        "seconds": report.seconds,
+    }
+
+
+def lineage_of(columns: Columns) -> TableColumnLineage:
+    """Return column lineage in the form that Dagster draws."""
+    return TableColumnLineage(
+        {
+            name: [TableColumnDep(key(catalog.find(source)), column) for source, column in of]
+            for name, of in columns.items()
+        }
+    )
+
+
+def _result(
+    table: Table, report: Report, lake: LakeResource, spark: SparkResource
+) -> MaterializeResult[object]:
+    columns = [TableColumn(name, kind) for name, kind in lake.columns(table).items()]
+    metadata: dict[str, TableSchema | TableColumnLineage | MetadataValue | int | float] = {
+        "dagster/column_schema": TableSchema(columns),
+        "dagster/column_lineage": lineage_of(lake.lineage(table, spark)),
+        "dagster/row_count": lake.rows(table),
+        **figures(report),
+        **linked(lake),
+        **newest_alerts(table, lake.lake()),
+    }
+    return MaterializeResult(asset_key=key(table), metadata=metadata)

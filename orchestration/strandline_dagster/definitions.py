@@ -1,0 +1,67 @@
+"""All definitions for Dagster.
+
+The executor runs in the process of the run, because an executor with more processes would start a JVM for every
+asset. ``dagster dev -m strandline_dagster.definitions`` serves it.
+"""
+
+from dagster import Definitions, in_process_executor
+
+from strandline_dagster import vitals, well
+from strandline_dagster.alarms import alert_again, alert_of_failures
+from strandline_dagster.alerting import alerting
+from strandline_dagster.assets import assets
+from strandline_dagster.expiry import expire_nightly, expiry
+from strandline_dagster.model_assets import model_assets
+from strandline_dagster.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
+from strandline_dagster.on_call import JOBS
+from strandline_dagster.purge import PURGE, PURGE_OFTEN
+from strandline_dagster.reporting import REPORT, every_morning
+from strandline_dagster.resources import RESOURCES
+from strandline_dagster.retention import retention, retention_checks, watch_retention
+from strandline_dagster.schedules import CATCH_UP, every_quarter_of_an_hour
+from strandline_dagster.topics import look_at_topics, topics
+from strandline_dagster.upkeep import maintain_often, maintenance
+from strandline_dagster.vitals import look_at_tables
+from strandline_dagster.watchdog import watchdog
+from strandline_dagster.written import look_at_the_stream
+
+ALERTING = alerting()
+
+DEFINITIONS = Definitions(
+    assets=[well.spec(), *topics(ALERTING.sources), *assets(), *model_assets(), *ALERTING.assets],
+    asset_checks=[well.check(), *vitals.checks(), *retention_checks(), *ALERTING.checks],
+    jobs=[
+        CATCH_UP,
+        RE_READ,
+        certify,
+        REPORT,
+        maintenance,
+        expiry,
+        PURGE,
+        *JOBS,
+        retention,
+        *ALERTING.jobs,
+    ],
+    schedules=[
+        every_quarter_of_an_hour,
+        re_read_nightly,
+        CERTIFY_NIGHTLY,
+        every_morning,
+        maintain_often,
+        expire_nightly,
+        PURGE_OFTEN,
+    ],
+    sensors=[
+        well.look_whether_it_is_well,
+        look_at_topics,
+        look_at_the_stream,
+        look_at_tables,
+        watchdog,
+        watch_retention,
+        alert_of_failures,
+        alert_again,
+        *ALERTING.sensors,
+    ],
+    resources=RESOURCES,
+    executor=in_process_executor,
+)

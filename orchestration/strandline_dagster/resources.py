@@ -1,0 +1,152 @@
+"""The resources of assets and jobs: one Spark session and the lake."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Any
+
+from dagster import AssetExecutionContext, ConfigurableResource, OpExecutionContext
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from strandline import catalog
+from strandline.core.modes import AvailableNow
+from strandline.core.table import Table
+from strandline.engine.kafka.lag import Ends, ends_of
+from strandline.engine.kafka.slices import Part
+from strandline.engine.pipeline.column_lineage import Columns, lineage
+from strandline.engine.pipeline.retention_risk import Danger
+from strandline.engine.pipeline.run_summary import Parent, Report
+from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.repair.backfill import MODE
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.runtime import clock
+from strandline.engine.service.background_stream import Always
+from strandline.engine.service.program import ALERTS
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import kinds, live_rows
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.retired import fed
+from strandline.engine.trust import report_server
+from strandline.operate import lakes, session
+from strandline.operate.radar import dangers_of
+from strandline.operate.repairs.backfill import backfilled
+from strandline.operate.report import report_of, write_report
+from strandline.operate.stream import always
+from strandline_dagster.deferred_results import Answers
+from strandline_quality.report.findings import Findings
+
+
+def note(text: str) -> None:
+    """Write what a use case says to the standard error of a step, which Dagster keeps beside its log."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+class SparkResource(LazyPySparkResource):
+    """The session of dagster-pyspark, started with the settings of the project.
+
+    There is one per process, because starting another takes seconds: a whole chain runs in one application. An asset
+    of another project that asks for a ``LazyPySparkResource`` gets Delta and Kafka's connector with it.
+    """
+
+    spark_config: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def spark_session(self) -> Any:  # noqa: ANN401  # as its parent declares
+        """Start Spark, or return the running session."""
+        return self.site().spark
+
+    def site(self, address: str | None = None, parent: Parent | None = None) -> Site:
+        """Return the session with the clock, the address of Kafka, and what records runs as parts of another."""
+        found, lake = lakes.configured(None)
+        return session.site(found, lake, address, parent=parent, says=note)
+
+
+def parent_of(context: OpExecutionContext | AssetExecutionContext) -> Parent:
+    """Return the run of Dagster that a step belongs to, for a catalog of lineage."""
+    return Parent(run=context.run.run_id, job=context.run.job_name, namespace="dagster")
+
+
+class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resource is its own value
+    """The lake of the settings, and the verbs that fill its tables."""
+
+    def catch_up(self, table: Table, spark: SparkResource, parent: Parent | None = None) -> Report:
+        """Bring one table up to date, as ``strandline run`` does."""
+        found, lake = lakes.configured(None)
+        lake.open_for_writing()
+        address = lakes.demanded_address(found, lake) if table.topics else None
+        return run(table, AvailableNow(), lake, site=spark.site(address, parent))
+
+    def recompute(
+        self, table: Table, span: Span, spark: SparkResource, parent: Parent | None = None
+    ) -> Report:
+        """Recompute a closed range of a table, as ``strandline backfill`` does."""
+        _, lake = lakes.existing(None, says=note)
+        lake.refuse_missing(table)
+        report = Report(table=table.id, mode=MODE)
+        session = spark.spark_session
+        for _, entry in backfilled(
+            session, table, lake, span, downstream=False, says=note, parent=parent
+        ):
+            if entry:
+                report.add(entry)
+        return report
+
+    def lake(self) -> Lake:
+        """Return the lake itself."""
+        _, lake = lakes.configured(None)
+        return lake
+
+    def stream(self, by: str) -> Always:
+        """Return its always-on stream; orders are signed by ``by``."""
+        found, lake = lakes.configured(None)
+        return always(found, lake, by)
+
+    def alerts(self, by: str) -> Always:
+        """Return the process that raises alerts; orders are signed by ``by``."""
+        found, lake = lakes.configured(None)
+        return always(found, lake, by, ALERTS)
+
+    def radar(self) -> list[Danger]:
+        """Look how long what every reader still needs is there, as ``strandline radar`` does."""
+        found, lake = lakes.existing(None, says=note)
+        return dangers_of(found, lake)
+
+    def report(self, day: str | None) -> tuple[Findings, Place]:
+        """Write the report of a day, as ``strandline report`` does."""
+        _, lake = lakes.existing(None, says=note)
+        found = report_of(lake, day=day)
+        return found, write_report(found, lake)
+
+    def report_link(self, day: date | None = None) -> str | None:
+        """Return the address of the report of a day, today by default; None while `strandline ui` does not run."""
+        return report_server.link(self.lake(), day or clock.now().date())
+
+    def backtest_link(self) -> str | None:
+        """Return the address of the page of the last backtest; None while `strandline ui` does not run."""
+        return report_server.backtest_link(self.lake())
+
+    def columns(self, table: Table) -> Mapping[str, str]:
+        """Return the columns of a table and their types, from its log, without Spark."""
+        return kinds(self.lake().table(table))
+
+    def rows(self, table: Table) -> int:
+        """Return the number of rows of a table, from its log."""
+        return live_rows(self.lake().table(table))
+
+    def lineage(self, table: Table, spark: SparkResource) -> Columns:
+        """Return the column lineage of a table."""
+        return lineage(spark.spark_session, table, self.lake())
+
+    def ends(self) -> Iterator[tuple[Table, Mapping[Part, Ends]]]:
+        """Return the end offsets of each table's topics, and how far the table has read them."""
+        found, lake = lakes.configured(None)
+        address = lakes.demanded_address(found, lake)
+        for table in fed(catalog.tables(), lake):
+            if table.topics:
+                yield table, ends_of(table, lake, address, found.kafka_options)
+
+
+RESOURCES = {"lake": LakeResource(), "spark": SparkResource(), "answers": Answers()}
+"""By the argument names of assets, steps and sensors."""

@@ -1,0 +1,167 @@
+"""The checks of each alert rule, and how a backtest and a look at the folder answer them."""
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+
+from dagster import (
+    AssetCheckResult,
+    AssetCheckSeverity,
+    AssetCheckSpec,
+    AssetKey,
+    MetadataValue,
+    TableRecord,
+    TableSchema,
+)
+
+from strandline.alerting.rules.runbook import is_address, words
+from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline_dagster.checks import More
+from strandline_dagster.rule_book import Rule, rule_folder
+from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
+
+STORM = 200
+"""Alerts of a rule a day; a person who reads one in two minutes does nothing else for a day."""
+
+RUNS = "runs"
+EXAMPLES = "examples_hold"
+TRIED = "backtested"
+CALM = "no_storm"
+FIRES = "has_fired"
+
+QUESTIONS = {
+    RUNS: "The folder's file is read, and the rule runs on its table.",
+    EXAMPLES: "It fires on the events on which it must, and stays quiet on the others.",
+    TRIED: "It was tried on the closed history of its tables.",
+    CALM: f"On no day of history it would have raised more than {STORM:,} alerts.",
+    FIRES: "On some day of history it would have raised an alert.",
+}
+
+
+def specs(key: AssetKey) -> list[AssetCheckSpec]:
+    """Return the checks of a rule."""
+    return [
+        AssetCheckSpec(
+            name,
+            asset=key,
+            description=about,
+            metadata={"severity": "critical" if name in {RUNS, EXAMPLES} else "warning"},
+        )
+        for name, about in QUESTIONS.items()
+    ]
+
+
+def runs(key: AssetKey, reason: str) -> AssetCheckResult:
+    """Answer whether a rule runs, by the reason why it does not."""
+    return _answer(key, RUNS, passed=not reason, says=reason or "it runs", is_grave=True)
+
+
+def examples(key: AssetKey, wrong: str, number: int) -> AssetCheckResult:
+    """Answer whether the examples of a rule hold, by the first that does not."""
+    says = wrong or (f"{number:,} examples hold" if number else "it has no example")
+    return _answer(key, EXAMPLES, passed=not wrong and number > 0, says=says, is_grave=bool(wrong))
+
+
+def untried(key: AssetKey, reason: str) -> AssetCheckResult:
+    """Answer that a rule was not tried on history."""
+    return _answer(key, TRIED, passed=False, says=reason)
+
+
+def of_backtest(
+    key: AssetKey, rule: Rule, its: RuleFigures, found: Backtest, more: More
+) -> Iterator[AssetCheckResult]:
+    """Answer what a backtest says of a rule."""
+    most, on = max(zip(its.days, found.days, strict=True))
+    span: dict[str, MetadataValue] = {
+        "since": MetadataValue.text(found.since),
+        "until": MetadataValue.text(found.until),
+        **more,
+    }
+    tried = f"tried on {_cost(rule, found).events:,} events"
+    yield _answer(key, TRIED, passed=True, says=tried, more=span)
+    worst = f"at most {most:,} alerts a day" + (
+        f", on {date.fromisoformat(on):%-d %B %Y}" if most else ""
+    )
+    yield _answer(key, CALM, passed=most <= STORM, says=worst, more=span)
+    yield _answer(key, FIRES, passed=its.alerts > 0, says=f"{its.alerts:,} alerts", more=span)
+
+
+def figures(rule: Rule, its: RuleFigures, found: Backtest) -> dict[str, MetadataValue]:
+    """Return what a materialisation of a rule shows: alerts, on whom, samples, and the cost of its Spark job."""
+    cost = _cost(rule, found)
+    return {
+        "alerts": MetadataValue.int(its.alerts),
+        "alerts a day": MetadataValue.float(round(its.alerts / len(found.days), 3)),
+        "most a day": MetadataValue.int(max(its.days)),
+        "events": MetadataValue.int(cost.events),
+        "rules of the same job": MetadataValue.int(cost.rules),
+        "seconds of the job": MetadataValue.float(round(cost.seconds, 3)),
+        "CPU seconds of the job": MetadataValue.float(round(cost.cpu_seconds, 3)),
+        "since": MetadataValue.text(found.since),
+        "until": MetadataValue.text(found.until),
+        **(_alerts(its, found) if its.alerts else {}),
+    }
+
+
+def _alerts(its: RuleFigures, found: Backtest) -> dict[str, MetadataValue]:
+    days = {day: alerts for day, alerts in zip(found.days, its.days, strict=True) if alerts}
+    return {
+        "days": _table("day", days),
+        f"most on {its.entity}": _table(its.entity, dict(its.top)),
+        "samples": MetadataValue.md(_samples(its)),
+    }
+
+
+def _cost(rule: Rule, found: Backtest) -> TableCost:
+    """Return the cost of a rule's job: one for all pattern rules about a table, and the last one for all threshold rules."""
+    if isinstance(rule, ThresholdRule):
+        return found.tables[-1]
+    return next(cost for cost in found.tables if cost.table == rule.source.table.id)
+
+
+def facts_of(rule: Rule, *, is_brief: bool = False) -> dict[str, MetadataValue]:
+    """Return what a rule is; not brief, the words of its runbook are among it."""
+    runbook = (
+        MetadataValue.url(rule.runbook)
+        if is_address(rule.runbook)
+        else MetadataValue.text(rule.runbook)
+        if is_brief
+        else MetadataValue.md(words(rule.runbook))
+    )
+    return {
+        "rule": MetadataValue.text(rule.id),
+        "version": MetadataValue.text(rule.version),
+        "severity": MetadataValue.text(str(rule.severity)),
+        "file": MetadataValue.path(str(rule_folder() / rule.origin.partition("#")[0])),
+        **({"runbook": runbook} if rule.runbook else {}),
+    }
+
+
+def _samples(its: RuleFigures) -> str:
+    """Return alerts with the commands that explain them; values of events stay on the page, where they are escaped."""
+    return "\n".join(f"* {each.at}: `strandline why {each.place}`" for each in its.samples)
+
+
+def _table(name: str, counts: Mapping[str, int]) -> MetadataValue:
+    records = [TableRecord({name: value, "alerts": number}) for value, number in counts.items()]
+    schema = TableSchema.from_name_type_dict({name: "string", "alerts": "int"})
+    return MetadataValue.table(records, schema)
+
+
+def _answer(  # noqa: PLR0913  # what Dagster shows of an answer
+    key: AssetKey,
+    name: str,
+    *,
+    passed: bool,
+    says: str,
+    is_grave: bool = False,
+    more: More | None = None,
+) -> AssetCheckResult:
+    """Answer; a rule that does not do what it is for is an error, one that is loud or quiet a warning."""
+    return AssetCheckResult(
+        asset_key=key,
+        check_name=name,
+        passed=passed,
+        severity=AssetCheckSeverity.ERROR if is_grave else AssetCheckSeverity.WARN,
+        description=says,
+        metadata=more or {},
+    )
