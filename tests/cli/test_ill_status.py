@@ -206,3 +206,12 @@ def silent_process(lake: Lake) -> Iterator[int]:
             yield process.pid
         finally:
             process.kill()
+
+
+def test_a_lake_that_is_not_there_is_not_well(tmp_path: Path) -> None:
+    """A mistyped name must not calm who is on call; and the question leaves no folder of that name behind."""
+    done = strandline("status", "--lake", tmp_path / "lakke")
+
+    assert done.code == 2
+    assert f"there is no lake at {tmp_path}/lakke" in done.err
+    assert list(tmp_path.iterdir()) == []

@@ -108,6 +108,8 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline status --json
     """
     found, where = lakes.asked(lake, small=True)
+    if where.root.is_local:  # of a store it is asked below, where it may be away
+        lakes.refuse_absent(where)
     try:
         _show(found, where, as_json=as_json)
     except AWAY as error:

@@ -65,17 +65,26 @@ def existing(
         TransientError: It is being restored.
     """
     found, place = asked(lake) if briefly else configured(lake)
-    if not place.root.exists():
-        raise DefinitionError(
-            f"there is no lake at {place.root}",
-            hint="`strandline up` and `strandline produce` make one; or name another with --lake.",
-        )
+    refuse_absent(place)
     place.refuse_restoring()
     if writes:
         place.refuse_newer()
     else:
         say_newer(place, says)
     return found, place
+
+
+def refuse_absent(place: Lake) -> None:
+    """Refuse a lake that is not there.
+
+    Raises:
+        DefinitionError: It is not.
+    """
+    if not place.root.exists():
+        raise DefinitionError(
+            f"there is no lake at {place.root}",
+            hint="`strandline up` and `strandline produce` make one; or name another with --lake.",
+        )
 
 
 def say_newer(place: Lake, says: Says) -> None:
