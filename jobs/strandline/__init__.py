@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from strandline import api
+
 from strandline.api import __all__ as __all__  # as type checkers want a name passed on
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from dagster import (
     JobDefinition,
     SensorDefinition,
 )
-
 from strandline import catalog
 
 

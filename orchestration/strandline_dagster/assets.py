@@ -23,8 +23,8 @@ from dagster import (
     TableSchema,
     multi_asset,
 )
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.gates.gate_files import GateShutError

@@ -20,8 +20,8 @@ from dagster import (
     Out,
     op,
 )
-
 from strandline import catalog
+
 from strandline.core.table import Table
 from strandline.engine.storage.retired import retired
 from strandline_dagster import checks

@@ -10,8 +10,8 @@ from datetime import date
 
 from dagster import DailyPartitionsDefinition
 from deltalake.exceptions import DeltaError
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested
 from strandline.engine.history.commit_metrics import moment_of

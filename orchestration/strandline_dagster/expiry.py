@@ -12,8 +12,8 @@ from dagster import (
     op,
     schedule,
 )
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.core.table import Table
 from strandline.engine.repair.expire import declares, expire, is_due

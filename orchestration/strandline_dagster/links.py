@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import date
 
 from dagster import MetadataValue
-
 from strandline import catalog
+
 from strandline.core.table import Table
 from strandline.engine.storage.lake import Lake
 from strandline_dagster.resources import LakeResource

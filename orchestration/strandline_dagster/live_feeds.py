@@ -29,8 +29,8 @@ from dagster import (
     SkipReason,
     sensor,
 )
-
 from strandline import catalog
+
 from strandline.alerting.declared import sources
 from strandline.alerting.rules.counted_tables import feed_name, sources_of
 from strandline.alerting.rules.model_rule import model_source

@@ -17,8 +17,8 @@ from dagster import (
     MaterializeResult,
     multi_asset,
 )
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.core.model import Model
 from strandline.engine.runtime import clock

@@ -22,8 +22,8 @@ from dagster import (
     schedule,
 )
 from pydantic import Field
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Recomputed
 from strandline.engine.proof.verify import Trial, verify

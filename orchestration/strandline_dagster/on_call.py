@@ -27,8 +27,8 @@ from dagster._core.events import (  # noqa: TID251  # no public name makes such 
     AssetMaterializationPlannedData,
 )
 from pydantic import Field
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.core.table import Table
 from strandline.engine.repair.rewind import rewind

@@ -8,8 +8,8 @@ from typing import Any
 from dagster import AssetExecutionContext, ConfigurableResource, OpExecutionContext
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
-
 from strandline import catalog
+
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Table
 from strandline.engine.kafka.lag import Ends, ends_of

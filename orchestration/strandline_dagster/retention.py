@@ -28,8 +28,8 @@ from dagster import (
     sensor,
 )
 from pydantic import Field
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Table
 from strandline.engine.pipeline.radar import worst

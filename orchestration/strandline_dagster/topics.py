@@ -15,8 +15,8 @@ from dagster import (
     SensorResult,
     sensor,
 )
-
 from strandline import catalog
+
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.kafka.lag import Ends

@@ -20,8 +20,8 @@ from dagster import (
     multi_asset_check,
     sensor,
 )
-
 from strandline import catalog
+
 from strandline.core.table import Table
 from strandline.engine.runtime import clock
 from strandline.engine.service.desired_state import order

@@ -26,8 +26,8 @@ from dagster import (
     SkipReason,
     sensor,
 )
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Table
 from strandline.engine.kafka import local_broker

@@ -31,8 +31,8 @@ from dagster import (
     asset_check,
     sensor,
 )
-
 from strandline import catalog
+
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.store_away import AWAY as STORE
 from strandline.engine.service.condition import Condition, Trouble, condition, damaged

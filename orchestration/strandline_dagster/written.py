@@ -23,8 +23,8 @@ from dagster import (
     TableSchema,
     sensor,
 )
-
 from strandline import catalog
+
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Table
 from strandline.engine.pipeline.column_lineage import cached_lineage

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
 from strandline import catalog
+
 from strandline.core.table import Table
 from strandline.engine.runtime.code_files import module_file
 from tests.architecture.tree import ROOT, library, modules, tracked

@@ -17,9 +17,10 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from strandline import catalog
+
 from fleet.bronze import device_telemetry as bronze
 from fleet.play.plan import Plan
-from strandline import catalog
 from strandline.engine.kafka import local_broker
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entries, last_entry

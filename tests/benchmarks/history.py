@@ -18,9 +18,9 @@ from pathlib import Path
 from shutil import copytree, rmtree
 
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from fleet.play.plan import Plan
-from strandline import catalog
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.runtime.settings import settings

@@ -16,8 +16,8 @@ from subprocess import DEVNULL, Popen, run
 from tempfile import TemporaryDirectory
 
 import psutil
-
 from strandline import catalog
+
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.storage.commit_log import log_of
 from strandline.engine.storage.commit_time import committed_at

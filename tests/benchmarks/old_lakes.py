@@ -19,13 +19,13 @@ from pathlib import Path
 from subprocess import Popen
 
 import psutil
+from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.gold import device_signal_10m as gold
 from fleet.play.domain import readings
 from fleet.play.plan import Plan
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.kafka import local_broker

@@ -23,8 +23,8 @@ from dagster import (
     job,
     op,
 )
-
 from strandline import catalog
+
 from strandline.engine.trust.table_checks import questions
 from strandline_dagster.keys import key
 from strandline_dagster.old_runs import size

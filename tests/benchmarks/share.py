@@ -19,8 +19,9 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns
 from tempfile import mkdtemp
 
-from fleet.play.plan import Plan
 from strandline import catalog
+
+from fleet.play.plan import Plan
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.kafka import admin

@@ -20,10 +20,10 @@ from typing import Any
 from unittest.mock import patch
 
 from pyspark.sql.streaming.query import StreamingQuery
+from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.play.plan import Plan
-from strandline import catalog
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Table
 from strandline.engine.kafka import local_broker

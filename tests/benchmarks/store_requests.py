@@ -20,10 +20,11 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from strandline import catalog
+
 from fleet.bronze import device_telemetry as bronze
 from fleet.play.domain import readings
 from fleet.play.plan import Plan
-from strandline import catalog
 from strandline.engine.kafka import local_broker
 from strandline.engine.kafka.admin import create_topic
 from strandline.engine.storage.lake import Lake

@@ -20,8 +20,8 @@ from typing import Any
 
 import duckdb
 from deltalake import write_deltalake
-
 from strandline import catalog
+
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.spark_session import start
 from strandline.engine.storage.lake import Lake

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import typer
-
 from strandline import catalog
+
 from strandline.cli import main
 from strandline.operate.example import of_a_project
 from tests.architecture import tree

@@ -3,8 +3,8 @@
 from importlib.metadata import version
 
 import pytest
-
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from tests.cli.inside import strandline, succeeded
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
+from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
-from strandline import catalog
 from strandline.core.received import RECEIVED
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.storage.commit_log import commit_file

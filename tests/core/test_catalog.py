@@ -11,8 +11,8 @@ from textwrap import dedent
 from typing import TypeAlias
 
 import pytest
-
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 

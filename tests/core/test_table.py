@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any, TypeAlias, get_args
 
 import pytest
+from strandline import catalog
 
 from fleet.gold import device_daily, device_signal_10m
 from fleet.silver import device_inventory, devices
-from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Emit, Layer
 from strandline.core.table import (

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from strandline import catalog
+
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import between, latest_version
 from strandline.engine.storage.place import Place

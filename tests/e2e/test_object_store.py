@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from strandline import catalog
+
 from strandline.engine.kafka import local_broker
 from strandline.engine.runtime.processes import family
 from strandline.engine.storage.forgotten import requests

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-
 from strandline import catalog
+
 from strandline.engine.kafka import local_broker
 from strandline.engine.kafka.admin import create_topic
 from strandline.engine.storage.lake import Lake

@@ -15,9 +15,9 @@ from typing import Any
 
 import psutil
 import pytest
+from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.engine.runtime import clock
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.storage.lake import Lake

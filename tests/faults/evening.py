@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dagster import AssetCheckEvaluation, SensorResult, build_sensor_context
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Table
 from strandline.engine.kafka import admin, local_broker

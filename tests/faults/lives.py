@@ -10,8 +10,8 @@ from subprocess import Popen
 from typing import Any
 
 import psutil
-
 from strandline import catalog
+
 from strandline.engine.runtime.processes import family
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import last_entry

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
 from strandline import catalog
+
 from strandline.engine.kafka import local_broker
 from strandline.engine.runtime.processes import family
 from strandline.engine.storage.commit_log import commit_file

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
-from strandline import catalog
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger_snapshot import sums_of
 from strandline.engine.storage.place import Place

@@ -9,8 +9,8 @@ from subprocess import Popen
 
 import psutil
 import pytest
-
 from strandline import catalog
+
 from strandline.engine.runtime.processes import family
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place

@@ -7,8 +7,8 @@ from typing import Any
 
 import psutil
 import pytest
-
 from strandline import catalog
+
 from strandline.engine.runtime.processes import family
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entries

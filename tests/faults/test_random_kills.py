@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from strandline import catalog
+
 from strandline.engine.storage.place import Place
 from tests.cli import inside
 from tests.cli.inside import succeeded

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from strandline import catalog
+
 from strandline.engine.runtime.processes import family
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place

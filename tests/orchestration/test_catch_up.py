@@ -2,10 +2,10 @@
 
 import pytest
 from dagster import AssetCheckKey, DagsterInstance, ExecuteInProcessResult
+from strandline import catalog
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.engine.gates.gate_files import open_
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.retired import Retirement, write_down

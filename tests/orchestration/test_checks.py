@@ -5,10 +5,10 @@ from datetime import date
 import pytest
 from dagster import AssetCheckSeverity, ExecuteInProcessResult, materialize
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.engine.gates import gate_files
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trust import report_server

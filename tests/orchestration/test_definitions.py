@@ -20,8 +20,8 @@ from dagster import (
     ScheduleDefinition,
     SensorDefinition,
 )
-
 from strandline import catalog
+
 from strandline.core.kind import Layer
 from strandline.core.table import Ingested
 from strandline_dagster.definitions import DEFINITIONS

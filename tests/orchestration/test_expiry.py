@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 from dagster import RunRequest, SkipReason, build_schedule_context
+from strandline import catalog
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.runtime import clock
 from strandline.engine.storage.lake import Lake

@@ -17,8 +17,8 @@ from dagster import (
     SkipReason,
     build_sensor_context,
 )
-
 from strandline import catalog
+
 from strandline.core.errors import TransientError
 from strandline.engine.kafka import local_broker
 from strandline.engine.runtime import clock

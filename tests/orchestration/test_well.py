@@ -12,8 +12,8 @@ from dagster import AssetCheckSeverity, DagsterInstance, SkipReason, build_senso
 from dagster._core.storage.partition_status_cache import (  # noqa: TID251  # what the catalog's page is answered from
     get_and_update_asset_status_cache_value,
 )
-
 from strandline import catalog
+
 from strandline.core.table import Ingested
 from strandline.engine.runtime import clock
 from strandline.engine.service.desired_state import Order, order, write

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 import numpy as np
 import orjson
 import pytest
+from strandline import catalog
 
 from fleet.play.domain import Part, domain
 from fleet.play.plan import Plan
 from fleet.play.schedule import ACK, RELEASE, TERM, Schedule
-from strandline import catalog
 from strandline.alerting.tables import bronze as alerts
 from strandline.core.table import Ingested
 from tests.support.sending import truth

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, LongType, StringType, StructType, TimestampType
-
 from strandline import catalog
+
 from strandline.core.received import CARRIED, RECEIVED
 from strandline.core.table import Table
 from strandline.core.verdict import WARNED, judged

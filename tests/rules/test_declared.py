@@ -17,10 +17,10 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+from strandline import catalog
 
 from fleet.gold import device_daily
 from fleet.silver import dhcp_events, process_events, user_actions
-from strandline import catalog
 from strandline.alerting import declared, tables
 from strandline.alerting.source import AlertSource
 from strandline.core.errors import DefinitionError

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructType
+from strandline import wrong_rules
 
 from fleet.silver import dhcp_events
-from strandline import wrong_rules
 from strandline.alerting import declared
 from strandline.alerting.source import AlertSource
 from strandline.core.errors import DefinitionError

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from dagster import AssetsDefinition
+from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.core.kind import Layer
 from strandline_dagster import checks
 from strandline_dagster.definitions import DEFINITIONS

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.core.table import Table
 from strandline.engine.runtime.jvm import jvm

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families as families
-
 from strandline import catalog
+
 from strandline.alerting.delivery.delivery_books import Books
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Shut, Where

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from strandline import catalog
+
 from strandline.alerting.source import AlertSource
 from strandline.alerting.tables import bronze, gold, silver
 from strandline.core.errors import DefinitionError

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, note, say
 from strandline.core.errors import LakeError, TransientError

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterable
 
 import typer
-
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.engine.runtime.settings import line_of_shell
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli.graph import picture
 from strandline.cli.ledger import print_sheets
 from strandline.cli.screen import as_typed, draw, note, progress, say

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from rich.markup import escape
 from rich.tree import Tree
-
 from strandline import catalog
+
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.storage.lake import Lake

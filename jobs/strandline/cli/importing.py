@@ -3,8 +3,8 @@
 from typing import Annotated
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, note, say
 from strandline.core.errors import DefinitionError

@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import Annotated
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli import completion, place
 from strandline.cli.place import LakeOption
 from strandline.cli.screen import lines, note

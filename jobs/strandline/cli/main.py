@@ -17,8 +17,8 @@ from tempfile import NamedTemporaryFile, gettempdir
 from typing import Annotated
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli import completion, stopping
 from strandline.cli.screen import complain
 from strandline.cli.verbs import Grouped, Whole

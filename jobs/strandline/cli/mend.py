@@ -4,8 +4,8 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli import completion, place
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, note, say

@@ -3,8 +3,8 @@
 from typing import Annotated
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli import stopping
 from strandline.cli.place import LakeOption
 from strandline.cli.screen import note, record

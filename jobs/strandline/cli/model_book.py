@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from strandline import catalog
+
 from strandline.cli import place
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.model import Model

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, note, say, show

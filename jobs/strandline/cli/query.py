@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli import formats, place
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import note, say, show

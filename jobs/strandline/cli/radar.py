@@ -5,8 +5,8 @@ from dataclasses import asdict
 from itertools import groupby
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, say, show

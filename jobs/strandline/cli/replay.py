@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from strandline import catalog
+
 from strandline.cli import place
 from strandline.cli.screen import emit, note, say, show
 from strandline.engine.quarantine.browse import KafkaPlace

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli import place, stopping
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, is_terminal, note, say, show

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import typer
-
 from strandline import catalog
+
 from strandline.cli import formats, place, screen
 from strandline.cli.place import LakeOption
 from strandline.core.errors import DefinitionError

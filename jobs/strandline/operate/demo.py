@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.core.modes import AvailableNow
 from strandline.engine.accounting.balance_sheet import Balance

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from strandline import catalog
+
 from strandline.core.errors import LakeError
 from strandline.engine.kafka import admin
 from strandline.engine.kafka.recreated import WAY

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.table import Table

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from strandline import catalog
+
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.table import Ingested, Table
 from strandline.engine.kafka import admin, local_broker

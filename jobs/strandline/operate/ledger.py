@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from strandline import catalog
+
 from strandline.core.errors import DamagedError, DataError
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance, balance, held_rows

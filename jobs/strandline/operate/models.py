@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.core.model import Model
 from strandline.engine.learning.promote_model import Desk

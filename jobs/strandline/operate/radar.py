@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from strandline import catalog
+
 from strandline.core.errors import DataError
 from strandline.engine.kafka.recreated import WAY
 from strandline.engine.pipeline.radar import (

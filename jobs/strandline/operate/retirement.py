@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.undeclared import remedy, undeclared

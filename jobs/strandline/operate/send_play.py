@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from strandline import catalog
+
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.topic import Topic

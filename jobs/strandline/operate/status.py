@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from strandline import catalog
+
 from strandline.core.topic import Topic
 from strandline.engine.accounting.left_topics import read_before, topics_read
 from strandline.engine.kafka import admin, local_broker

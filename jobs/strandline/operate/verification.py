@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from strandline import catalog
+
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Ingested, Table
 from strandline.engine.proof.certificate import Certificate

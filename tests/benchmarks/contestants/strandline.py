@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from fleet.silver import device_telemetry
-from strandline import catalog
 from strandline.core.modes import AvailableNow, MicroBatch
 from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.core.topic import Topic

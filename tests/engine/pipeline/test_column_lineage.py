@@ -2,10 +2,10 @@
 
 import pytest
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from fleet.gold import confirmed_logins, device_daily, device_signal_10m, ip_holds
 from fleet.silver import device_telemetry
-from strandline import catalog
 from strandline.core.kind import Layer
 from strandline.core.received import IDENTITY
 from strandline.engine.pipeline.column_lineage import cached_lineage, derive_lineage, lineage

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from strandline import catalog
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Recomputed

@@ -4,9 +4,9 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
+from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
-from strandline import catalog
 from strandline.core.topic import Topic
 from strandline.engine.storage.lake import Lake
 from tests.cli.inside import strandline

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.core.received import RECEIVED
 from strandline.core.table import Ingested

@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Ingested

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from strandline import catalog
 
 from fleet.gold import ip_holds
 from fleet.silver import device_inventory, devices, dhcp_events
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.core.modes import Batch
 from strandline.core.table import Appended, Windowed

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from strandline import catalog
 
 from fleet.gold import site_traffic_1h
-from strandline import catalog
 from strandline.engine.runtime import code_files, former_code, meter
 from strandline.engine.runtime.code_files import files_of
 from strandline.engine.runtime.code_statements import Reading, digest

@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
-
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime import open_files
 from strandline.engine.runtime.jvm import deaf, is_deaf

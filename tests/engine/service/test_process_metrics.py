@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-
 from strandline import catalog
+
 from strandline.core.table import Ingested
 from strandline.engine.kafka import topic_log
 from strandline.engine.kafka.lag import unread_offsets

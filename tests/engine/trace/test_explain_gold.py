@@ -3,6 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructType
+from strandline import catalog
 
 from fleet.gold import (
     attributed_connections,
@@ -21,7 +22,6 @@ from fleet.silver import (
     user_actions,
     user_confirmations,
 )
-from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trace.verdict import Finding, Verdict, World

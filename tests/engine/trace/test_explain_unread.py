@@ -5,10 +5,10 @@ from datetime import datetime
 
 import pytest
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from fleet.bronze import dhcp_events as bronze
 from fleet.bronze import user_actions as actions
-from strandline import catalog
 from strandline.core.modes import AvailableNow
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.storage.lake import Lake

@@ -1,8 +1,8 @@
 """What a query lists are the tables of the lake, by the names that a query gives them."""
 
 import pytest
-
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trace.sql_query import ask

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.engine.storage import commit_time
 from strandline.engine.storage.commit_log import commit_file

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 from deltalake import DeltaTable
+from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trace.verdict import Finding, Verdict, World
 from strandline.engine.trace.why import why

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trace.sql_query import Answer, ask

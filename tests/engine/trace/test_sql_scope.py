@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from strandline import catalog
 
 from fleet.silver import user_actions
-from strandline import catalog
 from strandline.core.errors import DataError, DefinitionError
 from strandline.engine.storage.duckdb_session import Duck, DuckError, session
 from strandline.engine.storage.lake import Lake

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Shut

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from strandline import catalog
+
 from strandline.engine.storage.checkpoint_rewrite import retire_state, rewrite_sources
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.move_checkpoint import Ends, is_before, move_to

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline import catalog
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.gates.gate_files import Where, read
 from strandline.engine.quarantine.resolutions import held

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from strandline import catalog
+
 from strandline.engine.accounting.close_ledger import close
 from strandline.engine.gates.gate_files import Shut, Where, clear, shut, write
 from strandline.engine.gates.gate_files import open_ as open_gate

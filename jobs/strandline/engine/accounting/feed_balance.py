@@ -10,6 +10,7 @@ read yet, or of the epoch that runs. Whether the rules should have raised other 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from strandline import catalog
+
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested
 from strandline.engine.accounting.audit_books import compared

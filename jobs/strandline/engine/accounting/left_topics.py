@@ -6,6 +6,7 @@ It is read from the ledger alone: no Spark, no broker (jobs/strandline/engine/re
 from collections.abc import Mapping
 
 from strandline import catalog
+
 from strandline.core.table import Ingested, Table
 from strandline.engine.kafka.recreated import identities_in
 from strandline.engine.kafka.slices import Part, range_ends

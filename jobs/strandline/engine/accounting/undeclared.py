@@ -5,6 +5,7 @@ where a person looks, and a request to forget, which could not find in them whom
 """
 
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.engine.storage.lake import Lake

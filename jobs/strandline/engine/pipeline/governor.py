@@ -13,6 +13,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from strandline import catalog
+
 from strandline.core.table import Ingested, Table
 from strandline.engine.pipeline.batch_size import (
     LARGEST,

@@ -18,6 +18,7 @@ from math import inf
 from typing import Any
 
 from strandline import catalog
+
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested
 from strandline.core.topic import Topic

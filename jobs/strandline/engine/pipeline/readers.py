@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from strandline import catalog
+
 from strandline.core.errors import DamagedError, DataError
 from strandline.core.kind import Layer
 from strandline.core.table import Recomputed, Table

@@ -1,6 +1,7 @@
 """Refusing a stream that would not continue its own table, from the ledger and the checkpoint alone."""
 
 from strandline import catalog
+
 from strandline.core.errors import DamagedError, DefinitionError
 from strandline.core.table import Table
 from strandline.engine.storage.lake import Lake

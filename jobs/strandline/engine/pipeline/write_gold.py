@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-
 from strandline import catalog
+
 from strandline.core.table import Derived, Upserted, Windowed
 from strandline.engine.runtime.meter import Meter
 from strandline.engine.storage import delta_commit

@@ -20,8 +20,8 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.moment import shifted
 from strandline.core.received import PLACE, RECEIVED

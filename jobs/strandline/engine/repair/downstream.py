@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.moment import shifted
 from strandline.core.table import Derived, Ingested, Recomputed, Table

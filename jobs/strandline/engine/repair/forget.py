@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-
 from strandline import catalog
+
 from strandline.core.received import PLACE
 from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
 from strandline.core.verdict import judged, with_newest_arrival

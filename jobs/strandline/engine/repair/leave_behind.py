@@ -6,6 +6,7 @@ until it is computed anew, and its promotion is such a change. A recomputed tabl
 """
 
 from strandline import catalog
+
 from strandline.core.table import Recomputed, Table
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.retired import let_go, retired

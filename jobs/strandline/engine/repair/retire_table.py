@@ -8,6 +8,7 @@ so no batch of it is under way then. Requests to forget, retention, maintenance,
 from collections.abc import Iterator, Mapping
 
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.modes import AvailableNow

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
-
 from strandline import catalog
+
 from strandline.core.errors import TransientError
 from strandline.core.table import Table
 from strandline.engine.pipeline.readers import How, readers

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from strandline import catalog
+
 from strandline.core.table import Table
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.later_commits import LaterCommits

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from strandline import catalog
+
 from strandline.core.kind import Emit
 from strandline.core.modes import AvailableNow
 from strandline.core.received import RECEIVED

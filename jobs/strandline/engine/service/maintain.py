@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from strandline import catalog
+
 from strandline.core.errors import DataError, LakeError, TransientError
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Table

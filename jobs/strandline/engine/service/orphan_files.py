@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from strandline import catalog
+
 from strandline.core.table import Table
 from strandline.engine.pipeline.shadow_lake import refuse_half_done
 from strandline.engine.runtime.holders import is_there

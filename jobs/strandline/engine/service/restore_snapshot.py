@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from strandline import catalog
+
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.runtime.holders import own
 from strandline.engine.service.take_snapshot import Progress, refuse_overlap, room, sheets

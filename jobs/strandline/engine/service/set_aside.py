@@ -21,6 +21,7 @@ from datetime import datetime
 from typing import Any
 
 from strandline import catalog
+
 from strandline.core.errors import DamagedError
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.service.heartbeat import heartbeat

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.runtime import clock

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from strandline import catalog
+
 from strandline.core.moment import shifted
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.engine.storage.find_rows import Found, Where, look

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.storage.find_rows import Found

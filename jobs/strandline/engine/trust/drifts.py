@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from strandline import catalog
+
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.model import Model
 from strandline.core.table import Table

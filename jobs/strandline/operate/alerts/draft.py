@@ -10,8 +10,8 @@ from string import Template
 from uuid import NAMESPACE_URL, uuid5
 
 from pyspark.sql.types import StructType
-
 from strandline import catalog
+
 from strandline.alerting import declared
 from strandline.alerting.source import KINDS, AlertSource
 from strandline.core.errors import DefinitionError

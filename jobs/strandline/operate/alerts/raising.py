@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from strandline import catalog
+
 from strandline.alerting.declared import sources
 from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.live import feeds

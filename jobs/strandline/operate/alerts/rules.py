@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from strandline import catalog
+
 from strandline.alerting.declared import rules_folder
 from strandline.alerting.delivery.notice import RuleWords
 from strandline.alerting.rules.alert_rule import AlertRule

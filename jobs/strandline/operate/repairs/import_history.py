@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
-
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import Topic

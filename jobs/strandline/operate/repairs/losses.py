@@ -1,6 +1,7 @@
 """What Kafka removed before it was read is recorded as lost, and its reader goes on behind the gap."""
 
 from strandline import catalog
+
 from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested
