@@ -127,6 +127,13 @@ def test_the_new_modules_keep_the_house_style(tool: tuple[str, ...], project: Pa
         module.unlink()
 
 
+def test_the_new_tests_pass_the_lint(project: Path) -> None:
+    """`make test` lints first; in a clone, where the engine is no library, as in a project."""
+    tests = [f"tests/{name.replace('/', '/test_')}.py" for name in WRITTEN]
+
+    ran(project, "-m", "ruff", "check", "--no-cache", *tests)
+
+
 REFUSED = {
     "gold orders_10m --reads silver.orders": "exists already",
     "gold Orders --reads silver.orders": "is no name for a table",
