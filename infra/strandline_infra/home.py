@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
@@ -20,8 +21,14 @@ def is_clone() -> bool:
 
     A wheel may be in a folder that another project's ``pyproject.toml`` is in, so its name is read as well.
     """
+    return _is_clone(ROOT)
+
+
+@cache
+def _is_clone(root: Path) -> bool:
+    # Read once: to parse it takes 4 ms, and to find the tables and their versions asks some 370 times.
     try:
-        text = (ROOT / "pyproject.toml").read_text()
+        text = (root / "pyproject.toml").read_text()
         return bool(tomllib.loads(text)["project"]["name"] == "strandline")
     except (OSError, ValueError, KeyError, TypeError):
         return False
