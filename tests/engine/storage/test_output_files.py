@@ -20,7 +20,7 @@ from tests.support.rows import NOON
 
 MANY = SMALL + 10_000
 TASKS = 2
-JOBS = Path(__file__).parents[3] / "jobs"
+JOBS = Path(__file__).parents[3] / "jobs" / "strandline"
 
 
 def entry() -> Entry:
