@@ -34,18 +34,13 @@ def _is_clone(root: Path) -> bool:
         return False
 
 
-def part(name: str) -> Path:
-    """Return a file or folder of ``infra`` that is no module: beside this package in a clone, inside of it in a wheel."""
-    return (PACKAGE.parent if is_clone() else PACKAGE) / name
-
-
 def top() -> Path:
     """Return the folder from which files of ours are named: a clone, or the site-packages of an environment."""
     return ROOT if is_clone() else PACKAGE.parent
 
 
 def page(name: str) -> Path:
-    """Return the file of a page, named as in a clone: ``infra/docs/jdbc.md``."""
+    """Return a file of ``infra`` that is no module, named as in a clone (``infra/docs/jdbc.md``): a wheel has it in this package."""
     return ROOT / name if is_clone() else PACKAGE / name.removeprefix("infra/")
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from strandline_infra.clone import Place
-from strandline_infra.home import home, is_clone, part
+from strandline_infra.clone import CONSTRAINTS, Place
+from strandline_infra.home import home, is_clone, page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Installed(Place):
     @property
     def pins(self) -> Path:
         """Return the file with the version of every package."""
-        return part("constraints.txt")
+        return page(CONSTRAINTS)
 
     def wanted_packages(self) -> str:
         """Return what changes when pip installs another version."""

@@ -21,8 +21,7 @@ from strandline_dagster.alarms import UNFORESEEN
 from strandline_dagster.runbook import Alarm, page
 from tests.architecture.tree import ROOT
 from tests.cli import inside, typed
-from tests.docs.pages import BLOCK
-from tests.docs.pages import RUNBOOKS as FOLDER
+from tests.docs.pages import BLOCK, RUNBOOK, RUNBOOKS
 from tests.engine.records import NOON, expire, put
 from tests.engine.written import small_lake
 from tests.faults.test_lost_records import keep
@@ -56,7 +55,7 @@ def commands(alarm: Alarm) -> dict[str, list[list[str]]]:
 
 
 def test_every_alarm_has_a_page_and_every_page_an_alarm() -> None:
-    pages = {path.stem for path in FOLDER.glob("*.md")} - {"README"}
+    pages = {path.stem for path in RUNBOOKS.glob("*.md")} - {"README"}
 
     assert pages == {*Alarm}
 
@@ -80,12 +79,12 @@ def test_a_page_says_what_it_means_how_to_confirm_the_remedy_and_when_it_is_over
     assert list(found) == SECTIONS
     for section in SECTIONS[1:]:
         assert found[section], f"{section} has nothing to type"
-    assert f"[{alarm}]({alarm}.md)" in (FOLDER / "README.md").read_text()
+    assert f"[{alarm}]({alarm}.md)" in RUNBOOK.read_text()
 
 
 def test_what_the_first_page_looks_for_are_sentences_of_the_program() -> None:
     """A reader finds the page by what `status` printed, to the letter."""
-    first = (FOLDER / "README.md").read_text().partition("## Alarms")[0]
+    first = RUNBOOK.read_text().partition("## Alarms")[0]
     said = {each for row in SAID.finditer(first) for each in QUOTED.findall(row["said"])}
     assert len(said) > len(SECTIONS)
     printed = "\n".join(path.read_text() for path in (ROOT / "jobs").rglob("*.py"))
