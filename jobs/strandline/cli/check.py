@@ -10,7 +10,9 @@ from strandline.cli.screen import emit, note, show, yes
 from strandline.engine.proof.row_audit import Audit, as_record, audit
 from strandline.operate import ranges, session
 from strandline.operate.audit import audited_tables, published, refuse_critical, verdict
+from strandline_infra import extras
 
+DOCS = "quality"
 COLUMNS = ("table", "expectation", "severity", "holds", "found")
 
 
@@ -25,7 +27,10 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     until: Annotated[str | None, typer.Option(help=UNTIL)] = None,
     docs: Annotated[
         bool,
-        typer.Option("--docs", help="Add the run to Great Expectations' own pages, its Data Docs."),
+        typer.Option(
+            "--docs",
+            help="Add the run to Great Expectations' own pages, its Data Docs: the extra quality.",
+        ),
     ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
@@ -51,7 +56,8 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         note(f"{table.id}: {verdict(audits[-1])}")
     site.spark.stop()
     if docs:
-        note(f"Data Docs: {published(chosen, where, audits)}")
+        page = published(chosen, where, audits)
+        note(f"Data Docs: {page or f'none without their extra: {extras.command(DOCS)}'}")
     if as_json:
         emit([as_record(each) for each in audits])
     else:

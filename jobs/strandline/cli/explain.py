@@ -18,6 +18,7 @@ from strandline.cli.screen import emit, say
 from strandline.cli.verbs import ABOUT
 from strandline.core.errors import DefinitionError
 from strandline.operate.ending import CODES
+from strandline_infra import extras
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +46,7 @@ def explain(
     about, own = ABOUT[verb], list(own_endings(verb))
     if as_json:
         facts = {"verb": verb, "line": about.line, "reads": about.reads, "changes": about.changes}
-        emit({**facts, "exits": CODES, "of_its_own": own})
+        emit({**facts, "extra": about.extra or None, "exits": CODES, "of_its_own": own})
         return
     say(
         "\n".join(
@@ -54,6 +55,7 @@ def explain(
                 "",
                 f"reads    {about.reads}",
                 f"changes  {about.changes}",
+                *([f"needs    {_needs(about.extra)}"] if about.extra else []),
                 "",
                 "exit code",
                 *(f"  {code:<5}{meaning}" for code, meaning in CODES.items()),
@@ -63,6 +65,11 @@ def explain(
             ]
         )
     )
+
+
+def _needs(extra: str) -> str:
+    has = "installed" if extras.is_installed(extra) else extras.command(extra)
+    return f"the extra {extra}: {has}"
 
 
 def own_endings(verb: str) -> Iterator[str]:

@@ -21,9 +21,10 @@ from strandline import catalog
 
 from strandline.cli import completion, stopping
 from strandline.cli.screen import complain
-from strandline.cli.verbs import Grouped, Whole
+from strandline.cli.verbs import ABOUT, Grouped, Whole
 from strandline.core.errors import DefinitionError
 from strandline.engine.runtime import starter
+from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.spark_gone import SparkGoneError
 from strandline.operate import play
 from strandline.operate.ending import UNFORESEEN, foreseen
@@ -98,6 +99,9 @@ PLAYED = ("demo", "produce")
 
 ALERTING = ("rules", "alerts", "deliver")
 """Verbs about alerts, of a project that declares what its rules look at."""
+
+HELP = "--help"
+"""May be asked of a verb whose extra is missing."""
 
 app = typer.Typer(
     name="strandline",
@@ -195,9 +199,15 @@ def _prepare(words: list[str]) -> None:
 
 
 def _load(words: list[str]) -> None:
-    """Register the verb that was typed; all verbs when there is none, for the help."""
+    """Register the verb that was typed; all verbs when there is none, for the help.
+
+    Raises:
+        DefinitionError: The project has not what the verb is about, or an extra that it needs is not installed.
+    """
     verb = _verb(words)
     wanted = modules(verb)
+    if verb in ABOUT and ABOUT[verb].extra and HELP not in words:
+        refuse_without(ABOUT[verb].extra)
     for name in wanted:
         register(name, app)
     for group in app.registered_groups:

@@ -10,7 +10,7 @@ from strandline.cli.screen import say
 from strandline.core.kind import Layer
 from strandline.operate import drafts
 from strandline.project import project
-from strandline_infra import home
+from strandline_infra import extras, home
 
 NameArgument = Annotated[
     str, typer.Argument(help="Name of module, table, asset and test: small_letters_and_digits.")
@@ -101,6 +101,10 @@ def new_alerts(
     say("Fill in the lines with FILL IN; `strandline rules test` runs the examples.")
     page = "infra/docs/alert_rules.md"
     say(f"{home.page(page) if project() else page} explains rules.")
+    if not extras.is_installed("alerts"):
+        say("")
+        say(f"Rules need the extra alerts: {extras.command('alerts')}")
+        say("Add it to the extras of strandline in pyproject.toml as well.")
 
 
 def _say(written: Iterable[Path]) -> None:

@@ -11,7 +11,7 @@ from strandline.cli import place
 from strandline.cli.place import LakeOption
 from strandline.cli.screen import note, say
 from strandline.engine.storage.write_barrier import NOT_BARRED, bar_writes
-from strandline.operate.notebook import environment_of, execute, refuse_without, toured, writable
+from strandline.operate.notebook import environment_of, execute, toured, writable
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +46,6 @@ def notebook(
     strandline notebook --run explore --run quality
     """
     found, where = place.existing(lake)
-    refuse_without("nbclient" if run else "jupyterlab")
     mine = toured(folder.absolute(), where)
     variables = environment_of(found, where, mine)
     barred = bar_writes(writable(where, mine))

@@ -6,6 +6,7 @@ import typer
 
 from strandline.cli.screen import say
 from strandline.core.errors import TransientError
+from strandline.operate.extras import used
 from strandline_infra import setup as steps
 from strandline_infra.home import is_clone
 from strandline_infra.installed import Installed, here
@@ -25,7 +26,7 @@ def setup(
         ),
     ] = False,
 ) -> None:
-    r"""Fetch Java and jars where they are missing; nothing to do: at once.
+    r"""Fetch Java and jars where they are missing, and the extras that the project uses; nothing to do: at once.
 
     Java 17 or 21 of the machine is used if there is one. What is fetched lies in the virtual environment, or outside of
     one in your cache folder. A clone of the engine is set up by `make setup`, which makes its environment as well.
@@ -35,7 +36,7 @@ def setup(
     strandline setup --lean
     """
     try:
-        steps.set_up(here() if is_clone() else Installed(lean=lean))
+        steps.set_up(here() if is_clone() else Installed(lean=lean, extras=tuple(used())))
     except SetupError as error:
         raise TransientError(
             error.message + (f"\n\n{error.tail}" if error.tail else ""), hint=error.hint

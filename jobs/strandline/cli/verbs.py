@@ -23,11 +23,13 @@ class Verb:
         line: What it is for.
         reads: What its answer or its work comes from.
         changes: What is another after it; nothing of a question.
+        extra: The extra of the wheel whose packages it needs; none when empty.
     """
 
     line: str
     reads: str
     changes: str = NOTHING
+    extra: str = ""
 
 
 GROUPS: dict[str, dict[str, Verb]] = {
@@ -108,6 +110,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "Open JupyterLab over a lake that it cannot write.",
             "the lake, masked",
             "the folder of the notebooks",
+            extra="notebook",
         ),
         "why": Verb(
             "Explain why one event is in a table, or is not.",
@@ -199,6 +202,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "Operate the lake in the browser, with Dagster.",
             "the lake, and Dagster's history",
             "Dagster's history, and what its jobs and clicks change",
+            extra="dagster",
         ),
         "serve": Verb(
             "Answer SQL over JDBC and ODBC, beside the stream.",
@@ -256,16 +260,19 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "List, test, lint, explain, backtest alert rules.",
             "the folder of rules; a backtest also the tables",
             "nothing; promote and undo the rules that are live, a backtest its figures",
+            extra="alerts",
         ),
         "alerts": Verb(
             "Raise alerts on events as they come.",
             "Kafka, and the live rules",
             "the topic alerts, and the lake's record of what was raised",
+            extra="alerts",
         ),
         "deliver": Verb(
             "Bring alerts to people as notices.",
             "the topic alerts",
             "what each receiver has got; the receivers",
+            extra="alerts",
         ),
         "models": Verb(
             "List, train, evaluate, promote, roll back models.",
@@ -281,8 +288,8 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "files of the project, none of which must be there",
         ),
         "setup": Verb(
-            "Fetch Java and jars where they are missing.",
-            "what is there",
+            "Fetch Java, jars and extras that are missing.",
+            "what is there, and which extras the project uses",
             "the virtual environment, or your cache folder",
         ),
         "doctor": Verb(

@@ -16,6 +16,7 @@ from strandline.engine.runtime import clock
 from strandline.engine.storage.lake import Lake
 from strandline.operate import lakes
 from strandline.operate.listener import Says
+from strandline_infra import extras
 
 
 def audited_tables(names: Sequence[str] | None, lake: Lake) -> list[Table]:
@@ -74,8 +75,10 @@ def refuse_critical(table: Table, lake: Lake, found: Audit) -> None:
         raise GateShutError.of_rows(shut)
 
 
-def published(tables: Sequence[Table], lake: Lake, audits: Sequence[Audit]) -> Path:
-    """Write the pages of Great Expectations, whose import takes seconds."""
+def published(tables: Sequence[Table], lake: Lake, audits: Sequence[Audit]) -> Path | None:
+    """Write the pages of Great Expectations, whose import takes seconds; None where it is not installed."""
+    if not extras.is_installed("quality"):
+        return None
     library = importlib.import_module("strandline_quality.docs")
     asked = [
         library.Asked(

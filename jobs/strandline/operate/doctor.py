@@ -17,6 +17,7 @@ from strandline.core.errors import LakeError
 from strandline.engine.kafka import admin
 from strandline.engine.kafka.recreated import WAY
 from strandline.engine.pipeline.radar import recreated, topic_readers
+from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.open_files import allowed, carried, refuse_too_many
 from strandline.engine.runtime.settings import (
     Settings,
@@ -24,10 +25,10 @@ from strandline.engine.runtime.settings import (
     lineage_namespace,
     settings,
 )
-from strandline.engine.service import dagster_database
 from strandline.engine.storage.store_probe import refuse_unsafe
 from strandline.operate import lakes
-from strandline_infra import setup
+from strandline.operate.extras import lacking, used
+from strandline_infra import extras, setup
 from strandline_infra.setup import Check
 
 RULES = "strandline.operate.alerts.rules"
@@ -36,7 +37,7 @@ RULES = "strandline.operate.alerts.rules"
 
 def checks(lake: str | None) -> list[Check]:
     """Try everything that Strandline needs, and each thing that the settings name."""
-    found = [*setup.state(), _tables(), _settings(lake)]
+    found = [*setup.state(), _extras(lake), _tables(), _settings(lake)]
     if not found[-1].ok:  # the others would repeat its mistakes
         return found
     there = _lake(lake)
@@ -44,6 +45,22 @@ def checks(lake: str | None) -> list[Check]:
     is_away = not there.ok and not lakes.configured(lake)[1].root.is_local
     asks = (_history,) if is_away else (_room, _kafka, _history)
     return [*found, there, *(ask(lake) for ask in asks), *outside(settings(lake=lake))]
+
+
+def _extras(lake: str | None) -> Check:
+    """Check that what the project uses is installed; without `quality` nothing but Data Docs is missing, so no project must have it."""
+    without = lacking(lake)
+    if without:
+        detail = "; ".join(f"{name} is not installed: {why}" for name, why in without.items())
+        hint = f"install what is missing: {extras.command(*without)}."
+        return Check(name="extras", ok=False, detail=detail, hint=hint)
+    asked, there = used(lake), [name for name in extras.EXTRAS if extras.is_installed(name)]
+    uses = ", ".join(sorted(asked)) or "none"
+    return Check(
+        name="extras",
+        ok=True,
+        detail=f"the project uses {uses}; {', '.join(there) or 'none'} installed",
+    )
 
 
 def _tables() -> Check:
@@ -119,7 +136,10 @@ def _history(lake: str | None) -> Check:
     try:
         found, _ = lakes.configured(lake)
         if found.postgres is not None:
-            dagster_database.check_reachable(found.postgres)
+            refuse_without("postgres")
+            from strandline.engine.service.dagster_database import check_reachable  # noqa: PLC0415  # part of an extra
+
+            check_reachable(found.postgres)
     except LakeError as error:
         return Check(name="history", ok=False, detail=error.message, hint=error.hint)
     kept = "in the lake" if found.postgres is None else "in PostgreSQL, which answers"
@@ -194,10 +214,11 @@ def _webhook(address: str) -> Check:
 
 def _lineage() -> Check:
     """Connect to the receiver of lineage, where it has an address."""
-    # Not imported above: its client takes most of a second.
-    from strandline.engine.runtime.lineage_sender import receiver  # noqa: PLC0415  # as above
-
     try:
+        refuse_without("lineage")
+        # Not imported above: its client takes most of a second.
+        from strandline.engine.runtime.lineage_sender import receiver  # noqa: PLC0415  # as above
+
         kind, address = receiver()
     except LakeError as error:
         return Check(name="lineage", ok=False, detail=error.message, hint=error.hint)

@@ -1,6 +1,7 @@
 """Errors that end a program: which of them people know, and its exit code."""
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
+from strandline.engine.runtime.extras import missing
 
 UNFORESEEN = 70
 """The exit code of an error that is none of ours."""
@@ -24,9 +25,11 @@ class UnforeseenError(LakeError):
 
 
 def foreseen(error: BaseException) -> LakeError | None:
-    """Return the error that is shown: itself, or the outage behind it, or a file that may not be read; None when it is unforeseen."""
+    """Return the error that is shown: itself, the extra that is missing, the outage behind it, or a file that may not be read; None when it is unforeseen."""
     if isinstance(error, LakeError):
         return error
+    if found := missing(error):
+        return found
     # Not imported above, because it takes longer than most answers.
     from strandline.engine.runtime.outage import denied, transient  # noqa: PLC0415  # as above
 

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 from strandline.core.errors import DataError, DefinitionError
@@ -19,19 +18,6 @@ NBCLIENT = "from nbclient.cli import main; main()"
 """``jupyter execute``, by the Python that runs this."""
 PATIENCE = 300
 """Seconds that a cell may take with ``--run``."""
-
-
-def refuse_without(package: str) -> None:
-    """Refuse to go on without a package of the extra.
-
-    Raises:
-        DefinitionError: It is not installed.
-    """
-    if find_spec(package) is None:
-        raise DefinitionError(
-            f"{package} is not installed",
-            hint="install the extra: pip install 'strandline[notebook]'.",
-        )
 
 
 def toured(folder: Path, lake: Lake) -> Path:

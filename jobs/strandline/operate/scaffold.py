@@ -21,6 +21,8 @@ DRAFTS = home.PACKAGE / "project"
 """What every project has."""
 SHOP, FLEET = (home.PACKAGE / name for name in ("shop", "fleet"))
 """What a project of the one or the other tables has beside it."""
+EXTRAS = ("dagster", "quality")
+"""What a project installs of the engine's extras; that of the example has alerts as well."""
 PACKAGE = "package"
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 TAKEN = {*ENGINE, "tests", "pytest", "ruff"}
@@ -49,6 +51,7 @@ def make(folder: Path, *, of_example: bool = False) -> str:
         "package": package,
         "upper": package.upper(),
         "version": version("strandline"),
+        "extras": ",".join(sorted([*EXTRAS, *(["alerts"] if of_example else [])])),
         "next": str(int(version("strandline").partition(".")[0]) + 1),
     }
     try:

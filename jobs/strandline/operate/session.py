@@ -6,6 +6,7 @@ from strandline.engine.pipeline.run_recorder import Recorder, RunRecorder, unrec
 from strandline.engine.pipeline.run_summary import Parent
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.runtime import clock, spark_session
+from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.settings import Settings, lineage_namespace
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.scratch import is_scratch
@@ -23,6 +24,7 @@ def site(  # noqa: PLR0913  # what a run needs from outside
     parent: Parent | None = None,
 ) -> Site:
     """Start Spark and return it with the clock, the address of Kafka, and what records runs."""
+    record = recorder(lake, says, lambda: where or locate(), parent)
     spark = spark_session.start(found, lake.program_log("spark"), is_brief=is_brief)
     return Site(
         spark=spark,
@@ -31,7 +33,7 @@ def site(  # noqa: PLR0913  # what a run needs from outside
         locate=locate,
         options=found.kafka_options,
         says=says,
-        record=recorder(lake, says, lambda: where or locate(), parent),
+        record=record,
     )
 
 
@@ -41,11 +43,16 @@ def recorder(
     kafka: Callable[[], str | None] = lambda: None,
     parent: Parent | None = None,
 ) -> Recorder:
-    """Return what records runs of a lake's tables, by the configuration of OpenLineage; one that does nothing without."""
+    """Return what records runs of a lake's tables, by the configuration of OpenLineage; one that does nothing without.
+
+    Raises:
+        DefinitionError: A receiver is configured, and the client is not installed: its catalog would miss every run.
+    """
     namespace = lineage_namespace()
     if namespace is None or is_scratch(lake.root):
         return unrecorded
     # Not imported above: most programs send no events, and the client takes a third of a second.
+    refuse_without("lineage")
     from strandline.engine.runtime.lineage_sender import sender  # noqa: PLC0415  # as above
 
     sends = sender(says)

@@ -1,10 +1,11 @@
-"""Check a batch with Great Expectations before it is committed, from counts that the commit needs anyway.
+"""Check a batch before it is committed, from counts that the commit needs anyway.
 
 The rows of a batch are read once, grouped by the rules that they break: one execution counts them for each rule and
 for the ledger, for one rule as for fifty.
 
 A small batch is judged twice: by itself, and together with those before it (jobs/strandline/engine/history/pooled_rows.py).
 
+It is judged by Great Expectations, and where that is not installed by a module that finds the same (quality/strandline_quality/judge).
 The library is called only where a check of the counts finds something, with the same result as the library's
 (tests/quality/test_suite.py compares both on random counts): its import costs each process 4 s of CPU on an idle
 machine and 12 on a busy one, and a suite 50 ms a batch, also for batches without findings.
@@ -41,6 +42,7 @@ from strandline_quality.expectations import (
     fails,
     of_counters,
 )
+from strandline_quality.judge.choice import Judge, judge
 from strandline_quality.mask import mask_value
 from strandline_quality.rules import fingerprint
 
@@ -145,13 +147,11 @@ class Guard:
         return of_counters(self.table.rules, self.table.expects)
 
     @cached_property
-    def _suite(self) -> Any:  # noqa: ANN401  # its import takes seconds
-        from strandline_quality.suite import Suite  # noqa: PLC0415  # it takes seconds
-
-        return Suite(self.table.id, self._expected)
+    def _judge(self) -> Judge:
+        return judge(self.table.id, self._expected)
 
     @cached_property
-    def _usual(self) -> Any:  # noqa: ANN401  # as above
+    def _usual(self) -> Any:  # noqa: ANN401  # its import is put off
         from strandline.engine.history.batch_bounds import Usual  # noqa: PLC0415  # only a lake with a history asks it
 
         return Usual(self.table, self.lake, self.clock)
@@ -205,11 +205,10 @@ class Guard:
         return Counts(rows=rows, broke=broke, figures=figures)
 
     def _judged(self, counts: Counts, bounds: Bounds) -> tuple[Finding, ...]:
-        """Return the library's findings; it is not called where the counts show that it finds nothing."""
+        """Return the judge's findings; it is not asked where the counts show that it finds nothing."""
         if not any(fails(each, counts, bounds) for each in self._expected):
             return ()
-        findings: tuple[Finding, ...] = self._suite.of_counts(counts, bounds)
-        return findings
+        return self._judge.of_counts(counts, bounds)
 
     @cached_property
     def _recent(self) -> Recent:

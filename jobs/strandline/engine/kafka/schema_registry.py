@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.writer_schema import Format, Reference, WriterSchema
+from strandline.engine.runtime.extras import refuse_without
 
 NO_SCHEMA = 40403
 """The registry's own code for an id that it does not know."""
@@ -25,8 +26,6 @@ TIMEOUT = 5
 """Seconds; the caller tries again after a pause."""
 SERIALIZED = "serialized"
 """The form in which Protobuf's schemas are asked for: a library reads it, and a text only a compiler."""
-
-EXTRA = "strandline[registry]"
 
 
 class Registry:
@@ -44,16 +43,12 @@ class Registry:
             DefinitionError: The client is not installed, or refuses an option.
         """
         self._address = address
-        try:
-            from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415  # as above
+        refuse_without("registry")
+        from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415  # as above
 
+        try:
             known = {"url": address, "timeout": TIMEOUT, "max.retries": 1, "retries.wait.ms": 100}
             self._client = SchemaRegistryClient({**known, **options})
-        except ImportError as error:
-            raise DefinitionError(
-                f"the client of schema registries is not installed: {error}",
-                hint=f"install it: pip install '{EXTRA}'.",
-            ) from error
         except (TypeError, ValueError) as error:
             raise DefinitionError(
                 f"the client of {address} cannot be made: {error}",

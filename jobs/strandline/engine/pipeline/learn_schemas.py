@@ -15,7 +15,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.parse_registered import HEAD, Registered
 from strandline.core.table import Table
 from strandline.core.writer_schema import WriterSchema
-from strandline.engine.kafka.schema_registry import EXTRA, Registry
+from strandline.engine.kafka.schema_registry import Registry
 from strandline.engine.runtime.settings import settings
 from strandline.engine.storage.commit_log import added_file
 from strandline.engine.storage.delta_commit import Written
@@ -24,6 +24,7 @@ from strandline.engine.storage.duckdb_table import peek_files
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.log_actions import file_of
 from strandline.engine.storage.schema_shelf import Shelf
+from strandline_infra import extras
 
 AT_ONCE = 1_000
 """Ids that are read at once; a topic full of rubbish may have one in each payload."""
@@ -127,7 +128,7 @@ def _refuse_unusable(schema: WriterSchema) -> None:
     except ImportError as error:
         raise DefinitionError(
             f"the library that decodes {schema.kind} is not installed: {error}",
-            hint=f"install it: pip install '{EXTRA}'.",
+            hint=f"install the extra: {extras.command('registry')}.",
         ) from error
     except Exception as error:  # libraries of three formats raise what they like
         raise DefinitionError(

@@ -30,6 +30,7 @@ from strandline.engine.storage.log_actions import changes_rows, files_between
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.read_version import rows_at
 from strandline_quality.expectations import Expectation, Finding, Share, Within, shares
+from strandline_quality.judge.choice import judge
 from strandline_quality.rules import Severity
 
 COPIES = "copies_of_a_key"
@@ -90,16 +91,15 @@ def audit(
     if span is not None:
         rows = rows.where(span.holds(str(table.event_at)))
     totals = {} if span else _totals(spark, table, lake, version)
-    from strandline_quality.suite import Suite  # noqa: PLC0415  # it takes seconds
-
-    suite = Suite(table.id, expected(table, totals))
     result = Audit(
         table=table.id,
         version=version,
         at=clock().isoformat(timespec="seconds"),
         since=span.since.isoformat() if span else None,
         until=span.until.isoformat() if span else None,
-        findings=suite.of_rows(_with_known(spark, table, lake, rows)),
+        findings=judge(table.id, expected(table, totals)).of_rows(
+            _with_known(spark, table, lake, rows)
+        ),
     )
     lake.audit(table).put(json.dumps(asdict(result), indent=1))
     _gate(result, table, lake)

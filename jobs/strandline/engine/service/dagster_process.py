@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
+from typing import TYPE_CHECKING
 
 import psutil
 from pydantic import SecretStr
@@ -22,13 +23,16 @@ from pydantic import SecretStr
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.kafka.local_broker import bound_log
 from strandline.engine.runtime import ports, processes
+from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.log_files import bound
 from strandline.engine.runtime.processes import family
-from strandline.engine.service import dagster_database
 from strandline.engine.storage.file_lock import HeldError, hold
 from strandline.engine.storage.lake import Lake
 from strandline_infra.broker import HOST
 from strandline_infra.dagster_instance import WORKSPACE, instance
+
+if TYPE_CHECKING:  # its driver is part of an extra
+    from strandline.engine.service.dagster_database import Reservation
 
 DEV = "strandline_dagster.dev"
 """``dagster dev``, with a webserver that no stranger's page orders about."""
@@ -54,20 +58,22 @@ class Console:
         ``note`` is called when the database is away, and when it is back.
 
         Raises:
-            DefinitionError: The port is taken, `strandline ui` runs already, or the database refuses us.
+            DefinitionError: Dagster or the database's driver is not installed, the port is taken, `strandline ui` runs
+                already, or the database refuses us.
             TransientError: The database does not answer.
         """
+        for extra in ("dagster", *(["postgres"] if database is not None else [])):
+            refuse_without(extra)
         self._lake = lake
         self._home = lake.dagster
         ports.refuse_taken(port)
         self._port = ports.bind(port or 0)
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
         self._held = ExitStack()
-        self._reservation: dagster_database.Reservation | None = None
+        self._reservation: Reservation | None = None
         self._refuse_second()
         if database is not None:
-            reservation = dagster_database.Reservation(database, note)
-            self._reservation = self._held.enter_context(closing(reservation))
+            self._reservation = self._held.enter_context(closing(_reserved(database, note)))
         self._configure(in_database=database is not None)
 
     def start(self, stopped: threading.Event) -> str | None:
@@ -149,6 +155,12 @@ class Console:
         environment = [f"STRANDLINE_LAKE={self._lake.root}", *environment]
         command = ["/usr/bin/env", *environment, sys.executable, *words]
         self._programs[name] = processes.child(command, log=self._lake.program_log(name))
+
+
+def _reserved(database: SecretStr, note: Callable[[str], None]) -> "Reservation":
+    from strandline.engine.service.dagster_database import Reservation  # noqa: PLC0415  # see above
+
+    return Reservation(database, note)
 
 
 def _answers(address: str) -> bool:

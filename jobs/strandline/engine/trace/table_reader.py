@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.engine.runtime import clock, spark_session
+from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.storage.duckdb_session import Duck, Relation, session
 from strandline.engine.storage.lake import Lake
@@ -100,13 +100,8 @@ class Rows:
         Raises:
             DefinitionError: Polars is not installed.
         """
-        try:
-            library = importlib.import_module("polars")
-        except ImportError as error:
-            raise DefinitionError(
-                "Polars is not installed",
-                hint="install the extra: pip install 'strandline[polars]'.",
-            ) from error
+        refuse_without("polars")
+        library = importlib.import_module("polars")
         frame: pl.DataFrame = library.from_arrow(self.arrow())
         return frame
 

@@ -10,7 +10,6 @@ from strandline import catalog
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.model import Model
 from strandline.core.table import Table
-from strandline.engine.learning.drift import drift
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trust.day_verdicts import begins
 from strandline_quality.report.findings import Drift
@@ -67,6 +66,9 @@ def last(days: Days) -> tuple[Drift, ...]:
 
 def _on(day: date, model: Model, lake: Lake) -> DayDrifts:
     """Return the drift on a day; a version that is gone or damaged must not keep the report from being written."""
+    # Not imported above: a project without models imports nothing of them.
+    from strandline.engine.learning.drift import drift  # noqa: PLC0415  # as above
+
     try:
         return DayDrifts(known=drift(model, lake, begins(day), begins(day + DAY)))
     except (DataError, DefinitionError) as error:

@@ -1,0 +1,35 @@
+"""A package that no project must have is missing: the sentence with the command that installs its extra."""
+
+from strandline.core.errors import DefinitionError
+from strandline_infra import extras
+
+
+class MissingExtraError(DefinitionError):
+    """What was asked for needs an extra that is not installed."""
+
+
+def without(extra: str) -> MissingExtraError:
+    """Return the error for an extra that is not installed."""
+    return MissingExtraError(
+        f"the extra {extra} is not installed: {extras.EXTRAS[extra].for_what}",
+        hint=f"install the extra: {extras.command(extra)}.",
+        extra=extra,
+    )
+
+
+def refuse_without(extra: str) -> None:
+    """Refuse to go on without the packages of an extra.
+
+    Raises:
+        MissingExtraError: They are not installed.
+    """
+    if not extras.is_installed(extra):
+        raise without(extra)
+
+
+def missing(error: BaseException) -> MissingExtraError | None:
+    """Return the error that is shown for a module that an extra brings; None for every other error."""
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    extra = extras.of_module(error.name or "")
+    return without(extra) if extra else None
