@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.architecture import tree
 
 HERE = Path(__file__).parent
 NEWER = "1.1.0"
+HALF = 127 // 2
+"""Of the packages that an environment had with the wheel when it had no extras, pip and setuptools among them."""
 STRANGER = HERE / "stranger"
 """What a stranger adds by hand to a project of the name shop: a topic of a schema registry, a fold, a scored table, its model."""
 
@@ -44,6 +47,12 @@ def typed(words: Sequence[str], folder: Path, env: Mapping[str, str] | None = No
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
+
+
+def ended(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, however that is."""
+    own = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return subprocess.run(words, cwd=folder, env=own, capture_output=True, text=True, check=False)
 
 
 class Unpacked:
@@ -222,6 +231,75 @@ def test_the_example_is_written_and_run_from_the_wheel(wheel: Unpacked, tmp_path
     )
     assert {"silver.device_telemetry", "gold.site_traffic_1h"} <= {each["table"] for each in sheets}
     assert all(each["balanced"] for each in sheets)
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.prove(alone="ten minutes: the wheel is installed anew, without extras and with some")
+def test_a_wheel_without_extras_fills_and_reads_tables_and_names_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    """Half of the packages, all that a lake needs; then set-up brings what the project asks for."""
+    (tmp_path / "dist").mkdir()
+    wheel = built(tree.ROOT, tmp_path / "dist")
+    typed([str(PYTHON), "-m", "venv", "bare"], tmp_path)
+    program, pip = (str(tmp_path / "bare/bin" / name) for name in ("strandline", "pip"))
+    pins = str(tree.ROOT / "infra/constraints.txt")
+    began = time.monotonic()
+    typed(
+        [pip, "install", "--quiet", "--disable-pip-version-check", "-c", pins, str(wheel)], tmp_path
+    )
+    print(f"installed in {time.monotonic() - began:.0f} s")  # noqa: T201  # the figure is for who reads the run
+    packages = {
+        each["name"] for each in json.loads(typed([pip, "list", "--format=json"], tmp_path))
+    }
+    assert len(packages - {"pip", "setuptools"}) <= HALF
+    assert not packages & {"dagster", "great-expectations", "pySigma", "openlineage-python"}
+
+    listed = typed([program, "--help"], tmp_path)
+    typed([program, "init", "shop"], tmp_path)
+    shop, asks = tmp_path / "shop", tmp_path / "shop" / "pyproject.toml"
+    with_extras = asks.read_text()
+    asks.write_text(with_extras.replace("[dagster,quality]>=", ">="))
+    for words in (
+        ("setup",),
+        ("up",),
+        ("produce", "--events", "2000"),
+        ("run",),
+        ("check", "--docs"),
+    ):
+        typed([program, *words], shop)
+    asked = {
+        words[0]: typed([program, *words, "--json"], shop)
+        for words in (
+            ("query", "SELECT count(*) AS orders FROM silver.orders"),
+            ("status",),
+            ("ledger",),
+            ("why", "orders/0/0", "--in", "silver.orders"),
+        )
+    }
+    report = ended([program, "report", "--to", str(tmp_path / "report.html")], shop)
+    page = ended([program, "ui"], shop)
+    explained = typed([program, "explain", "ui"], shop)
+    typed([program, "down"], shop)
+
+    assert re.search(r"^  ui +Operate", listed, re.MULTILINE)
+    assert json.loads(asked["query"])[0]["orders"] > 1000
+    assert all(each["balanced"] for each in json.loads(asked["ledger"]))
+    assert json.loads(asked["why"])["verdict"] in {"in the table", "quarantined", "duplicate"}
+    assert report.returncode in {0, 4}, report.stderr  # 4: the play has dirty orders of old days
+    assert "<html" in (tmp_path / "report.html").read_text()
+    assert page.returncode == 2
+    assert "hint: install the extra: pip install 'strandline[dagster]'." in page.stderr
+    assert "the extra dagster: pip install 'strandline[dagster]'" in explained
+
+    asks.write_text(with_extras)
+    lacks = ended([program, "doctor"], shop)
+    typed([program, "setup"], shop)
+    assert "dagster is not installed: pyproject.toml asks for it" in lacks.stdout
+    assert "the project uses dagster, quality" in ended([program, "doctor"], shop).stdout
+    typed([program, "check", "--docs"], shop)
+    assert [*(shop / ".lake").rglob("data_docs/local_site/index.html")]
 
 
 @pytest.mark.prove(alone="ten minutes: everything is installed anew")

@@ -11,6 +11,7 @@ from shutil import copytree
 import pytest
 
 from strandline_infra import archives, setup
+from strandline_infra.installed import Installed
 from strandline_infra.logged import MOST, Runner, SetupError
 
 ROOT = Path(setup.__file__).parents[2]
@@ -135,6 +136,15 @@ def test_an_image_has_no_tools_and_a_clone_that_became_lean_gets_them_again(
     assert (lean.requirement, place.requirement) == (everything, f"{place.root}[dev]")
     steps = {lean: "object store", place: "archive"}
     assert {each: setup.steps_of(each)[-1].name for each in steps} == steps
+
+
+def test_an_installed_wheel_gets_the_extras_of_its_project_first() -> None:
+    """A project that uses none meets no pip; what is installed is not installed again."""
+    bare, asks = Installed(), Installed(extras=("dagster", "polars"))
+
+    assert "extras" not in [step.name for step in setup.steps_of(bare)]
+    assert setup.steps_of(asks)[0].name == "extras"
+    assert setup.steps_of(asks)[0].is_done(asks)
 
 
 # ---- steps ----------------------------------------------------------------------------------------------

@@ -139,6 +139,22 @@ FAULTS = (
         ("tests/engine/gates/test_batch_check.py",),
     ),
     Mutant(
+        "without Great Expectations figures of a batch without rows are judged",
+        "quality/strandline_quality/judge/plain.py",
+        "seen = value if rows else None",
+        "seen = value",
+        ("tests/quality/test_judge.py::test_counters_are_judged_as_by_the_library",),
+    ),
+    Mutant(
+        "without Great Expectations a rule that cannot be asked holds",
+        "quality/strandline_quality/judge/plain.py",
+        "holds=False, says=error, error=error",
+        "holds=True, says=error, error=error",
+        (
+            "tests/quality/test_judge.py::test_what_cannot_be_asked_is_critical_and_the_others_are_judged",
+        ),
+    ),
+    Mutant(
         "sensitive fields are shown at depth",
         "quality/strandline_quality/mask.py",
         "masked[label] = _masked(name, value, hidden, shown)",

@@ -45,4 +45,5 @@ def init(
     # The environment that runs this has the engine already.
     programs = Path(sys.prefix) / "bin"
     say(f"  make test BIN={programs}")
-    say(f"  {programs / 'strandline'} demo" if demo else f"  make demo BIN={programs}")
+    # By make, which installs the extras that the project uses.
+    say(f"  make demo BIN={programs}")
