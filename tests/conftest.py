@@ -215,7 +215,8 @@ STARTING = {"e2e", "faults"}
 
 def _put_long_files_first(items: list[pytest.Item]) -> None:
     """Let no worker begin a file of minutes when the other has nothing left to do."""
-    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    run = (item for item in items if not item.get_closest_marker("skip"))  # proofs are left out
+    slow = Counter(item.path for item in run if item.get_closest_marker("slow"))
     # Of equal ones the order stays as it was drawn.
     items.sort(key=lambda item: (STARTING.isdisjoint(item.path.parts), -slow[item.path]))
 

@@ -129,16 +129,13 @@ def test_every_job_can_be_made_of_them() -> None:
 
 @pytest.mark.timeout(300)
 def test_loading_them_takes_five_seconds_of_one_core_and_starts_nothing() -> None:
-    """Seconds of CPU, the best of three: what else the machine does stretches them less than those of the clock."""
-    command = [sys.executable, "-c", LOAD]
-    tries = [
-        json.loads(
-            subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        )
-        for _ in range(3)
-    ]
+    """Seconds of CPU, the best of at most three: what else the machine does stretches them less than those of the clock."""
+    command, tries = [sys.executable, "-c", LOAD], []
+    while not tries or (len(tries) < 3 and tries[-1]["cpu"] >= SECONDS):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        tries.append(json.loads(done.stdout))
 
-    assert min(found["cpu"] for found in tries) < SECONDS, tries
+    assert tries[-1]["cpu"] < SECONDS, tries
     for found in tries:
         assert (found["spark"], found["children"], found["heavy"]) == (False, [], [])
 
