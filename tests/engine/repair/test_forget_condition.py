@@ -15,6 +15,7 @@ from tests.support.events import TABLE as BRONZE
 from tests.support.events import Event, reading, received
 from tests.support.modes import derive
 from tests.support.rows import NOON
+from tests.support.seeds import copied
 
 TORN = reading(event_id="e4", device_id="d-17")[:60]
 EVENTS = [
@@ -28,13 +29,29 @@ EQUAL = "device_id = 'd-17'"
 @pytest.fixture
 def fleet(spark: SparkSession, lake: Lake) -> Lake:
     """Return a lake with two readings of the device, and one of another that mentions it."""
-    received(lake, EVENTS)
-    derive(spark, lake, silver.TABLE)
-    return lake
+
+    def filled(seed: Lake) -> None:
+        received(seed, EVENTS)
+        derive(spark, seed, silver.TABLE)
+
+    return copied(lake, "a device that another one mentions", filled)
 
 
 def test_a_condition_is_what_spark_understands(fleet: Lake) -> None:
-    """By the case of a name, a date, a cast or a backtick nothing else is meant; the other device's record stays."""
+    """By the case of a name, a date, a cast or a backtick nothing else is meant; the other device's record stays.
+
+    All of them in one; `make prove` tries them one by one.
+    """
+    where = (
+        "CAST(`DEVICE_Id` AS STRING) IN ('d-17', 'd-18') AND event_at >= DATE '2026-11-20' "
+        "AND event_at < TIMESTAMP '2026-11-20 12:00:10'"
+    )
+
+    assert rows(fleet, where) == {BRONZE.id: (1, 0), silver.TABLE.id: (1, 0)}
+
+
+@pytest.mark.prove(alone="half a minute")
+def test_each_condition_alone_is_what_spark_understands(fleet: Lake) -> None:
     wheres = {
         EQUAL: 2,
         "DEVICE_ID = 'd-17'": 2,

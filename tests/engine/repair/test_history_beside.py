@@ -26,6 +26,7 @@ from strandline_quality.rules import between
 from tests.support.events import commits, readings, received
 from tests.support.modes import EVERY, derive, has_caught_up
 from tests.support.rows import NOON, at
+from tests.support.seeds import copied
 
 pytestmark = [pytest.mark.core, pytest.mark.slow]
 
@@ -58,6 +59,19 @@ MORNING = Span(since=at("04:00:00"), until=at("09:00:00"))
 def ids(lake: Lake, table: Table) -> list[str]:
     rows = opened(lake.table(table)).to_pyarrow_table().to_pylist()
     return sorted(str(row["event_id"]) for row in rows)
+
+
+def held(spark: SparkSession, lake: Lake) -> None:
+    """Let the stream of before hold a row back; a copy of it waits in bronze."""
+
+    def judged(seed: Lake) -> None:
+        *before, copy = commits(readings(LOG))
+        for batch in before:
+            received(seed, batch)
+        derive(spark, seed, STRICT)
+        received(seed, copy)
+
+    copied(lake, "a row is held and its copy waits", judged)
 
 
 def test_a_row_of_history_that_the_stream_above_has_not_read_is_not_brought_before_it(
@@ -95,11 +109,7 @@ def test_a_copy_that_the_stream_writes_while_a_replay_is_planned_counts_once(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The replay stops before it writes the row, and typed again it finds the copy, which came later and goes."""
-    *before, copy = commits(readings(LOG))
-    for batch in before:
-        received(lake, batch)
-    derive(spark, lake, STRICT)
-    received(lake, copy)
+    held(spark, lake)
     write = write_healed.write_healed
 
     def meanwhile(*words: Any) -> None:  # noqa: ANN401  # those of write_healed
@@ -121,11 +131,7 @@ def test_a_row_that_a_replay_brings_while_a_batch_is_written_has_no_copy_in_it(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch is withdrawn, and compared with the row when it runs again."""
-    *before, copy = commits(readings(LOG))
-    for batch in before:
-        received(lake, batch)
-    derive(spark, lake, STRICT)
-    received(lake, copy)
+    held(spark, lake)
 
     def meanwhile(_: Meter) -> int:
         """Measure the batch, which is written and not yet committed."""

@@ -112,7 +112,7 @@ def raised(kafka: str, feed: CountingFeed) -> list[bytes | str | None]:
 
 @pytest.mark.parametrize(
     "slices",
-    [1, 6, *(pytest.param(n, marks=pytest.mark.prove(alone="half a minute")) for n in (2, 50))],
+    [3, *(pytest.param(n, marks=pytest.mark.prove(alone="half a minute")) for n in (1, 2, 6, 50))],
 )
 def test_the_same_alerts_however_a_backlog_is_cut(  # noqa: PLR0917, PLR0913  # fixtures
     spark: SparkSession,

@@ -21,12 +21,12 @@ KINDS = "n long, begins timestamp, ends timestamp, hour timestamp"
 
 
 def grown(spark: SparkSession, path: Place, chance: random.Random, by: tuple[str, ...]) -> None:
-    """Create a table in ten commits of a few intervals each; one commit removes half of the earlier ones."""
-    for number in range(9):
+    """Create a table in six commits of a few intervals each; one commit removes half of the earlier ones."""
+    for number in range(5):
         rows = [interval(chance, 10 * number + n) for n in range(3)]
         writer = spark.createDataFrame(rows, KINDS).coalesce(1).write.format("delta")
         writer.mode("append").partitionBy(*by).save(str(path))
-        if number == 4:
+        if number == 2:
             DeltaTable.forPath(spark, str(path)).delete("n % 2 = 0")
 
 
@@ -62,7 +62,7 @@ def test_no_row_of_a_span_is_missed(  # noqa: PLR0913, PLR0917  # a table, and h
     index = FileIndex(spark, path, begins, ends, kept=1)
     newest = latest_version(path)
 
-    for version in (newest // 2, newest, newest - 1, newest):
+    for version in (newest // 2, newest, newest - 1):
         first = micros(NOON) + chance.randrange(100 * HOUR)
         span = (first, first + chance.randrange(10 * HOUR))
         expected = within(rows_at(spark, path, version), begins, ends, span)
