@@ -38,6 +38,7 @@ from tests.support.clicks import (
     see_today_refused,
 )
 from tests.support.console import Console
+from tests.support.postgres import programs
 from tests.support.tab import Tab, opened_tab
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -47,6 +48,13 @@ TABLES = SLICE[:2]
 """What the pages are about; `make prove` runs all of them by clicks (tests/e2e/test_ui_browser.py)."""
 
 STEPS = [catch_up.name(table) for table in catalog.tables() if table.id in TABLES]
+
+WITHOUT_POSTGRES = (
+    pytest.mark.prove(alone="two minutes, and tests/e2e/test_postgres.py has the same")
+    if programs()
+    else pytest.mark.slow
+)
+"""Of a machine without PostgreSQL the suite has these tests here."""
 
 ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { runId } } }"
 
@@ -72,6 +80,7 @@ def browser(tmp_path: Path) -> Iterator[Tab]:
         yield here
 
 
+@WITHOUT_POSTGRES
 def test_a_run_from_the_page_fills_the_tables_that_were_chosen(page: Console) -> None:
     """The lake is as after ``strandline run`` with their names; `make prove` runs all of them by clicks."""
     nodes = page.ask(ASSETS)["assetNodes"]
@@ -149,6 +158,7 @@ def test_a_port_that_is_taken_is_refused_before_anything_starts(tmp_path: Path) 
     assert strandline("status", "--lake", lake, "--json").json["broker_pid"] is None
 
 
+@WITHOUT_POSTGRES
 def test_a_second_one_is_refused(page: Console) -> None:
     """Two daemons of one home would start every run twice."""
     second = typed.strandline("ui", "--lake", page.lake)
