@@ -27,6 +27,7 @@ from tests.support.executions import executions
 from tests.support.modes import answers_of, derive, proven, twin
 from tests.support.poison import AFTER, POISONED, RULE, hour, poisoned
 from tests.support.rows import NOON, at
+from tests.support.seeds import copied
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +38,19 @@ TABLES = (silver.TABLE, gold.TABLE)
 def _poisoned(spark: SparkSession, lake: Lake) -> Lake:
     """Return a lake in which a good hour was read and a bad one waits in bronze."""
     return poisoned(spark, lake)
+
+
+@pytest.fixture
+def stopped(spark: SparkSession, lake: Lake) -> Lake:
+    """Return the same lake, whose gate the bad hour has shut."""
+
+    def judged(seed: Lake) -> None:
+        with pytest.raises(GateShutError):
+            derive(spark, poisoned(spark, seed), silver.TABLE)
+
+    found = copied(lake, "poisoned, and stopped", judged)
+    assert gate_files.shut(silver.TABLE, found) is not None
+    return found
 
 
 def test_a_bad_hour_is_not_published(spark: SparkSession, poisoned: Lake) -> None:
@@ -62,56 +76,49 @@ def test_a_bad_hour_is_not_published(spark: SparkSession, poisoned: Lake) -> Non
 
 
 def test_an_opened_gate_lets_that_batch_pass_and_the_ledger_keeps_why(
-    spark: SparkSession, poisoned: Lake
+    spark: SparkSession, stopped: Lake
 ) -> None:
     """The rows that break the rule stay held back; the opening publishes the seventy others."""
-    with pytest.raises(GateShutError):
-        derive(spark, poisoned, silver.TABLE)
+    gate_files.open_(silver.TABLE, stopped, because="calibration", who="on call", at="12:00")
+    received(stopped, AFTER)
+    derive(spark, stopped, *TABLES)
 
-    gate_files.open_(silver.TABLE, poisoned, because="calibration", who="on call", at="12:00")
-    received(poisoned, AFTER)
-    derive(spark, poisoned, *TABLES)
-
-    assert proven(poisoned, TABLES)
-    committed = [entry for _, entry in entries(poisoned.table(silver.TABLE))]
+    assert proven(stopped, TABLES)
+    committed = [entry for _, entry in entries(stopped.table(silver.TABLE))]
     assert [(e.read, e.good, e.opened, e.failed) for e in committed] == [
         (60, 60, None, ()),
         (100, 70, "calibration", (RULE,)),
         (60, 59, None, ()),
     ]
     assert [e.broke for e in committed] == [{}, {RULE: 30}, {RULE: 1}]
-    assert gate_files.read(silver.TABLE, poisoned, Where.BEFORE) is None
-    other = twin(poisoned, "unguarded")
+    assert gate_files.read(silver.TABLE, stopped, Where.BEFORE) is None
+    other = twin(stopped, "unguarded")
     gate_files.open_all(other)
     derive(spark, other, *TABLES)
-    assert answers_of(other) == answers_of(poisoned)
+    assert answers_of(other) == answers_of(stopped)
 
 
-def test_a_corrected_rule_opens_the_gate_by_itself(spark: SparkSession, poisoned: Lake) -> None:
-    with pytest.raises(GateShutError):
-        derive(spark, poisoned, silver.TABLE)
+def test_a_corrected_rule_opens_the_gate_by_itself(spark: SparkSession, stopped: Lake) -> None:
     (wide,) = [replace(r, holds="value < 1000") for r in silver.TABLE.rules if r.name == RULE]
     kept = tuple(rule for rule in silver.TABLE.rules if rule.name != RULE)
 
-    derive(spark, poisoned, replace(silver.TABLE, rules=(*kept, wide)))
+    derive(spark, stopped, replace(silver.TABLE, rules=(*kept, wide)))
 
-    assert gate_files.read(silver.TABLE, poisoned, Where.BEFORE) is None
-    newest = last_entry(poisoned.table(silver.TABLE))
+    assert gate_files.read(silver.TABLE, stopped, Where.BEFORE) is None
+    newest = last_entry(stopped.table(silver.TABLE))
     assert newest is not None
     assert (newest[1].good, newest[1].opened, newest[1].broke) == (100, None, {})
 
 
 @pytest.mark.prove(alone="a quarter of a minute")
-def test_a_gate_was_opened_for_one_batch_only(spark: SparkSession, poisoned: Lake) -> None:
-    with pytest.raises(GateShutError):
-        derive(spark, poisoned, silver.TABLE)
-    gate_files.open_(silver.TABLE, poisoned, because="calibration", who="on call", at="12:00")
-    derive(spark, poisoned, silver.TABLE)
+def test_a_gate_was_opened_for_one_batch_only(spark: SparkSession, stopped: Lake) -> None:
+    gate_files.open_(silver.TABLE, stopped, because="calibration", who="on call", at="12:00")
+    derive(spark, stopped, silver.TABLE)
 
     received(poisoned, hour("q", "09:00:00", bad=40, of=100, batch=3))
 
     with pytest.raises(GateShutError, match="40 of 100 rows"):
-        derive(spark, poisoned, silver.TABLE)
+        derive(spark, stopped, silver.TABLE)
 
 
 def test_a_batch_over_everything_is_judged_as_well(spark: SparkSession, poisoned: Lake) -> None:
