@@ -25,7 +25,7 @@ class Extra:
 EXTRAS = {
     "alerts": Extra(modules=("sigma",), for_what="rules in Sigma, alerts and their delivery"),
     "dagster": Extra(
-        modules=("dagster", "dagster_webserver", "dagster_pyspark"),
+        modules=("dagster", "dagster_webserver", "dagster_pyspark", "sqlalchemy"),
         for_what="Dagster's pages, schedules, checks and sensors",
     ),
     "lineage": Extra(
@@ -37,7 +37,7 @@ EXTRAS = {
     ),
     "polars": Extra(modules=("polars",), for_what="tables as frames of Polars"),
     "postgres": Extra(
-        modules=("psycopg2", "dagster_postgres", "sqlalchemy"),
+        modules=("psycopg2", "dagster_postgres"),
         for_what="Dagster's history in PostgreSQL",
     ),
     "quality": Extra(

@@ -172,6 +172,18 @@ def test_a_program_of_ones_own_gets_the_same_sentence(
     assert said.rstrip().endswith(f"hint: install the extra: {command(extra)}.")
 
 
+def test_dagster_needs_no_other_extra_but_that_of_the_alerts_of_a_project(tmp_path: Path) -> None:
+    """In a project with alerts their lack is said by its own name, and not by that of a module."""
+    code = "from strandline_dagster.definitions import DEFINITIONS; DEFINITIONS.resolve_all_asset_keys()"
+    others = [extra for extra in EXTRAS if extra not in {"alerts", "dagster"}]
+
+    alone = strandline("-c", code, env=without(tmp_path, others), program=sys.executable)
+    bare = strandline("-c", code, env=without(tmp_path, ["alerts"]), program=sys.executable)
+
+    alone.succeeded()
+    assert f"hint: install the extra: {command('alerts')}." in bare.err
+
+
 # ---- what a project uses -----------------------------------------------------------------------------------
 
 

@@ -17,6 +17,15 @@ from tests.architecture import tree
 
 HERE = Path(__file__).parent
 NEWER = "1.1.0"
+NOTED = """
+import atexit, json, pathlib, sys
+atexit.register(lambda: pathlib.Path("modules.json").write_text(json.dumps([*sys.modules])))
+from strandline.cli.main import main
+main()
+"""
+"""The program, which writes down at its end what it has imported."""
+UNUSED = ("strandline.alerting", "strandline.engine.learning", "sigma")
+"""What a run in a project without rules and models imports nothing of."""
 HALF = 127 // 2
 """Of the packages that an environment had with the wheel when it had no extras, pip and setuptools among them."""
 STRANGER = HERE / "stranger"
@@ -265,10 +274,10 @@ def test_a_wheel_without_extras_fills_and_reads_tables_and_names_what_is_missing
         ("setup",),
         ("up",),
         ("produce", "--events", "2000"),
-        ("run",),
-        ("check", "--docs"),
     ):
         typed([program, *words], shop)
+    typed([str(tmp_path / "bare/bin/python"), "-c", NOTED, "run"], shop)
+    audited = ended([program, "check", "--docs"], shop)
     asked = {
         words[0]: typed([program, *words, "--json"], shop)
         for words in (
@@ -284,6 +293,12 @@ def test_a_wheel_without_extras_fills_and_reads_tables_and_names_what_is_missing
     typed([program, "down"], shop)
 
     assert re.search(r"^  ui +Operate", listed, re.MULTILINE)
+    loaded = json.loads((shop / "modules.json").read_text())
+    assert not [name for name in loaded if name.startswith(UNUSED)]
+    assert audited.returncode == 0, audited.stderr
+    assert (
+        "Data Docs: none without their extra: pip install 'strandline[quality]'" in audited.stderr
+    )
     assert json.loads(asked["query"])[0]["orders"] > 1000
     assert all(each["balanced"] for each in json.loads(asked["ledger"]))
     assert json.loads(asked["why"])["verdict"] in {"in the table", "quarantined", "duplicate"}
