@@ -103,7 +103,11 @@ def test_each_folder_of_use_cases_says_where_to_begin() -> None:
 
 def test_every_module_has_a_docstring() -> None:
     """Decisions live in the docstring of the module that they bind."""
-    silent = [str(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
+    texts = ((path, path.read_text()) for path in modules())
+    rest = (
+        (path, text) for path, text in texts if not re.match(r'"""\S', text)
+    )  # spares the parser
+    silent = [str(path) for path, text in rest if not ast.get_docstring(ast.parse(text))]
 
     assert not silent
 

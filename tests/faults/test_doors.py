@@ -1,5 +1,7 @@
 """Every function that writes to the disk is killed before its writes by the crash suite, or is named here with a reason."""
 
+from functools import cache
+
 from tests.faults.disk.doors import DOORS, ENGINE, callers, functions
 from tests.faults.disk.outcomes import HIT
 
@@ -175,6 +177,7 @@ REASONS = {
 }
 
 
+@cache
 def writers() -> set[str]:
     """Return the functions that write and are no doors themselves."""
     return {each for each in callers() if each.partition(":")[0] not in DOOR_MODULES}
