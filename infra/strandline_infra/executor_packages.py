@@ -2,7 +2,7 @@
 
 It is made of the packages of this environment, so the executors have the driver's versions and nothing is fetched. They need
 PySpark's way of exchanging rows and state, and no more: the project's own code goes by itself
-(jobs/strandline/engine/runtime/shipped_code.py), and PySpark is part of their Spark. The interpreter is theirs, of the same minor
+(jobs/strandline/engine/runtime/spark_on_cluster.py), and PySpark is part of their Spark. The interpreter is theirs, of the same minor
 version and for the same kind of machine.
 """
 

@@ -10,24 +10,89 @@ evaluates no failure of a run twice.
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 
 from dagster import (
     DagsterEvent,
     DefaultSensorStatus,
+    Failure,
+    MetadataValue,
+    RetryRequested,
     RunFailureSensorContext,
     SkipReason,
     run_failure_sensor,
     sensor,
 )
 
-from strandline.core.errors import TransientError
+from strandline.core.errors import LakeError, TransientError
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.webhook import post
 from strandline.engine.storage.lake import Lake
 from strandline.operate import lakes
-from strandline_dagster.failures import KIND
-from strandline_dagster.runbook import Alarm
-from strandline_dagster.store_away import unless_away
+from strandline_dagster.resources import unless_away
+from strandline_infra import home
+
+# Errors as failures of Dagster: transient ones are retried, all others wait for a person.
+#
+# Why no ``RetryPolicy``: Dagster (1.13.27) applies it to interruptions too. A run that a redeploy or the page asked to
+# end waited half a minute and ran to its end.
+
+
+KIND = "kind"
+"""What to do: ``transient`` (try again), ``data`` (inspect the rows), ``definition`` (correct the code)."""
+
+
+TRIES, DELAY = 2, 30
+"""Retries of a transient error, and the seconds before each."""
+
+
+def again_or_failed(error: LakeError, tried: int) -> Failure | RetryRequested:
+    """Return a retry for a transient error with retries left, else a failure."""
+    if isinstance(error, TransientError) and tried < TRIES:
+        return RetryRequested(max_retries=TRIES, seconds_to_wait=DELAY)
+    return failure(error)
+
+
+def failure(error: LakeError, more: Mapping[str, MetadataValue] | None = None) -> Failure:
+    """Return a failure with the error's message, hint and kind; only a transient one may be retried."""
+    return Failure(
+        str(error),
+        metadata={"hint": error.hint, KIND: error.kind, **(more or {})},
+        allow_retries=isinstance(error, TransientError),
+    )
+
+
+# The pages of the runbook, one an alarm: a failure shows its own, so that no one has to search at 3 a.m.
+
+
+class Alarm(StrEnum):
+    """Every alarm that a person can get; each is the name of its page."""
+
+    DEAD = "dead"
+    SILENT = "silent"
+    STUCK = "stuck"
+    FENCED = "fenced"
+    FAILING = "failing"
+    ALERTS_DEAD = "alerts_dead"
+    ALERTS_SILENT = "alerts_silent"
+    ALERTS_STUCK = "alerts_stuck"
+    EXPIRING = "expiring"
+    LOST = "lost"
+    RUN_DATA = "run_data"
+    RUN_DEFINITION = "run_definition"
+    RUN_TRANSIENT = "run_transient"
+    RUN_UNFORESEEN = "run_unforeseen"
+
+    @property
+    def path(self) -> str:
+        """Return the path of its page, from the root of the project."""
+        return f"infra/runbooks/{self}.md"
+
+
+def page(alarm: Alarm) -> str:
+    """Return the page of an alarm."""
+    return home.page(alarm.path).read_text(encoding="utf-8")
+
 
 LOG = logging.getLogger("strandline.alarm")
 PATIENCE = 10.0

@@ -46,7 +46,7 @@ def alerting() -> Alerting:
     refuse_without("alerts")
     # Not imported above: a project without alerts pays nothing for them.
     from strandline.alerting.tables import bronze as alerts  # noqa: PLC0415  # as above
-    from strandline_dagster import alerts_on_call, live_feeds, look_at_rules, rule_assets  # noqa: PLC0415  # as above
+    from strandline_dagster import live_feeds, rule_assets, rule_checks  # noqa: PLC0415  # as above
     from strandline_dagster.keys import topic_key  # noqa: PLC0415  # as above
     from strandline_dagster.rule_book import rule_book  # noqa: PLC0415  # as above
 
@@ -58,12 +58,12 @@ def alerting() -> Alerting:
     return Alerting(
         assets=[*rule_assets.rule_assets(book, keys), *live_feeds.feed_specs(feeds)],
         checks=[
-            look_at_rules.folder_check(topic_key(topic), keys),
+            rule_checks.folder_check(topic_key(topic), keys),
             *live_feeds.feed_checks(feeds),
         ],
-        jobs=alerts_on_call.JOBS,
+        jobs=live_feeds.JOBS,
         sensors=[
-            look_at_rules.look_at_rules(topic_key(topic), keys),
+            rule_checks.look_at_rules(topic_key(topic), keys),
             live_feeds.watch_alerts(feeds),
         ],
         sources={topic.name: [feed.key for feed in feeds]},

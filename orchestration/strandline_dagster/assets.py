@@ -29,11 +29,11 @@ from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.pipeline.column_lineage import Columns
-from strandline.engine.pipeline.run_summary import Report
+from strandline.engine.pipeline.running import Report
 from strandline.engine.repair.closed_range import Span
 from strandline_dagster import checks
+from strandline_dagster.alarms import again_or_failed, failure
 from strandline_dagster.days import DAYS
-from strandline_dagster.failures import again_or_failed, failure
 from strandline_dagster.keys import key, plain, pool, topic_key
 from strandline_dagster.links import linked, newest_alerts
 from strandline_dagster.resources import LakeResource, SparkResource, parent_of

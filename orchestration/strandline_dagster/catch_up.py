@@ -26,7 +26,7 @@ from strandline.core.table import Table
 from strandline.engine.storage.retired import retired
 from strandline_dagster import checks
 from strandline_dagster.assets import made
-from strandline_dagster.deferred_results import Answers
+from strandline_dagster.checks import Answers
 from strandline_dagster.keys import key, plain, pool
 from strandline_dagster.resources import LakeResource, SparkResource
 

@@ -1,5 +1,7 @@
 """A table's expectations as Dagster's checks: defined without Spark, answered from the counters of each run."""
 
+import math
+import time
 from collections.abc import Iterator, Mapping
 
 from dagster import (
@@ -8,12 +10,16 @@ from dagster import (
     AssetCheckSeverity,
     AssetCheckSpec,
     AssetKey,
+    ConfigurableResource,
+    DagsterInstance,
+    InitResourceContext,
     MetadataValue,
 )
+from pydantic import PrivateAttr
 
 from strandline.core.table import Judged, Table
 from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.pipeline.run_summary import Report
+from strandline.engine.pipeline.running import Report
 from strandline_dagster.keys import plain
 from strandline_quality.expectations import Expectation, of_counters
 from strandline_quality.rules import Severity
@@ -101,3 +107,39 @@ def _expected(table: Table) -> tuple[Expectation, ...]:
 def _severity(expected: Expectation) -> AssetCheckSeverity:
     is_critical = expected.severity is Severity.CRITICAL
     return AssetCheckSeverity.ERROR if is_critical else AssetCheckSeverity.WARN
+
+
+# Results of checks, kept until the second in which their table was written is over.
+#
+# SQLite stores the time of a result in whole seconds, and Dagster's page (1.13.27) ignores a result that seems older
+# than the table: it showed "not evaluated" for ten checks that had passed. Waiting for the next second after each table
+# took a twentieth of a scheduled run, so the results of one step are reported by a later one.
+
+
+def let_the_second_pass(moment: float) -> None:
+    """Wait until the second of a moment is over."""
+    time.sleep(max(0.0, math.floor(moment) + 1 - time.time()))
+
+
+class Answers(ConfigurableResource):  # type: ignore[type-arg]  # the resource is its own value
+    """Results of the steps of one run that are not reported yet."""
+
+    _kept: list[AssetCheckEvaluation] = PrivateAttr(default_factory=list)
+    _since: float = PrivateAttr(default=0.0)
+
+    def keep(self, answer: AssetCheckEvaluation) -> None:
+        """Keep a result about a table that was written just now."""
+        self._kept.append(answer)
+        self._since = time.time()
+
+    def hand_in(self, instance: DagsterInstance) -> None:
+        """Report the kept results, when their second has passed."""
+        if self._kept:
+            let_the_second_pass(self._since)
+        while self._kept:
+            instance.report_runless_asset_event(self._kept.pop(0))
+
+    def teardown_after_execution(self, context: InitResourceContext) -> None:
+        """Report the results of the last step, however the run ends."""
+        if context.instance:
+            self.hand_in(context.instance)

@@ -14,7 +14,7 @@ from strandline import catalog
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested
-from strandline.engine.history.commit_metrics import moment_of
+from strandline.engine.history.commit_history import moment_of
 from strandline.engine.runtime.settings import settings
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.open_table import earliest

@@ -17,39 +17,202 @@ from typing import Any
 
 from dagster import (
     AssetCheckEvaluation,
+    AssetCheckResult,
     AssetChecksDefinition,
+    AssetCheckSeverity,
     AssetKey,
     AssetObservation,
     AssetSpec,
     DefaultSensorStatus,
+    JobDefinition,
+    OpExecutionContext,
     RunRequest,
     SensorDefinition,
     SensorEvaluationContext,
     SensorResult,
     SkipReason,
+    asset_check,
+    job,
+    op,
     sensor,
 )
 from strandline import catalog
 
 from strandline.alerting.declared import sources
-from strandline.alerting.rules.counted_tables import feed_name, sources_of
 from strandline.alerting.rules.model_rule import model_source
-from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.threshold_rule import ThresholdRule, feed_name, sources_of
 from strandline.alerting.source import AlertSource
 from strandline.core.table import Judged
 from strandline.core.topic import Topic
 from strandline.engine.runtime import clock
+from strandline.engine.runtime.log_files import last_error
 from strandline.engine.service.background_stream import Always
 from strandline.engine.service.desired_state import Order
-from strandline.engine.service.stream_health import LOOKS, Ill, Look, is_well, looks, watch
-from strandline_dagster import alerts_on_call
-from strandline_dagster.feed_checks import answer, keeps_up_check, killed
+from strandline.engine.service.stream_health import (
+    LOOKS,
+    Ill,
+    Look,
+    Watch,
+    is_well,
+    looks,
+    warned,
+    watch,
+)
+from strandline_dagster.alarms import Alarm
 from strandline_dagster.keys import model_key, topic_key
-from strandline_dagster.resources import LakeResource
+from strandline_dagster.on_call import Incident, Reason, given_up, started
+from strandline_dagster.resources import BACK, LakeResource, is_back_only_now, unless_away
 from strandline_dagster.rule_book import Rule
-from strandline_dagster.store_away import BACK, is_back_only_now, unless_away
+from strandline_dagster.vitals import KEEPS_UP
 from strandline_dagster.watchdog import requests
 from strandline_dagster.well import without_figures
+
+# Does a feed keep up? Answered from the heartbeat of the process that raises alerts, and from what was asked of it.
+
+
+ABOUT = "The process that raises alerts, if one should run, is alive and does not fall behind."
+
+KEPT_UP = "it keeps up"
+
+
+def keeps_up_check(key: AssetKey, feed: str) -> AssetChecksDefinition:
+    """Make the check of a feed, to be answered on demand; the watchdog answers it over time."""
+
+    @asset_check(asset=key, name=KEEPS_UP, description=ABOUT)
+    def keeps_up(lake: LakeResource) -> AssetCheckResult:
+        program = lake.alerts("a look")
+        asked, beat = program.order(), program.heartbeat()
+        found = watch(
+            asked, beat, clock.now(), starting=program.is_starting(), title=program.program.title
+        )
+        answered = answer(key, feed, asked, beat, found, {})
+        return AssetCheckResult(
+            passed=answered.passed, severity=answered.severity, description=answered.description
+        )
+
+    return keeps_up
+
+
+def answer(  # noqa: PLR0913, PLR0917  # what was asked, what is, and what was
+    key: AssetKey,
+    feed: str,
+    asked: Order | None,
+    beat: Mapping[str, Any] | None,
+    found: Watch,
+    seen: Mapping[str, Sequence[Look]],
+) -> AssetCheckEvaluation:
+    """Answer for one feed."""
+    says, severity = _problem(feed, asked, beat, found, seen)
+    pulse = beat["tables"].get(feed) if beat else None
+    return AssetCheckEvaluation(
+        asset_key=key,
+        check_name=KEEPS_UP,
+        passed=not says,
+        severity=severity,
+        description=says or _calm(asked, beat, pulse),
+        metadata={"lag": pulse["lag"] or 0} if pulse else {},
+    )
+
+
+def killed(asked: Order | None, beat: Mapping[str, Any] | None) -> str:
+    """Return that a process is gone which was not to end, and which nothing restarts; nothing if that is not so."""
+    if beat is None or beat["alive"] or beat["ended"] or (asked and asked.runs):
+        return ""
+    return (
+        f"process {beat['pid']} is gone and did not end in order; "
+        "nothing restarts it, because it was started in a terminal"
+    )
+
+
+def _problem(
+    feed: str,
+    asked: Order | None,
+    beat: Mapping[str, Any] | None,
+    found: Watch,
+    seen: Mapping[str, Sequence[Look]],
+) -> tuple[str, AssetCheckSeverity]:
+    if found.ill is not None and feed in (found.tables or [feed]):
+        return found.message, AssetCheckSeverity.ERROR
+    if says := killed(asked, beat):
+        return says, AssetCheckSeverity.ERROR
+    pulse = beat["tables"].get(feed) if beat and beat["alive"] else None
+    if pulse and pulse["away"]:
+        return f"it waits: {pulse['away']}", AssetCheckSeverity.WARN
+    warnings = "; ".join(each.message for each in warned(feed, seen.get(feed, [])))
+    return warnings, AssetCheckSeverity.WARN
+
+
+def _calm(
+    asked: Order | None, beat: Mapping[str, Any] | None, pulse: Mapping[str, Any] | None
+) -> str:
+    if not beat or not beat["alive"]:
+        is_starting = asked is not None and asked.runs
+        return "it starts" if is_starting else "no process is asked to raise alerts"
+    return KEPT_UP if pulse else "no rule looks at its table"
+
+
+# Operations on the process that raises alerts as jobs, as those on the stream of tables (orchestration/strandline_dagster/on_call.py).
+
+
+RESTARTS = "launch the job `restart_alerts` or type `strandline alerts --background`"
+
+
+@op(description="Stop the process that raises alerts, and keep it stopped.")
+def pause_alerts_process(context: OpExecutionContext, config: Reason, lake: LakeResource) -> None:
+    """Pause."""
+    stopped = _process(context, lake).pause(config.why)
+    context.log.info("the process is stopped" if stopped else "no process of this lake was running")
+
+
+@op(description="Stop the process that raises alerts, if it runs, and start it.")
+def restart_alerts_process(context: OpExecutionContext, config: Reason, lake: LakeResource) -> None:
+    """Restart."""
+    started(context, lambda process: process.restart(config.why), _process(context, lake))
+
+
+@op(
+    description="Start the process that raises alerts again, when it died; fail, so that a person is alerted, when no "
+    "attempt is left."
+)
+def revive_alerts_process(
+    context: OpExecutionContext, config: Incident, lake: LakeResource
+) -> None:
+    """Revive."""
+    process = _process(context, lake)
+    context.log.warning(config.says)
+    context.log.warning("last error of its log: %s", last_error(process.log.local))
+    if config.gives_up:
+        raise given_up(process, config, RESTARTS, Alarm(f"alerts_{config.ill}"))
+    started(context, lambda each: each.again(ends=config.ill != Ill.DEAD), process)
+
+
+def _process(context: OpExecutionContext, lake: LakeResource) -> Always:
+    return lake.alerts(f"run {context.run_id[:8]}")
+
+
+@job(name="pause_alerts", description="Stop the process that raises alerts and keep it stopped.")
+def pause_alerts() -> None:
+    """Pause."""
+    pause_alerts_process()
+
+
+@job(name="restart_alerts", description="Stop the process that raises alerts and start it again.")
+def restart_alerts() -> None:
+    """Restart."""
+    restart_alerts_process()
+
+
+@job(
+    name="revive_alerts",
+    description="For the watchdog: start the process that raises alerts again. Each run is an incident.",
+)
+def revive_alerts() -> None:
+    """Revive."""
+    revive_alerts_process()
+
+
+JOBS: list[JobDefinition] = [restart_alerts, pause_alerts, revive_alerts]
+
 
 EVERY = 30
 OBSERVED_EVERY = 60
@@ -57,8 +220,8 @@ ANSWERED_EVERY = 300
 """Seconds after which a check is answered again although the answer is the same."""
 
 LIVE = "live"
-JOB = alerts_on_call.revive_alerts
-STEP = alerts_on_call.revive_alerts_process.name
+JOB = revive_alerts
+STEP = revive_alerts_process.name
 
 Beat = Mapping[str, Any]
 Seen = dict[str, list[Look]]

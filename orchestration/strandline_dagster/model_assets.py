@@ -23,7 +23,7 @@ from strandline.core.errors import LakeError
 from strandline.core.model import Model
 from strandline.engine.runtime import clock
 from strandline.operate.ranges import both
-from strandline_dagster.failures import again_or_failed
+from strandline_dagster.alarms import again_or_failed
 from strandline_dagster.keys import MODELS, key, model_key
 from strandline_dagster.resources import LakeResource, SparkResource
 

@@ -27,18 +27,18 @@ from strandline import catalog
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Recomputed
 from strandline.engine.proof.verify import Trial, verify
-from strandline.engine.repair.closed_days import closed_days
+from strandline.engine.repair.closed_range import closed_days
 from strandline.engine.service.background_stream import Always
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.retired import fed
 from strandline.operate.verification import refuse_different
+from strandline_dagster.alarms import failure
 from strandline_dagster.catch_up import bring_up
 from strandline_dagster.checks import evaluation
 from strandline_dagster.days import begins
-from strandline_dagster.failures import failure
 from strandline_dagster.keys import key
 from strandline_dagster.resources import LakeResource, SparkResource
-from strandline_dagster.switched import by_itself
+from strandline_dagster.schedules import by_itself
 from strandline_dagster.vitals import answered
 
 DAYS = 3

@@ -32,19 +32,16 @@ from strandline import catalog
 from strandline.core.errors import LakeError
 from strandline.core.table import Table
 from strandline.engine.repair.rewind import rewind
-from strandline.engine.runtime.log_records import last_error
+from strandline.engine.runtime.log_files import last_error
 from strandline.engine.service.background_stream import Always
 from strandline.engine.service.stream_health import Ill
 from strandline.engine.storage.ledger import Entry
 from strandline.operate import lakes
-from strandline.operate.repairs.backfill import backfilled
-from strandline.operate.repairs.rewind import rewind_lines, rewindable, rewound_to
-from strandline_dagster.alarms import ALARM
+from strandline.operate.repairs.backfill import backfilled, rewind_lines, rewindable, rewound_to
+from strandline_dagster.alarms import ALARM, Alarm, failure, page
 from strandline_dagster.catch_up import bring_up
-from strandline_dagster.failures import failure
 from strandline_dagster.keys import key
 from strandline_dagster.resources import LakeResource, SparkResource, note, parent_of
-from strandline_dagster.runbook import Alarm, page
 from strandline_dagster.well import CHECK, KEY
 
 Start: TypeAlias = Callable[[Always], int]

@@ -21,10 +21,10 @@ from pydantic import Field
 
 from strandline.core.errors import LakeError
 from strandline.operate.report import refuse_untrusted
-from strandline_dagster.failures import failure
+from strandline_dagster.alarms import failure
 from strandline_dagster.links import linked
 from strandline_dagster.resources import LakeResource
-from strandline_dagster.switched import by_itself
+from strandline_dagster.schedules import by_itself
 
 STEP = "make_report"
 

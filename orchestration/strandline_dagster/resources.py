@@ -1,11 +1,13 @@
 """The resources of assets and jobs: one Spark session and the lake."""
 
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
-from dagster import AssetExecutionContext, ConfigurableResource, OpExecutionContext
+from dagster import AssetExecutionContext, ConfigurableResource, OpExecutionContext, SkipReason
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from strandline import catalog
@@ -15,14 +17,15 @@ from strandline.core.table import Table
 from strandline.engine.kafka.lag import Ends, ends_of
 from strandline.engine.kafka.slices import Part
 from strandline.engine.pipeline.column_lineage import Columns, lineage
-from strandline.engine.pipeline.retention_risk import Danger
-from strandline.engine.pipeline.run_summary import Parent, Report
+from strandline.engine.pipeline.radar import Danger
 from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.pipeline.running import Parent, Report
 from strandline.engine.repair.backfill import MODE
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock
-from strandline.engine.service.background_stream import Always
-from strandline.engine.service.program import ALERTS
+from strandline.engine.runtime.store_away import AWAY
+from strandline.engine.service.background_stream import ALERTS, Always
+from strandline.engine.service.stream_health import SILENT, Ill, Watch
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.open_table import kinds, live_rows
 from strandline.engine.storage.place import Place
@@ -33,7 +36,7 @@ from strandline.operate.radar import dangers_of
 from strandline.operate.repairs.backfill import backfilled
 from strandline.operate.report import report_of, write_report
 from strandline.operate.stream import always
-from strandline_dagster.deferred_results import Answers
+from strandline_dagster.checks import Answers
 from strandline_quality.report.findings import Findings
 
 
@@ -150,3 +153,52 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
 
 RESOURCES = {"lake": LakeResource(), "spark": SparkResource(), "answers": Answers()}
 """By the argument names of assets, steps and sensors."""
+
+
+# What Dagster does while the store of the lake does not answer: a look ends within seconds, says so, and the next one tries again.
+#
+# A look that waits as a stream does takes half a minute for each request, and Dagster ends a sensor after one; the error that it
+# then shows has no sentence. The lake's first asset is red meanwhile (orchestration/strandline_dagster/well.py).
+
+
+BACK = "the store answers again; a program that waited for it has a minute to write its heartbeat"
+
+_away: list[float] = []
+"""When the store was seen to be away last, by this process, which makes all looks."""
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def refuse_away() -> None:
+    """Ask the store of the lake for one object, and wait for it no longer than a person does; a folder is not asked.
+
+    Raises:
+        StoreAwayError: It does not answer.
+        KeysRefusedError: It refuses the keys.
+    """
+    try:
+        lakes.asked(None)
+    except AWAY:
+        _away[:] = [time.monotonic()]
+        raise
+
+
+def is_back_only_now(found: Watch) -> bool:
+    """Return whether a heartbeat may be old because the store was away: a stream that waited for it lives, and writes the next one."""
+    within = SILENT.total_seconds()
+    return found.ill is Ill.SILENT and any(time.monotonic() - each < within for each in _away)
+
+
+def unless_away(look: Callable[Given, Result]) -> Callable[Given, Result | SkipReason]:
+    """Skip a look of a sensor while the store does not answer."""
+
+    @wraps(look)
+    def skips(*args: Given.args, **kwargs: Given.kwargs) -> Result | SkipReason:
+        try:
+            refuse_away()
+            return look(*args, **kwargs)
+        except AWAY as error:
+            return SkipReason(error.message)
+
+    return skips

@@ -14,15 +14,14 @@ from typing import TypeAlias
 from dagster import AssetKey
 
 from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.sigma.files import UnreadableError
-from strandline.alerting.rules.sigma.folder import Folder, RefusedRule, read_folder
+from strandline.alerting.rules.sigma.folder import Folder, RefusedRule, UnreadableError, read_folder
 from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.store_away import AWAY
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
-from strandline.operate.alerts.rules import live_folder
-from strandline_dagster.store_away import refuse_away
+from strandline.operate.alerts.examples import live_folder
+from strandline_dagster.resources import refuse_away
 
 GROUP = "rules"
 

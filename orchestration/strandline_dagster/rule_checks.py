@@ -1,22 +1,36 @@
 """The checks of each alert rule, and how a backtest and a look at the folder answer them."""
 
+import json
+import time
 from collections.abc import Iterator, Mapping
 from datetime import date
+from hashlib import sha256
 
 from dagster import (
+    AssetCheckEvaluation,
     AssetCheckResult,
+    AssetChecksDefinition,
     AssetCheckSeverity,
     AssetCheckSpec,
     AssetKey,
+    DefaultSensorStatus,
     MetadataValue,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    SkipReason,
     TableRecord,
     TableSchema,
+    asset_check,
+    sensor,
 )
 
+from strandline.alerting.rules.rule_folder import state
 from strandline.alerting.rules.runbook import is_address, words
 from strandline.alerting.rules.threshold_rule import ThresholdRule
-from strandline_dagster.checks import More
-from strandline_dagster.rule_book import Rule, rule_folder
+from strandline_dagster.checks import More, evaluation
+from strandline_dagster.resources import unless_away
+from strandline_dagster.rule_book import Rule, RuleBook, rule_book, rule_folder, why_not
 from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
 
 STORM = 200
@@ -165,3 +179,87 @@ def _answer(  # noqa: PLR0913  # what Dagster shows of an answer
         description=says,
         metadata=more or {},
     )
+
+
+# Looks at the folder of rules once a minute, so that a rule that no longer runs is a failed check within a minute.
+#
+# The checks hang on the rules and, about the folder as a whole, on the topic of alerts, which no run writes: Dagster's page
+# ignores a result that is older than the table.
+
+
+EVERY = 60
+OLD = 900
+"""Seconds after which an unchanged folder is read again: what its rules look at may have changed."""
+
+SHOWN = 20
+
+READABLE = "every_rule_runs"
+ABOUT = "Every file of the folder is read, and every rule in it runs."
+
+
+def folder_check(topic: AssetKey, keys: Mapping[str, AssetKey]) -> AssetChecksDefinition:
+    """Make the check of the folder, to be answered on demand."""
+
+    @asset_check(asset=topic, name=READABLE, description=ABOUT)
+    def every_rule_runs() -> AssetCheckResult:
+        return of_folder(topic, rule_book(), keys)
+
+    return every_rule_runs
+
+
+def look_at_rules(topic: AssetKey, keys: Mapping[str, AssetKey]) -> SensorDefinition:
+    """Make the sensor."""
+
+    @sensor(
+        name="look_at_rules",
+        minimum_interval_seconds=EVERY,
+        default_status=DefaultSensorStatus.RUNNING,
+    )
+    @unless_away
+    def look(context: SensorEvaluationContext) -> SensorResult | SkipReason:
+        """Read the folder if its files have changed, and answer the checks of which the answer is another one."""
+        seen = json.loads(context.cursor) if context.cursor else {"reasons": {}}
+        files = sha256(repr(sorted(state(rule_folder()).items())).encode()).hexdigest()
+        if seen.get("files") == files and time.time() - seen["at"] < OLD:
+            return SkipReason("no file of the folder has changed")
+        book = rule_book()
+        reasons = {origin: why_not(origin, book) for origin in keys}
+        events = [evaluation(of_folder(topic, book, keys))]
+        events += list(_answers(reasons, seen["reasons"], keys))
+        cursor = {"files": files, "at": time.time(), "reasons": reasons}
+        return SensorResult(asset_events=events, cursor=json.dumps(cursor))
+
+    return look
+
+
+def of_folder(topic: AssetKey, book: RuleBook, keys: Mapping[str, AssetKey]) -> AssetCheckResult:
+    """Answer whether the folder is read and every rule runs."""
+    reasons = [f"{origin}: {reason}" for origin, reason in book.refused.items()]
+    said = [book.problem] if book.problem else reasons[:SHOWN]
+    if len(reasons) > SHOWN:
+        said.append(f"and {len(reasons) - SHOWN:,} more")
+    hidden = sum(origin not in keys for origin in book.rules)
+    if hidden:
+        said.append(
+            f"{hidden:,} rules have no asset: they are new, and reloading shows them, or too many"
+        )
+    return AssetCheckResult(
+        asset_key=topic,
+        check_name=READABLE,
+        passed=not (book.problem or book.refused),
+        severity=AssetCheckSeverity.ERROR,
+        description="\n".join(said) or f"{len(book.rules):,} rules run",
+        metadata={
+            "run": len(book.rules),
+            "refused": len(book.refused),
+            "folder": str(rule_folder()),
+        },
+    )
+
+
+def _answers(
+    now: Mapping[str, str], before: Mapping[str, str], keys: Mapping[str, AssetKey]
+) -> Iterator[AssetCheckEvaluation]:
+    for origin, reason in now.items():
+        if before.get(origin) != reason:
+            yield evaluation(runs(keys[origin], reason))

@@ -10,7 +10,7 @@ from strandline.operate.alerts.backtest import on_history
 from strandline.operate.alerts.examples import contradictions
 from strandline.operate.listener import tenths
 from strandline_dagster import rule_checks
-from strandline_dagster.failures import again_or_failed
+from strandline_dagster.alarms import again_or_failed
 from strandline_dagster.links import backtest_linked
 from strandline_dagster.resources import LakeResource, SparkResource, note
 from strandline_dagster.rule_book import Rule, chosen, rule_book, why_not

@@ -7,6 +7,7 @@ gate between silver and gold, a file in the lake, decides whether gold may follo
 from dagster import (
     DagsterInstance,
     DagsterRunStatus,
+    DefaultScheduleStatus,
     RunRequest,
     RunsFilter,
     ScheduleEvaluationContext,
@@ -15,10 +16,24 @@ from dagster import (
 )
 
 from strandline.engine.runtime import clock
+from strandline.engine.runtime.settings import settings
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.operate import lakes
 from strandline_dagster import catch_up
-from strandline_dagster.switched import by_itself
+
+# Whether a schedule runs by itself, without a click: as its code says, or all or none of them by a setting, such as a profile's.
+
+
+def by_itself(*, usually: bool) -> DefaultScheduleStatus:
+    """Return the status that a schedule has where no person has started or stopped it.
+
+    Args:
+        usually: Whether it runs where the setting is absent.
+    """
+    wanted = settings().schedules
+    runs = usually if wanted is None else wanted
+    return DefaultScheduleStatus.RUNNING if runs else DefaultScheduleStatus.STOPPED
+
 
 CATCH_UP = catch_up.job()
 

@@ -34,8 +34,7 @@ from strandline.engine.trust.table_checks import QUESTIONS, Sign, questions, sig
 from strandline_dagster.checks import More, evaluation
 from strandline_dagster.keys import key, plain
 from strandline_dagster.links import linked
-from strandline_dagster.resources import LakeResource
-from strandline_dagster.store_away import unless_away
+from strandline_dagster.resources import LakeResource, unless_away
 
 EVERY = 60
 OLD = 300

@@ -34,7 +34,7 @@ from strandline.engine.kafka import local_broker
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.store_away import AWAY
-from strandline.engine.service.catch_up_time import in_words
+from strandline.engine.service.backlog import in_words
 from strandline.engine.service.desired_state import Order, order
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.service.stream_health import (
@@ -43,7 +43,7 @@ from strandline.engine.service.stream_health import (
     Ill,
     Look,
     Watch,
-    failing,
+    failing_tables,
     going_on,
     is_well,
     looks,
@@ -54,9 +54,8 @@ from strandline.engine.storage.lake import Lake
 from strandline_dagster import on_call
 from strandline_dagster.days import begins
 from strandline_dagster.keys import key
-from strandline_dagster.resources import LakeResource
+from strandline_dagster.resources import BACK, LakeResource, is_back_only_now, refuse_away
 from strandline_dagster.schedules import unfinished_run
-from strandline_dagster.store_away import BACK, is_back_only_now, refuse_away
 from strandline_dagster.vitals import KEEPS_UP
 from strandline_dagster.well import without_figures
 
@@ -99,7 +98,9 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
     if not stream.lake.has_room():  # no heartbeat can be written, and no stream could start
         return SkipReason("the disk of the lake is full; the stream continues when there is room")
     # Of a stream that is gone nothing is known of its tables, and those that failed may fail again.
-    over = set(asked.alerted) - failing(beat).keys() if beat and beat["alive"] else set[str]()
+    over = (
+        set(asked.alerted) - failing_tables(beat).keys() if beat and beat["alive"] else set[str]()
+    )
     if is_well(asked, beat, moment):
         asked = asked.well()
         stream.note(asked)

@@ -36,11 +36,10 @@ from strandline import catalog
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.store_away import AWAY as STORE
 from strandline.engine.service.condition import Condition, Trouble, condition, damaged
-from strandline_dagster.deferred_results import let_the_second_pass
+from strandline_dagster.alarms import Alarm, page
+from strandline_dagster.checks import let_the_second_pass
 from strandline_dagster.links import linked
-from strandline_dagster.resources import LakeResource
-from strandline_dagster.runbook import Alarm, page
-from strandline_dagster.store_away import refuse_away
+from strandline_dagster.resources import LakeResource, refuse_away
 
 EVERY = 10
 AGAIN = 300

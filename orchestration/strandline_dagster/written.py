@@ -28,8 +28,8 @@ from strandline import catalog
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Table
 from strandline.engine.pipeline.column_lineage import cached_lineage
-from strandline.engine.pipeline.run_summary import Report
-from strandline.engine.repair.closed_days import closed_days
+from strandline.engine.pipeline.running import Report
+from strandline.engine.repair.closed_range import closed_days
 from strandline.engine.runtime import clock
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.storage.damage import damage
@@ -38,12 +38,11 @@ from strandline.engine.storage.ledger import Entry, between, latest_version
 from strandline.engine.storage.open_table import kinds, live_rows
 from strandline_dagster import checks
 from strandline_dagster.assets import figures, lineage_of
+from strandline_dagster.checks import let_the_second_pass
 from strandline_dagster.days import begins
-from strandline_dagster.deferred_results import let_the_second_pass
 from strandline_dagster.keys import key
 from strandline_dagster.links import linked, newest_alerts
-from strandline_dagster.resources import LakeResource
-from strandline_dagster.store_away import unless_away
+from strandline_dagster.resources import LakeResource, unless_away
 
 EVERY = 60
 DAYS = 30

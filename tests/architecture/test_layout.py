@@ -148,7 +148,7 @@ def test_a_table_is_the_last_statement_of_its_module(table: Table) -> None:
             r"\b(?:readStream|writeStream)\b",
             {
                 "jobs/strandline/engine/pipeline/query.py",
-                "jobs/strandline/engine/pipeline/stream_frames.py",
+                "jobs/strandline/engine/pipeline/plan.py",
                 "jobs/strandline/engine/pipeline/feed_query.py",
             },
         ),

@@ -39,54 +39,33 @@ VERBS = frozenset(
 PROCESS = {"os", "pathlib"}
 
 EXCEPTIONS = {
-    "runtime/settings.py": (PROCESS, "reads the environment; a relative folder becomes absolute"),
-    "runtime/profiles.py": (
-        {"pathlib", "read_text"},
-        "reads secrets that a project's file names, which are in no lake",
+    "runtime/settings.py": (
+        {*PROCESS, "read_text"},
+        "reads the environment; a relative folder becomes absolute; reads secrets that a project's file names, which are in no lake",
     ),
     "runtime/trial.py": ({"pathlib"}, "takes a folder of a test for Spark's log"),
     "runtime/spark_session.py": (
-        {*PROCESS, "open", "read_bytes", "mkdir", "stat"},
-        "starts the JVM, whose output, scratch files and class archive are files of this machine on any store",
+        {*PROCESS, "mkdir", "open", "read_bytes", "stat"},
+        "starts the JVM, whose output, scratch files and class archive are files of this machine on any store; names jars, which are files of this machine",
     ),
-    "runtime/spark_on_store.py": ({"pathlib"}, "names jars, which are files of this machine"),
     "runtime/spark_on_cluster.py": (
-        {"pathlib"},
-        "names what is sent to executors, which are files of this machine",
-    ),
-    "runtime/shipped_code.py": (
-        {*PROCESS, "rglob", "read_bytes"},
-        "makes an archive of the project's own source, which is in no lake",
+        {*PROCESS, "read_bytes", "rglob"},
+        "names jars, which are files of this machine; names what is sent to executors, which are files of this machine; makes an archive of the project's own source, which is in no lake",
     ),
     "runtime/starter.py": ({"os"}, "asks the kernel whether the process that started it is there"),
     "runtime/submitted.py": ({"os"}, "asks which process started it"),
     "runtime/processes.py": (
-        {*PROCESS, "open"},
-        "starts programs with a log as their output, and asks the kernel about a pid",
+        {*PROCESS, "iterdir", "open", "read_text", "write_text"},
+        "starts programs with a log as their output, and asks the kernel about a pid; writes the kernel's file about a pid; reads the kernel's files about a pid",
     ),
-    "runtime/spark_added.py": ({"pathlib"}, "names jars, which are files of this machine"),
-    "runtime/low_priority.py": (
-        {*PROCESS, "write_text", "iterdir"},
-        "writes the kernel's file about a pid",
-    ),
-    "runtime/holders.py": ({*PROCESS, "read_text"}, "reads the kernel's files about a pid"),
     "runtime/code_files.py": (
-        {"pathlib", "glob", "read_bytes"},
-        "reads the project's own source, which is in no lake",
-    ),
-    "runtime/former_code.py": (
-        {"pathlib", "read_bytes"},
-        "reads former texts of that source, out of an archive, and those of a project",
+        {"glob", "pathlib", "read_bytes"},
+        "reads the project's own source, which is in no lake; reads former texts of that source, out of an archive, and those of a project",
     ),
     "runtime/log_files.py": (
-        {*PROCESS, "shutil", "fcntl", "open", "stat", "glob"},
-        "cuts and reads logs that programs keep open, which no store can do",
+        {*PROCESS, "fcntl", "glob", "open", "shutil", "stat"},
+        "cuts and reads logs that programs keep open, which no store can do; follows such a log, also when it is renamed; finds the last error in such a log",
     ),
-    "runtime/log_reader.py": (
-        {*PROCESS, "open", "stat"},
-        "follows such a log, also when it is renamed",
-    ),
-    "runtime/log_records.py": ({"pathlib"}, "finds the last error in such a log"),
     "runtime/webhook.py": ({"open"}, "opens an address, and no file"),
 }
 """Modules of other rooms, what each uses all the same, and why."""

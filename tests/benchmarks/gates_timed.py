@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from strandline.cli import main as line
 from strandline.engine.gates.batch_check import Guard
-from strandline.engine.pipeline import batch_writer, dimension_lookup, recompute_windows
+from strandline.engine.pipeline import batch_writer, dimension_lookup, recompute
 from strandline.engine.repair import backfill
 
 Words = ParamSpec("Words")
@@ -41,7 +41,7 @@ def main() -> None:
     file = Path(sys.argv.pop(1))
     Guard.admit = timed(Guard.admit)  # type: ignore[method-assign]  # what this program is for
     Guard.passed = timed(Guard.passed)  # type: ignore[method-assign]  # as above
-    for module in (backfill, recompute_windows, batch_writer):
+    for module in (backfill, recompute, batch_writer):
         module.refuse_behind = timed(module.refuse_behind)  # type: ignore[attr-defined]  # as above
     dimension_lookup.behind_source = timed(dimension_lookup.behind_source)  # type: ignore[attr-defined]  # as above
     try:

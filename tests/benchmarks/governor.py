@@ -22,7 +22,7 @@ from fleet.play.plan import Plan
 from fleet.silver import device_telemetry as silver
 from strandline.engine.kafka import local_broker
 from strandline.engine.kafka.admin import create_topic
-from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.commit_log import committed_at
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entries
 from tests.benchmarks.feed import has_all

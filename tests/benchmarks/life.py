@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from strandline.core.modes import AvailableNow, MicroBatch
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.recompute_windows import Afresh
+from strandline.engine.pipeline.recompute import Afresh
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.runtime.jvm import jvm
 from strandline.engine.storage.lake import Lake

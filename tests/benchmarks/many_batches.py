@@ -19,8 +19,7 @@ import psutil
 from strandline import catalog
 
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.storage.commit_log import log_of
-from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.commit_log import committed_at, log_of
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entry_at, latest_version
 from tests.benchmarks import machine

@@ -15,8 +15,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from strandline.engine.accounting.balance_sheet import read_until, waiting
-from strandline.engine.accounting.close_ledger import EVERY, close
-from strandline.engine.accounting.table_books import Books
+from strandline.engine.accounting.table_books import EVERY, Books, close
 from strandline.engine.service.open_books import OpenBooks
 from strandline.engine.storage.lake import Lake
 from tests.benchmarks import machine

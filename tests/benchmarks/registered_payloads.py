@@ -26,7 +26,7 @@ from strandline.core.parse_avro import avro
 from strandline.core.parse_registered import registered
 from strandline.core.topic import Parse
 from strandline.core.writer_schema import Format, WriterSchema, schemas_from
-from strandline.engine.pipeline.learn_schemas import ids_behind
+from strandline.engine.pipeline.ingest import ids_behind
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import settings
 from tests.engine.records import NOON

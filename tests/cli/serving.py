@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fleet.silver import user_actions
 from strandline.core.received import QUARANTINE, RESOLUTION
-from strandline.engine.service import sql_users
+from strandline.engine.service import sql_server
 from strandline.engine.storage.lake import Lake
 from tests.cli.typed import start
 from tests.engine.written import entry, small_lake, written
@@ -89,8 +89,8 @@ def serving(
     lake: Lake, log: Path, *words: object, env: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """Serve a lake to ana, and to eve unmasked; yield the address, and see that a signal ends the server in order."""
-    sql_users.add(lake, "ana", PASSWORD)
-    sql_users.add(lake, "eve", PASSWORD, unmasked="fraud team")
+    sql_server.add(lake, "ana", PASSWORD)
+    sql_server.add(lake, "eve", PASSWORD, unmasked="fraud team")
     port = free_port()
     process = start("serve", "--lake", lake.root, "--port", port, *words, log=log, env=env)
     try:

@@ -128,8 +128,8 @@ def test_the_list_of_slow_rules_has_what_each_costs_alone(
     filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a limit that no rule keeps; whether one is slow on this machine is no question for a test."""
-    monkeypatch.setattr("strandline.alerting.history.rule_cost.LIMIT", float("-inf"))
-    monkeypatch.setattr("strandline.alerting.history.rule_cost.EVENTS", 500)
+    monkeypatch.setattr("strandline.alerting.history.backtest.LIMIT", float("-inf"))
+    monkeypatch.setattr("strandline.alerting.history.backtest.EVENTS", 500)
     folder = written(tmp_path / "rules", "-decode")
     where = ("--lake", filled.root)
     succeeded("rules", "backtest", folder, *RANGE, *where)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.storage.lake import Lake
 from tests.cli.inside import succeeded
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from strandline.cli.graph import picture
+from strandline.cli.demo import picture
 from strandline.core.errors import DataError
 from strandline.engine.proof.certificate import Certificate
 from strandline.engine.storage.lake import Lake

@@ -13,7 +13,7 @@ import pytest
 from fleet.gold.device_daily import TABLE as DAILY
 from strandline.core.errors import DamagedError
 from strandline.core.table import Table
-from strandline.engine.accounting.close_ledger import close
+from strandline.engine.accounting.table_books import close
 from strandline.engine.pipeline import shadow_lake
 from strandline.engine.pipeline.readers import How, readers
 from strandline.engine.pipeline.shadow_lake import Promotion, Shadow
@@ -24,10 +24,9 @@ from strandline.engine.service.maintain import Policy, maintain
 from strandline.engine.service.metrics_page import LakeLook
 from strandline.engine.service.set_aside import mend
 from strandline.engine.storage.commit_log import commit_file
-from strandline.engine.storage.import_marks import IMPORT, part_of_imports
-from strandline.engine.storage.import_slices import ImportSlices
+from strandline.engine.storage.import_notes import ImportSlices
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.ledger import IMPORT, latest_version, part_of_imports
 from strandline.engine.storage.locks import HasWriterError
 from strandline.engine.storage.open_table import opened
 from tests.cli.inside import Answer, strandline

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from strandline.alerting.declared import rules_folder
-from strandline.alerting.delivery.delivery_books import Books
+from strandline.alerting.delivery.alert_inbox import Books
 from strandline.alerting.delivery.notice import RuleWords
-from strandline.engine.storage.file_lock import hold
 from strandline.engine.storage.lake import Lake
-from strandline.operate.alerts.rules import RuleTexts
+from strandline.engine.storage.store_lease import hold
+from strandline.operate.alerts.examples import RuleTexts
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
 from tests.support.feeds import DECODES

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
-from strandline.cli.formats import Format, chosen, deliver, shown, stream, text_of
+from strandline.cli.query import Format, chosen, deliver, shown, stream, text_of
 from strandline.core.errors import DefinitionError
-from strandline.engine.storage.duckdb_session import DuckError, session
+from strandline.engine.storage.duckdb_table import DuckError, session
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trace.sql_query import Answer, ask, asked
 from tests.cli.inside import strandline, succeeded

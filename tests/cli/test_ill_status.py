@@ -13,12 +13,11 @@ import pytest
 from strandline.core.errors import TransientError
 from strandline.core.table import Table
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import settings
 from strandline.engine.service.background_stream import STARTING
 from strandline.engine.service.desired_state import Order, order, write
-from strandline.engine.service.failing import failing
-from strandline.engine.service.stream_health import Act, watch
+from strandline.engine.service.stream_health import Act, failing, watch
 from strandline.engine.storage.lake import Lake
 from strandline.operate.stream import always
 from tests.cli.inside import strandline

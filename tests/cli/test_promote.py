@@ -14,8 +14,8 @@ from strandline.core.errors import DefinitionError
 from strandline.engine.runtime.settings import settings
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.rule_shelf import live_rules, promotions
-from strandline.operate.alerts import promotion, rules
-from strandline.operate.alerts.live_rules import LiveRules
+from strandline.operate.alerts import examples, promotion
+from strandline.operate.alerts.raising import LiveRules
 from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
@@ -77,7 +77,7 @@ def _silent(rule: str, version: str, file: str) -> RuleFigures:
 
 def put_live(lake: Lake, path: Path) -> None:
     """Promote a file or a folder."""
-    own = rules.chosen(str(path))
+    own = examples.chosen(str(path))
     promotion.promoted(own, figures(own), str(path), lake)
 
 
@@ -120,11 +120,11 @@ def test_rules_go_live_with_the_figures_of_their_backtest_and_are_taken_back(
     assert "nothing is promoted: 1.yml: stays quiet on" in refused.err
     assert "rules   version 0002, promoted at" in status
     assert "is taken back; version 0001 is live again" in undone
-    live = read_folder(rules.promoted_folder(lake))
+    live = read_folder(examples.promoted_folder(lake))
     assert {rule.id for rule in read_folder(rules_folder()).rules} < {
         rule.id for rule in live.rules
     }
-    assert "/c" in (rules.promoted_folder(lake) / "1.yml").read_text()
+    assert "/c" in (examples.promoted_folder(lake) / "1.yml").read_text()
 
 
 def test_a_running_process_takes_a_promotion_over(
@@ -136,7 +136,7 @@ def test_a_running_process_takes_a_promotion_over(
     (folder / DECODES.origin).write_text((rules_folder() / DECODES.origin).read_text())
     write(folder, 1)
     running = LiveRules(
-        lambda: rules.promoted_folder(lake) if live_rules(lake) else folder,
+        lambda: examples.promoted_folder(lake) if live_rules(lake) else folder,
         lake,
         spark,
         Logged(),
@@ -158,7 +158,7 @@ def test_a_file_of_another_name_with_the_same_rule_is_replaced(lake: Lake, tmp_p
     put_live(lake, write(tmp_path / "rules", 1, name="old"))
     put_live(lake, write(tmp_path / "others", 1, "/k", name="new"))
 
-    folder = rules.promoted_folder(lake)
+    folder = examples.promoted_folder(lake)
     assert not (folder / "old.yml").exists()
     assert len(promotions(lake)) == 2
 
@@ -173,7 +173,7 @@ def test_what_a_correlation_counts_is_promoted_with_it(lake: Lake, tmp_path: Pat
     )
     put_live(lake, folder / "many.yml")
 
-    assert ids(read_folder(rules.promoted_folder(lake)).thresholds) > {"2"}
+    assert ids(read_folder(examples.promoted_folder(lake)).thresholds) > {"2"}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_promotion_that_would_do_more_than_it_names_is_refused(
         write(tmp_path / "new", 3)
         file.write_text(file.read_text() + "---" + (tmp_path / "new" / "3.yml").read_text())
         (tmp_path / "new" / "3.yml").unlink()
-    own = rules.chosen(str(file))
+    own = examples.chosen(str(file))
     tried = Folder(own.rules[:1], ())
 
     with pytest.raises(DefinitionError, match="nothing is promoted") as refused:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from fleet.silver import dhcp_events, user_confirmations
-from strandline.engine.service import sql_users
+from strandline.engine.service import sql_server
 from tests.cli.attempts import ATTEMPTS
 from tests.cli.questions import QUESTIONS
 from tests.cli.serving import PASSWORD, Served, asked_lake, files, serving
@@ -443,8 +443,8 @@ def test_a_pool_of_connections_waits_for_its_password_to_be_hashed_once(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each hashed it at once, and all were closed where that took longer than a client has to show it: no client's fault."""
-    monkeypatch.setattr(sql_users, "ROUNDS", 4_000_000)
-    sql_users.add(served.lake, "pool", PASSWORD)
+    monkeypatch.setattr(sql_server, "ROUNDS", 4_000_000)
+    sql_server.add(served.lake, "pool", PASSWORD)
     port = int(served.url.rsplit(":", 1)[1].rstrip("/"))
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
@@ -461,7 +461,7 @@ def test_a_pool_of_connections_waits_for_its_password_to_be_hashed_once(
 
         assert [each.recv(1) for each in pool] == [b"\x05"] * len(pool)  # complete
 
-    sql_users.remove(served.lake, "pool")
+    sql_server.remove(served.lake, "pool")
 
 
 def is_open(connection: socket.socket) -> bool:
@@ -509,10 +509,12 @@ def test_who_is_removed_is_refused_at_once(served: Served, jdbc: Driver) -> None
         check=False,
     )
     assert added.returncode == 0, added.stderr
-    assert stat.S_IMODE(sql_users.place_of(served.lake).parent.local.stat().st_mode) == stat.S_IRWXU
+    assert (
+        stat.S_IMODE(sql_server.place_of(served.lake).parent.local.stat().st_mode) == stat.S_IRWXU
+    )
     with jdbc.connected(served.at(), "tom", PASSWORD) as connection:
         assert connection.value("SELECT 1") == "1"
-        sql_users.remove(served.lake, "tom")
+        sql_server.remove(served.lake, "tom")
         with pytest.raises(SqlError, match="no user tom"):
             connection.value("SELECT 1")
 

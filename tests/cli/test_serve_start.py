@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from strandline.engine.service import sql_users
+from strandline.engine.service import sql_server
 from tests.cli.serving import PASSWORD
 from tests.cli.typed import strandline
 from tests.engine.written import small_lake
@@ -14,7 +14,7 @@ def test_a_server_needs_a_lake_users_and_a_free_port(tmp_path: Path) -> None:
     nowhere = strandline("serve", "--lake", tmp_path / "nowhere")
     lake = small_lake(tmp_path / "lake")
     without_users = strandline("serve", "--lake", lake.root)
-    sql_users.add(lake, "ana", PASSWORD)
+    sql_server.add(lake, "ana", PASSWORD)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -11,7 +11,7 @@ import pytest
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.service.heartbeat import near
 from strandline.engine.service.metrics_page import LakeLook
 from strandline.engine.storage.lake import Lake

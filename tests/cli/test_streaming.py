@@ -7,7 +7,7 @@ import pytest
 
 from strandline.cli import screen
 from strandline.core.errors import DataError
-from strandline.engine.runtime.log_records import last_error
+from strandline.engine.runtime.log_files import last_error
 from tests.cli.inside import strandline
 
 

@@ -17,8 +17,7 @@ from strandline.engine.pipeline.runner import Site
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.repair.replay import replay
-from strandline.engine.repair.replay_plan import Choice
+from strandline.engine.repair.replay import Choice, replay
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entries
 from strandline.engine.trace.verdict import Verdict, World

@@ -12,7 +12,7 @@ CONTRIBUTING = FOLDER / "contributing.md"
 QUESTIONS = {
     "where is a commit made atomic?": "jobs/strandline/engine/storage/delta_commit.py",
     "where do I add a parser?": "jobs/strandline/core/parse.py",
-    "what decides the size of a batch?": "jobs/strandline/engine/pipeline/batch_size.py",
+    "what decides the size of a batch?": "jobs/strandline/engine/pipeline/governor.py",
     "what makes a row late?": "jobs/strandline/core/lateness.py",
     "why is a row in the quarantine?": "jobs/strandline/core/verdict.py",
     "what does an entry of the ledger hold?": "jobs/strandline/engine/storage/ledger.py",

@@ -12,7 +12,7 @@ from pathlib import Path
 from dagster import SensorResult, build_sensor_context
 from prometheus_client.parser import text_string_to_metric_families as families
 
-from strandline.engine.runtime import ports
+from strandline.engine.runtime import processes
 from strandline.engine.service.background_stream import Always
 from strandline.engine.storage.place import Place
 from strandline_dagster.definitions import DEFINITIONS
@@ -31,7 +31,7 @@ ASKS = ("ledger", "doctor", "logs")
 @contextmanager
 def metrics(lake: Place, log: Path) -> Iterator[str]:
     """Serve the metrics of a lake for the length of the block, and yield the address of the page."""
-    port = ports.free(0)
+    port = processes.free(0)
     with running("metrics", "--port", port, "--every", "10s", "--lake", lake, log=log):
         yield f"http://127.0.0.1:{port}/metrics"
 

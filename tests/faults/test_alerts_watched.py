@@ -11,7 +11,7 @@ from dagster import DagsterInstance, build_sensor_context
 
 from strandline.engine.service.background_stream import Always
 from strandline.engine.storage.place import Place
-from strandline_dagster import alerts_on_call
+from strandline_dagster import live_feeds as feeds_module
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.live_feeds import live_feeds, watch_alerts
 from strandline_dagster.resources import RESOURCES, LakeResource
@@ -59,7 +59,7 @@ def test_killed_in_the_background_it_is_started_again_and_goes_on(
         assert time.monotonic() < deadline
         time.sleep(0.1)
     (asked,) = requests
-    done = alerts_on_call.revive_alerts.execute_in_process(
+    done = feeds_module.revive_alerts.execute_in_process(
         run_config=asked.run_config, instance=instance, resources=RESOURCES
     )
 

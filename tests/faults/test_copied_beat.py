@@ -5,7 +5,7 @@ import json
 import pytest
 
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
 from tests.cli import typed

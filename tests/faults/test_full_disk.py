@@ -17,7 +17,7 @@ from strandline.core.errors import LakeError
 from strandline.core.modes import MicroBatch
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import Order, write
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import last_entry

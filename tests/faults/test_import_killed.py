@@ -13,7 +13,7 @@ from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.ledger_sums import sums_of
 from strandline.engine.storage.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import start

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from fleet.bronze import user_confirmations
 from strandline.core.modes import MicroBatch
 from strandline.core.topic import Topic
-from strandline.engine.kafka.expired import ExpiredError
+from strandline.engine.kafka.topic_changes import ExpiredError
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place

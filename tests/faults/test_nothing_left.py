@@ -18,8 +18,8 @@ from fleet.bronze import device_telemetry as bronze
 from strandline.engine.kafka import local_broker
 from strandline.engine.runtime.processes import family
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.pinned_versions import pins
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.table_versions import pins
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT, PROGRAM
 from tests.faults.lives import SLICE, sheets

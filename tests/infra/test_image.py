@@ -22,7 +22,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from strandline.engine.kafka import local_broker
-from strandline.engine.runtime.ports import bind
+from strandline.engine.runtime.processes import bind
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
 from strandline_infra.broker import HOST

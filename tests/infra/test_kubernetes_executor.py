@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from strandline.engine.runtime.ports import bind
+from strandline.engine.runtime.processes import bind
 from strandline_infra import java
 from strandline_infra.broker import HOST
 from strandline_infra.kubernetes_executor import BACKEND, OPTION, command

@@ -17,10 +17,10 @@ import pytest
 import yaml
 
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.ports import bind
+from strandline.engine.runtime.processes import bind
 from strandline.engine.service.metrics_page import METRICS
 from strandline.engine.service.stream_health import Ill
-from strandline_dagster.runbook import Alarm
+from strandline_dagster.alarms import Alarm
 from tests.architecture.tree import ROOT
 from tests.docs.pages import anchors
 from tests.docs.test_readme import table_rows

@@ -17,8 +17,7 @@ from strandline.engine.runtime.log_writer import logger
 from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.stream_health import Ill
 from strandline.engine.storage.lake import Lake
-from strandline_dagster.alarms import UNFORESEEN
-from strandline_dagster.runbook import Alarm, page
+from strandline_dagster.alarms import UNFORESEEN, Alarm, page
 from tests.architecture.tree import ROOT
 from tests.cli import inside, typed
 from tests.docs.pages import BLOCK, RUNBOOK, RUNBOOKS

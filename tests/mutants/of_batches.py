@@ -56,14 +56,14 @@ FAULTS = (
     ),
     Mutant(
         "a loss is accepted that is not the whole loss",
-        "jobs/strandline/engine/kafka/expired.py",
+        "jobs/strandline/engine/kafka/topic_changes.py",
         "part: (offset, bounds[part][0])",
         "part: (offset, offset + 1)",
         ("tests/engine/repair/test_accept_loss.py",),
     ),
     Mutant(
         "the log of a table is kept for its quickest reader alone",
-        "jobs/strandline/engine/storage/pinned_versions.py",
+        "jobs/strandline/engine/storage/table_versions.py",
         "min(version, found.get(table, version))",
         "max(version, found.get(table, version))",
         ("tests/engine/pipeline/test_readers.py",),
@@ -91,7 +91,7 @@ FAULTS = (
     ),
     Mutant(
         "the newest arrival runs back",
-        f"{PIPELINE}/newest_arrival.py",
+        f"{PIPELINE}/ingest.py",
         "max([*_newest(path, written, seen_at), *([known] if known else [])], default=None)",
         "max(_newest(path, written, seen_at), default=known)",
         ("tests/engine/pipeline/test_disordered_intake.py",),
@@ -119,7 +119,7 @@ FAULTS = (
     ),
     Mutant(
         "a batch loses its last row",
-        f"{PIPELINE}/write_silver.py",
+        f"{PIPELINE}/write_rows.py",
         "commit.write(sized(rows, count)).rows if count else 0",
         "commit.write(sized(rows.limit(count - 1), count)).rows if count else 0",
         ("tests/silver/test_device_telemetry.py",),

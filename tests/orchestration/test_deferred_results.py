@@ -14,7 +14,7 @@ from dagster import (
     op,
 )
 
-from strandline_dagster.deferred_results import Answers
+from strandline_dagster.checks import Answers
 
 TABLE = AssetKey(["silver", "things"])
 NAMES = ("first", "second")

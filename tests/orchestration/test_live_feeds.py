@@ -17,12 +17,12 @@ from dagster import (
 )
 
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import DELAYS, Order, order, write
-from strandline.engine.service.feed_run import FeedPulse
+from strandline.engine.service.feed_host import FeedPulse
 from strandline.engine.service.stream_health import LOOKS
 from strandline.engine.storage.lake import Lake
-from strandline_dagster import alerts_on_call
+from strandline_dagster import live_feeds as feeds_module
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.live_feeds import live_feeds, watch_alerts
 from strandline_dagster.resources import RESOURCES, LakeResource
@@ -35,7 +35,7 @@ GONE = 2**22 + 1
 """No process of Linux has such a number."""
 
 FEED = "live.process_events"
-STEP = alerts_on_call.revive_alerts_process.name
+STEP = feeds_module.revive_alerts_process.name
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_one_that_died_is_revived_by_one_run_and_fails_the_check_of_every_feed(
     assert order(lake) is None, "the stream of tables has an order of its own"
 
     instance.create_run_for_job(
-        alerts_on_call.revive_alerts, run_config=asked.run_config, status=DagsterRunStatus.STARTED
+        feeds_module.revive_alerts, run_config=asked.run_config, status=DagsterRunStatus.STARTED
     )
     assert looked(instance).run_requests == [], "one at a time"
 
@@ -106,7 +106,7 @@ def test_the_run_that_gives_up_asks_for_a_person_once(
     beats(lake, pid=GONE, at=LONG_AGO)
     (asked,) = looked(instance).run_requests
 
-    done = alerts_on_call.revive_alerts.execute_in_process(
+    done = feeds_module.revive_alerts.execute_in_process(
         run_config=asked.run_config, instance=instance, resources=RESOURCES, raise_on_error=False
     )
 

@@ -20,10 +20,9 @@ from dagster import (
 )
 from sqlalchemy import text
 
-from strandline_dagster import old_events
-from strandline_dagster.old_events import old_events as events_purged
-from strandline_dagster.old_runs import left_files, old_runs, shrunk, size
-from strandline_dagster.purge import PURGE
+from strandline_dagster import purge
+from strandline_dagster.purge import PURGE, left_files, old_runs, shrunk, size
+from strandline_dagster.purge import old_events as events_purged
 from strandline_infra.dagster_instance import instance as configuration
 from tests.support.postgres import served
 
@@ -146,7 +145,7 @@ def test_the_newest_results_and_events_stay_and_all_others_go(instance: DagsterI
 def test_a_purge_that_ends_anywhere_is_gone_on_with(
     instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(old_events, "AT_ONCE", 2)
+    monkeypatch.setattr(purge, "EVENTS_AT_ONCE", 2)
     reported(instance, 2 * KEEP, "unread")
 
     steps = [next(events_purged(instance, KEEP)) for _ in range(3)]

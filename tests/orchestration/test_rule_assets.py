@@ -23,10 +23,10 @@ from strandline.alerting.tables import bronze as alerts
 from strandline.engine.storage.lake import Lake
 from strandline_dagster import rule_checks
 from strandline_dagster.keys import key, topic_key
-from strandline_dagster.look_at_rules import READABLE, look_at_rules
 from strandline_dagster.resources import RESOURCES
 from strandline_dagster.rule_assets import MOST, named, rule_assets
 from strandline_dagster.rule_book import GROUP, RuleBook, rule_book, rule_keys
+from strandline_dagster.rule_checks import READABLE, look_at_rules
 from tests.cli.test_backtest import STARTS
 from tests.rules.sigma.broken import about, rule
 from tests.support.instance import ephemeral

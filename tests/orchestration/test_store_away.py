@@ -13,14 +13,13 @@ import pytest
 from dagster import SensorDefinition, SensorResult, SkipReason, build_sensor_context
 
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import Order, write
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
-from strandline_dagster import store_away
+from strandline_dagster import resources
 from strandline_dagster.definitions import DEFINITIONS
-from strandline_dagster.resources import LakeResource
-from strandline_dagster.store_away import BACK
+from strandline_dagster.resources import BACK, LakeResource
 from strandline_dagster.watchdog import watchdog
 from tests.support.away_store import LAKE, closed, environment, silent
 from tests.support.instance import ephemeral
@@ -118,7 +117,7 @@ def test_a_stream_that_waited_for_the_store_is_not_restarted_when_it_is_back(
     assert isinstance(back, SkipReason)
     assert back.skip_message == BACK
 
-    monkeypatch.setattr(store_away, "_away", [])
+    monkeypatch.setattr(resources, "_away", [])
     found = looked()
     assert isinstance(found, SensorResult)
     (asked,) = found.run_requests or ()

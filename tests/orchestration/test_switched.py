@@ -3,7 +3,7 @@
 import pytest
 from dagster import DefaultScheduleStatus
 
-from strandline_dagster.switched import by_itself
+from strandline_dagster.schedules import by_itself
 
 RUNNING, STOPPED = DefaultScheduleStatus.RUNNING, DefaultScheduleStatus.STOPPED
 

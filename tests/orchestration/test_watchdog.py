@@ -22,8 +22,8 @@ from strandline import catalog
 from strandline.core.errors import TransientError
 from strandline.engine.kafka import local_broker
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.holders import own
 from strandline.engine.runtime.log_writer import logger
+from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import DELAYS, Order, order, write
 from strandline.engine.storage.lake import Lake
 from strandline_dagster import on_call

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
-from strandline.engine.runtime import ports
+from strandline.engine.runtime import processes
 from strandline_infra.dagster_instance import instance
 from tests.support.console import LAUNCH
 from tests.support.tab import Tab, opened_tab
@@ -91,7 +91,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Start Dagster's webserver with the project's definitions, as the image does, for a lake without a table."""
     folder = tmp_path_factory.mktemp("dagster")
     (folder / "dagster.yaml").write_text(instance(in_database=False))
-    reserved = ports.bind(0)
+    reserved = processes.bind(0)
     module = os.environ.get("TEST_WEBSERVER", "strandline_dagster.webserver")
     words = [
         "-m",

@@ -17,7 +17,7 @@ from strandline import catalog
 from strandline.core.table import Ingested
 from strandline.engine.runtime import clock
 from strandline.engine.service.desired_state import Order, order, write
-from strandline.engine.storage import object_client
+from strandline.engine.storage import object_files
 from strandline.engine.storage.lake import Lake
 from strandline_dagster import on_call
 from strandline_dagster.days import DAYS
@@ -259,7 +259,7 @@ def test_a_store_that_does_not_answer_is_said_and_not_what_was_said_before(
         }
         for name, value in given.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setitem(object_client.PATIENCE, "retry_timeout", object_client.BRIEF)
+        monkeypatch.setitem(object_files.PATIENCE, "retry_timeout", object_files.BRIEF)
         said = looked(instance)
 
         (answer,) = said.asset_events

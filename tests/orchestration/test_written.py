@@ -17,7 +17,7 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.modes import MicroBatch
 from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.repair.closed_days import closed_days
+from strandline.engine.repair.closed_range import closed_days
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entries
 from strandline_dagster import written

@@ -9,8 +9,8 @@ import pytest
 from strandline import catalog
 
 from fleet.play.domain import Part, domain
+from fleet.play.network import ACK, RELEASE, TERM, Schedule
 from fleet.play.plan import Plan
-from fleet.play.schedule import ACK, RELEASE, TERM, Schedule
 from strandline.alerting.tables import bronze as alerts
 from strandline.core.table import Ingested
 from tests.support.sending import truth

@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from fleet.play.domain import domain, readings
+from fleet.play.domain import Playing, domain, readings
 from fleet.play.plan import Plan
-from fleet.play.playing import Playing
 from fleet.play.telemetry import Fleet
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.topic import Topic
 from strandline.engine.kafka import admin
 from strandline.engine.kafka import send_records as sending
 from strandline.engine.kafka.local_broker import down, up
-from strandline.engine.runtime.interrupt import Interrupt
+from strandline.engine.runtime.processes import Interrupt
 from strandline.engine.storage.lake import Lake
 from tests.support.sending import send
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.play.domain import Counts
 from fleet.play.plan import Plan
 from fleet.play.telemetry import SIGNALS, Fleet
-from fleet.play.truth import Counts
 from tests.support.sending import truth
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")

@@ -6,11 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.alerting.rules import remembered
-from strandline.alerting.rules.count_step import fold
-from strandline.alerting.rules.threshold_alert import threshold_alert_id
+from strandline.alerting.rules import windows
 from strandline.alerting.rules.threshold_rule import Comparison, Counted, ThresholdRule
-from strandline.alerting.rules.windows import Hit, fired
+from strandline.alerting.rules.windows import Hit, fired, fold, threshold_alert_id
 from strandline.core.waiting import InMemory, Memory
 from tests.rules.test_windows import LENGTH, rule
 
@@ -152,7 +150,7 @@ def test_state_is_bounded_by_the_rule_and_not_by_its_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A flood of 4,000 events in ten timespans: a few of each that the watermark has not passed are remembered."""
-    monkeypatch.setattr(remembered, "MOST", 20)
+    monkeypatch.setattr(windows, "MOST", 20)
     flood = [
         Hit(n // 40, f"{n:05}", -chance.choice((0, 0, 1)), chance.choice("ab"), "t/0/0")
         for n in range(4_000)

@@ -6,10 +6,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline.alerting.rules.correlate import correlated
-from strandline.alerting.rules.counted_tables import sources_of
-from strandline.alerting.rules.counting import Counting
 from strandline.alerting.rules.handover import Stage
-from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.live import Counting
+from strandline.alerting.rules.threshold_rule import ThresholdRule, sources_of
 from tests.rules.test_correlate import ACTIONS, END, RULES, micros, tables
 
 MANY = RULES[0]

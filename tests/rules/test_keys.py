@@ -15,7 +15,7 @@ from strandline.alerting.rules.condition import (
     Order,
     Text,
 )
-from strandline.alerting.rules.keys import MOST, SEPARATORS, key
+from strandline.alerting.rules.guarded import MOST, SEPARATORS, key
 from strandline.alerting.rules.sigma.folder import read_folder
 from tests.rules.cases import CASES
 

@@ -17,7 +17,7 @@ from strandline.alerting.rules.condition import (
     Text,
 )
 from strandline.alerting.rules.evaluate import holds
-from strandline.alerting.rules.needles import LONGEST, MOST, as_one_search, needles
+from strandline.alerting.rules.guarded import LONGEST, MOST, as_one_search, needles
 from strandline.alerting.rules.sigma.folder import read_folder
 from tests.rules.cases import CASES
 

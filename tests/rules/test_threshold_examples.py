@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from strandline.alerting.declared import rules_folder
+from strandline.alerting.rules.examples import broken_thresholds
 from strandline.alerting.rules.sigma.folder import read_folder
-from strandline.alerting.rules.threshold_examples import broken_thresholds
 from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.core.errors import DefinitionError
 

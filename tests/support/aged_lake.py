@@ -26,9 +26,9 @@ from strandline.core.table import Table
 from strandline.engine.service.maintain import Policy, maintain
 from strandline.engine.storage.commit_log import Kind, actions, commit_file, sum_file
 from strandline.engine.storage.create_table import ALWAYS
-from strandline.engine.storage.files_at_version import table_id
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, entries, is_table, last_entry, latest_version
+from strandline.engine.storage.log_actions import table_id
 from strandline.engine.storage.place import Place
 from tests.support import by_hand
 from tests.support.history import Age, Pieces

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import settings
-from strandline.engine.runtime.spark_added import Added
+from strandline.engine.runtime.spark_session import Added
 from tests.support import lakes
 
 # Three workers keep both cores busy, so nothing is compiled for free: of all that the JVMs of the suite did, a third was

@@ -14,8 +14,8 @@ from strandline.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance, waiting
 from strandline.engine.pipeline.query import is_settled
-from strandline.engine.pipeline.run_summary import Report
 from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.pipeline.running import Report
 from strandline.engine.quarantine.resolutions import held
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import is_table

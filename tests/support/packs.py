@@ -3,7 +3,7 @@
 import pytest
 from deltalake import DeltaTable
 
-from strandline.engine.storage import commit_log, create_table, cut_log, delta_commit, old_commits
+from strandline.engine.storage import commit_log, create_table, delta_commit, vacuum
 from strandline.engine.storage.place import Place
 from tests.engine.written import SILVER, entry, numbers, written
 
@@ -12,7 +12,7 @@ PACKED = 10
 
 def small_packs(monkeypatch: pytest.MonkeyPatch, packed: int = PACKED) -> None:
     """Let a pack hold fewer commits, and let Delta write a checkpoint as often."""
-    for module in (commit_log, cut_log, delta_commit, old_commits):
+    for module in (commit_log, vacuum, delta_commit, commit_log):
         monkeypatch.setattr(module, "PACKED", packed)
     monkeypatch.setitem(create_table.ALWAYS, "delta.checkpointInterval", str(packed))
 

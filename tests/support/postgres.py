@@ -16,7 +16,7 @@ from urllib.parse import quote
 import psycopg2
 import pytest
 
-from strandline.engine.runtime import ports
+from strandline.engine.runtime import processes
 from strandline_infra.broker import HOST
 
 DEBIAN = Path("/usr/lib/postgresql")
@@ -89,7 +89,7 @@ def served() -> Iterator[Server]:
             stdout=subprocess.DEVNULL,
             check=True,
         )
-        server = Server(port=ports.bind(0))
+        server = Server(port=processes.bind(0))
         options = {"listen_addresses": HOST, "unix_socket_directories": "", "fsync": "off"}
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         with (Path(home) / "log").open("wb") as log:

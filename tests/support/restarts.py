@@ -22,8 +22,7 @@ from strandline.core.table import Computed, Ingested, Table, Upserted
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline import query
 from strandline.engine.pipeline.compare_plans import Remedy
-from strandline.engine.pipeline.migrate import migrate
-from strandline.engine.pipeline.preflight import Answer, Cleared, Verdict, judge
+from strandline.engine.pipeline.preflight import Answer, Cleared, Verdict, judge, migrate
 from strandline.engine.storage.lake import Lake
 from tests.support.edits import FIELDS, OTHER, VISITS, Edit
 from tests.support.events import readings, received

@@ -19,7 +19,7 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError
 from obstore.store import S3Store
 
-from strandline.engine.runtime.ports import bind
+from strandline.engine.runtime.processes import bind
 from strandline_infra.broker import HOST
 
 PROGRAM = Path(sys.executable).with_name("weed")

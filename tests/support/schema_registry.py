@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from zipfile import ZipFile
 
-from strandline.engine.runtime.ports import bind
+from strandline.engine.runtime.processes import bind
 from strandline_infra import java, trust
 from strandline_infra.broker import HOST
 

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fleet.play.domain import Part, domain, readings
+from fleet.play.domain import Part, Playing, domain, readings
 from fleet.play.plan import Plan
-from fleet.play.playing import Playing
 from strandline.core.topic import Topic
 from strandline.engine.kafka.admin import create_topic
 from strandline.engine.kafka.send_records import at_once, send_records

@@ -5,7 +5,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from strandline.engine.accounting.close_ledger import close
+from strandline.engine.accounting.table_books import close
 from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.storage.forgotten import Forgotten
 from strandline.engine.storage.forgotten import keep as keep_request

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from fleet.play.domain import Part, domain
+from fleet.play.domain import Counts, Part, domain
 from fleet.play.plan import Plan
-from fleet.play.truth import Counts
 from strandline.core.received import RECEIVED
 from strandline.core.table import Table
 from strandline.engine.pipeline.plan import shaped

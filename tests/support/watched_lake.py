@@ -12,16 +12,16 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families as families
 from strandline import catalog
 
-from strandline.alerting.delivery.delivery_books import Books
+from strandline.alerting.delivery.alert_inbox import Books
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Shut, Where
 from strandline.engine.pipeline import radar
-from strandline.engine.pipeline.retention_risk import Danger, Level
-from strandline.engine.runtime.holders import own
+from strandline.engine.pipeline.radar import Danger, Level
+from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import Order, write
-from strandline.engine.service.failing import Failing
-from strandline.engine.service.feed_run import FeedPulse
+from strandline.engine.service.feed_host import FeedPulse
 from strandline.engine.service.metrics_page import LakeLook
+from strandline.engine.service.stream_health import Failing
 from strandline.engine.service.stream_host import Pulse
 from strandline.engine.storage.lake import Lake
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
@@ -32,7 +32,7 @@ ADDRESS = "https://127.0.0.1:8443"
 
 HOLD = """
 import fcntl, json, sys
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 with open(sys.argv[1], "w") as file:
     fcntl.lockf(file, fcntl.LOCK_EX)
     file.write(json.dumps(own()))

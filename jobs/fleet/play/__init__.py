@@ -6,9 +6,8 @@
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from fleet.play.domain import domain
+from fleet.play.domain import Playing, domain
 from fleet.play.plan import Plan
-from fleet.play.playing import Playing
 from fleet.silver import device_telemetry
 
 WHOLE = (0.0, 1.0)

@@ -1,8 +1,10 @@
 """All sources of the playground: which player fills which topic, with which share of the events."""
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
-from strandline import Table, Topic
+from strandline import Counts, Layer, Records, Table, Topic
 
 from fleet.bronze import (
     device_inventory,
@@ -17,7 +19,7 @@ from fleet.play.assets import Inventory, Processes
 from fleet.play.logins import Actions, Confirmations
 from fleet.play.network import Connections, Dhcp
 from fleet.play.plan import Plan
-from fleet.play.player import Player
+from fleet.play.player import CHUNK, Chunk, Player
 from fleet.play.telemetry import Fleet
 from fleet.play.telemetry_v1 import OldFleet
 
@@ -87,3 +89,89 @@ def _part(player: Player, table: Table, topic: Topic | None = None) -> Part:
 
 def _seed(plan: Plan, number: int) -> int:
     return plan.seed + number * SEEDS_APART
+
+
+# The counts that the lake must have for the events that were sent.
+#
+# The truth describes one run into topics that hold nothing else. After a second run into the same topics, or
+# the same lake, the tables hold the sum of both; and a second run of the same plan adds only duplicates.
+# Gold is left out: its rows depend on which windows are closed.
+
+
+class Tally:
+    """The counts of one source, added up chunk by chunk."""
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.events = 0
+        self._duplicates = 0
+        self._quarantined = Counter[str]()
+
+    def add(self, chunk: Chunk) -> None:
+        """Count a chunk."""
+        self.events += len(chunk.values)
+        self._duplicates += chunk.duplicates
+        self._quarantined += chunk.quarantined
+
+    def counts(self) -> Counts:
+        """Return the counts so far."""
+        return Counts(
+            good=self.events - self._duplicates - self._quarantined.total(),
+            duplicates=self._duplicates,
+            quarantined=dict(self._quarantined),
+        )
+
+
+def counted(tallies: Sequence[tuple[Part, Tally]]) -> dict[str, Counts]:
+    """Return the exact counts of each table from the tallies of its sources."""
+    tables: dict[str, Counts] = {}
+    for part, tally in tallies:
+        found = {Layer.BRONZE: Counts(good=tally.events), Layer.SILVER: tally.counts()}
+        for layer, counts in found.items():
+            name = f"{layer}.{part.table}"
+            tables[name] = tables[name] + counts if name in tables else counts
+    return tables
+
+
+# The events of a plan as they are handed to who sends them, and what its tables must have of those that were taken.
+
+
+class Playing:
+    """The events of a plan's sources, side by side."""
+
+    def __init__(self, plan: Plan, parts: Sequence[Part], at_once: int = CHUNK) -> None:
+        """Begin before the first event.
+
+        Args:
+            plan: The events.
+            parts: Their sources.
+            at_once: The number of events of all sources that are made together.
+        """
+        self._plan = plan
+        self._at_once = at_once
+        self._tallies = [(part, Tally()) for part in parts]
+
+    def __iter__(self) -> Iterator[Records]:
+        """Yield portions of all sources, each source spread over the whole run."""
+        rounds = max(-(-self._plan.events // self._at_once), 1)
+        for number in range(rounds):
+            for part, tally in self._tallies:
+                start, stop = (part.events * n // rounds for n in (number, number + 1))
+                if stop == start:
+                    continue
+                chunk = part.player.chunk(start, stop)
+                tally.add(chunk)
+                yield Records(
+                    topic=part.topic.name,
+                    keys=chunk.keys,
+                    values=chunk.values,
+                    arrived_at=chunk.arrived_at,
+                )
+
+    def expected(self) -> Mapping[str, Counts]:
+        """Return the counts that each table must have of the events that were taken until now."""
+        return counted(self._tallies)
+
+    def plan(self) -> Mapping[str, object]:
+        """Return the plan."""
+        return asdict(self._plan)

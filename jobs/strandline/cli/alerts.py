@@ -14,8 +14,8 @@ from strandline.cli.screen import emit, grid, is_terminal, live, logged, note, s
 from strandline.core.modes import Continuous, FeedMode, MicroBatch, RealTime
 from strandline.engine.runtime.log_files import bound
 from strandline.engine.runtime.settings import Settings
+from strandline.engine.service.background_stream import ALERTS
 from strandline.engine.service.feed_host import FeedHost
-from strandline.engine.service.program import ALERTS
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.locks import refuse_if_taken
 from strandline.operate import lakes
@@ -109,9 +109,12 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     with logged(as_json=as_json) as log:
         found, where = lakes.configured(lake)
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
-        from strandline.operate.alerts.live_rules import LiveRules  # noqa: PLC0415  # as above
-        from strandline.operate.alerts.raising import feeds_of, ready_to_raise  # noqa: PLC0415  # as above
-        from strandline.operate.alerts.rules import live_folder, model_rules  # noqa: PLC0415  # as above
+        from strandline.operate.alerts.examples import live_folder, model_rules  # noqa: PLC0415  # as above
+        from strandline.operate.alerts.raising import (  # noqa: PLC0415  # as above
+            LiveRules,  # as above
+            feeds_of,
+            ready_to_raise,
+        )
 
         def rules_at() -> Path:
             return folder or live_folder(found, where)

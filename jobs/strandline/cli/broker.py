@@ -12,13 +12,13 @@ from strandline.cli.screen import emit, note, say
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Streamed
 from strandline.core.topic import Topic
-from strandline.engine.accounting.undeclared import undeclared
+from strandline.engine.accounting.left_topics import undeclared
 from strandline.engine.kafka import admin, local_broker
-from strandline.engine.kafka.recreated import WAY
-from strandline.engine.pipeline.retention_risk import Level
+from strandline.engine.kafka.topic_changes import WAY
+from strandline.engine.pipeline.radar import Level
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.store_away import AWAY
-from strandline.engine.service.catch_up_time import of_pulse
+from strandline.engine.service.backlog import of_pulse
 from strandline.engine.service.desired_state import Order, order
 from strandline.engine.service.heartbeat import near_beat
 from strandline.engine.service.receivers import receivers
@@ -27,7 +27,7 @@ from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.retired import fed, retired
 from strandline.operate import lakes
 from strandline.operate.ledger import notices
-from strandline.operate.status import (
+from strandline.operate.stream import (
     Status,
     brought_up,
     nearest_danger,

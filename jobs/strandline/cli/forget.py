@@ -6,15 +6,17 @@ from typing import Annotated
 import typer
 
 from strandline.cli import place
-from strandline.cli.place import JsonOption, LakeOption
+from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.errors import DefinitionError
+from strandline.engine.repair.expire import Expired, declares, expire, overdue
 from strandline.engine.repair.forget import Part
 from strandline.engine.repair.forget_request import Request
+from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.forgotten import requests
+from strandline.engine.storage.forgotten import requests, search
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.search_bytes import search
+from strandline.operate import lakes, session
 from strandline.operate.repairs.forget import forgotten, refuse_waiting, scrubbed
 
 FOUND = (
@@ -34,6 +36,7 @@ HITS = ("file", "where", "what it is")
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("forget")(forget)
+    _register_expire(app)
 
 
 def forget(  # noqa: PLR0913, PLR0917  # each is an option of the command line
@@ -148,3 +151,63 @@ def _list(lake: Lake, *, as_json: bool) -> None:
 
 def _row(each: Part) -> tuple[object, ...]:
     return (each.table, each.rows, each.by_text, each.how, each.mentions, each.waits or None)
+
+
+# ``expire``: show and delete the rows that are older than their tables keep them.
+
+
+COLUMNS = ("table", "older than", "rows", "files", "files rewritten", "waits for")
+
+
+def _register_expire(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("expire")(expire_)
+
+
+def expire_(
+    tables: TablesArgument = None,
+    go: Annotated[
+        bool, typer.Option("--go", help="Delete them; without this they are only shown.")
+    ] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show the rows that are older than their table keeps them, and with --go delete them.
+
+    A table declares it: keeps="400 days" for its rows, keeps_held="90 days" for its quarantine; without it nothing
+    expires. Whole files go, without being read, in one commit per table; the ledger counts the rows as expired.
+    Streams may run meanwhile. Rows that a table above has not read yet stay.
+
+    \b
+    strandline expire
+    strandline expire silver.device_telemetry
+    strandline expire --go
+    """
+    found, where = place.existing(lake, writes=go)
+    chosen = [table for table in lakes.filled(where, tables) if declares(table)]
+    shown = [each for table in chosen for each in overdue(table, where, clock.now())]
+    if go and any(each.is_due for each in shown):
+        note("starting Spark …")
+        spark = session.site(found, where, None, is_brief=True, says=note).spark
+        shown = [each for table in chosen for each in expire(spark, table, where, clock.now())]
+        spark.stop()
+    if as_json:
+        emit([asdict(each) for each in shown])
+        return
+    if not chosen:
+        say("no table declares how long it keeps its rows: keeps=…, in its module")
+        return
+    show(None, COLUMNS, [_expire_row(each) for each in shown])
+    if not go and any(each.is_due for each in shown):
+        note("nothing was deleted; the same with --go does it")
+
+
+def _expire_row(each: Expired) -> tuple[object, ...]:
+    return (
+        each.table,
+        each.until,
+        each.rows,
+        each.files,
+        each.rewritten,
+        ", ".join(each.waits_for) or None,
+    )

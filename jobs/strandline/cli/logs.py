@@ -13,8 +13,7 @@ from strandline.cli import completion, place
 from strandline.cli.place import LakeOption
 from strandline.cli.screen import lines, note
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.log_reader import LogReader
-from strandline.engine.runtime.log_records import Level, as_text, record
+from strandline.engine.runtime.log_files import Level, LogReader, as_text, record
 from strandline.operate import lakes
 from strandline.operate.logs import STREAM, Wanted, begin_of, log_of
 

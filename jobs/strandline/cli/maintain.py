@@ -11,10 +11,9 @@ from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, note, say, show
 from strandline.engine.runtime import clock
-from strandline.engine.service.maintain import Maintained, maintain, refuse_idle
-from strandline.engine.service.orphan_files import Left
+from strandline.engine.service.maintain import Left, Maintained, maintain, refuse_idle
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.pinned_versions import pins
+from strandline.engine.storage.table_versions import pins
 from strandline.operate.maintenance import GENTLE, orphans, policy_of, release
 
 COLUMNS = (

@@ -1,5 +1,6 @@
 """``new``: write the module and the test of a table, or a first alert rule; they run as they are, to be filled in."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +9,8 @@ import typer
 
 from strandline.cli.screen import say
 from strandline.core.kind import Layer
-from strandline.operate import drafts
+from strandline.operate import scaffold
+from strandline.operate.scaffold import make
 from strandline.project import project
 from strandline_infra import extras, home
 
@@ -36,6 +38,7 @@ new = typer.Typer(
 def register(app: typer.Typer) -> None:
     """Add the verb with its three kinds."""
     app.add_typer(new, name="new")
+    _register_init(app)
 
 
 @new.command("topic")
@@ -46,7 +49,7 @@ def new_topic(name: NameArgument) -> None:
     strandline new topic orders
     """
     facts = {"topic": name.replace("_", "-")}
-    _say(drafts.write(Layer.BRONZE, name, facts))
+    _say(scaffold.write(Layer.BRONZE, name, facts))
 
 
 @new.command("silver")
@@ -56,9 +59,9 @@ def new_silver(name: NameArgument, reads: ReadsOption) -> None:
     \b
     strandline new silver orders --reads bronze.orders
     """
-    source = drafts.source(reads, {Layer.BRONZE})
+    source = scaffold.source(reads, {Layer.BRONZE})
     facts = {"source": source.name}
-    _say(drafts.write(Layer.SILVER, name, facts))
+    _say(scaffold.write(Layer.SILVER, name, facts))
 
 
 @new.command("gold")
@@ -68,7 +71,7 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
     \b
     strandline new gold orders_10m --reads silver.orders
     """
-    source = drafts.source(reads, {Layer.SILVER, Layer.GOLD})
+    source = scaffold.source(reads, {Layer.SILVER, Layer.GOLD})
     facts = {
         "source": source.name,
         "layer": source.layer.value,
@@ -76,7 +79,7 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
         "event_at": str(source.event_at),
         "kind": "Recomputed" if source.replaces_rows else "Windowed",
     }
-    _say(drafts.write(Layer.GOLD, name, facts))
+    _say(scaffold.write(Layer.GOLD, name, facts))
 
 
 @new.command("alerts")
@@ -114,3 +117,45 @@ def _say(written: Iterable[Path]) -> None:
     say("Fill in the lines with FILL IN; `strandline tables` shows the table already.")
     fields = "infra/docs/table_fields.md"
     say(f"{home.page(fields) if project() else fields} explains the fields of a table.")
+
+
+# ``init``: make a project of one's own, outside of the engine's repository; it passes its own ``make test``.
+
+
+def _register_init(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("init")(init)
+
+
+def init(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="A folder that does not exist or is empty; its name is the project's.",
+        ),
+    ],
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Write the example: tables, models, rules and play."),
+    ] = False,
+) -> None:
+    r"""Make a project of one's own: a topic, a silver and a gold table with their tests, a Makefile and a CI file.
+
+    With --demo the tables are those of the example, a fleet of devices and its network, which `strandline demo` in
+    that folder then fills; they import the public interface alone, and are yours to change.
+
+    \b
+    strandline init shop
+    strandline init --demo fleet
+    """
+    name = make(folder, of_example=demo)
+    say(f"made the project {name} in {folder.absolute()}")
+    say("")
+    say("try next:")
+    say(f"  cd {folder}")
+    # The environment that runs this has the engine already.
+    programs = Path(sys.prefix) / "bin"
+    say(f"  make test BIN={programs}")
+    # By make, which installs the extras that the project uses.
+    say(f"  make demo BIN={programs}")

@@ -10,10 +10,7 @@ from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.errors import DamagedError, DefinitionError
-from strandline.engine.pipeline.preflight import (
-    Answer,
-    Verdict,
-)
+from strandline.engine.pipeline.preflight import Answer, Verdict
 from strandline.engine.storage import formats
 from strandline.engine.storage.locks import refuse_if_taken
 from strandline.operate import lakes

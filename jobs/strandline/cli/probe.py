@@ -8,8 +8,8 @@ import typer
 from strandline.cli.place import LakeOption
 from strandline.cli.screen import say
 from strandline.engine.runtime import clock
+from strandline.engine.service.background_stream import ALERTS, STREAM
 from strandline.engine.service.probe import refuse_ill
-from strandline.engine.service.program import ALERTS, STREAM
 from strandline.operate import lakes
 
 

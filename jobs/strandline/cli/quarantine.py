@@ -13,13 +13,11 @@ from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.table import Judged, Table
-from strandline.engine.quarantine.browse import Held, Pile, piles, rows
-from strandline.engine.quarantine.export import export
-from strandline.engine.quarantine.summary import harmless
+from strandline.engine.quarantine.browse import Held, Pile, export, harmless, piles, rows
 from strandline.engine.runtime import clock
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
-from strandline.engine.trace.unmasked_log import write_down
+from strandline.engine.storage.plain_files import write_down
 from strandline.operate.words import placed
 from strandline_quality import mask
 

@@ -9,7 +9,7 @@ from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, note, say
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.left_topics import NOT_ASKED
-from strandline.engine.repair import leave_topic, retire_table
+from strandline.engine.repair import retire as retiring
 from strandline.engine.storage.ledger import Entry
 from strandline.operate.retirement import (
     Leave,
@@ -126,7 +126,7 @@ def _retire_table(  # noqa: PLR0913  # options of the command line
     settings, where = place.existing(lake, writes=True)
     found: dict[str, object] = {"table": name}
     if deletes:
-        retire_table.delete(name, where)
+        retiring.delete(name, where)
         words = "is deleted"
     elif undo:
         anew = taken_back(name, settings, where, note)
@@ -213,9 +213,9 @@ def move(  # noqa: PLR0913, PLR0917  # as above
     for name, (at, _) in sorted(entry.moved.items()):
         say(f"{table}: {name} ends at offset {at}")
     for name, (_, at) in sorted(entry.offsets.items()):
-        if name not in entry.moved and leave_topic.is_new(name, entry):
+        if name not in entry.moved and retiring.is_new(name, entry):
             say(f"{table}: {name} begins at offset {at}")
-    for name in leave_topic.feeds_of(chosen, where):
+    for name in retiring.feeds_of(chosen, where):
         note(
             f"{name} reads the same topics live, and stops at the other cluster (infra/runbooks/lost.md)"
         )

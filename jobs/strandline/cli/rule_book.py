@@ -1,16 +1,43 @@
-"""What ``strandline rules`` does; its list is in jobs/strandline/cli/rule_list.py."""
+"""What ``strandline rules`` does; its list is in jobs/strandline/cli/rule_book.py."""
 
 import importlib
+import json
+from collections import Counter
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from strandline.alerting.rules.explain import Explanation
+from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.evaluate import Explanation
+from strandline.alerting.rules.sigma.folder import Folder
+from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.cli import place
-from strandline.cli.screen import emit, note, say
+from strandline.cli.screen import emit, note, progress, say, show
 from strandline.core.errors import DefinitionError
-from strandline.operate import lakes
-from strandline.operate.alerts.examples import contradictions, event_of, lacks
+from strandline.engine.storage.rule_shelf import Promotion
+from strandline.operate import lakes, ranges, session
+from strandline.operate.alerts.backtest import (
+    Trial,
+    Words,
+    keep_figures,
+    made_live,
+    prepared,
+    runnable,
+    tried,
+    write_page,
+)
+from strandline.operate.alerts.examples import (
+    chosen,
+    contradictions,
+    event_of,
+    lacks,
+    read_rules,
+    refused_words,
+)
 from strandline.operate.alerts.examples import explained as explained_rules
-from strandline.operate.alerts.rules import read_rules, refused_words
+from strandline_quality.report.backtest import Backtest, Change, RuleFigures
+from strandline_quality.report.page import sentence
 
 
 def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
@@ -133,3 +160,179 @@ def _explanation(each: Explanation) -> dict[str, object]:
         "asked": each.asked,
         "failing": list(each.failing),
     }
+
+
+# What ``strandline rules list`` does: the rules that run, with what the last backtest found out about them.
+
+
+LISTED = ("rule", "title", "severity", "table", "owner", "version", "examples")
+
+
+class Only(StrEnum):
+    """Which rules are listed, by what a backtest found out."""
+
+    NEVER = "never"
+    """Those that raised nothing."""
+    SLOW = "slow"
+    """Those that cost more than the limit, each alone (jobs/strandline/alerting/history/backtest.py)."""
+
+
+def listed(
+    folder: Path | None, *, attack: bool, only: Only | None, lake: str | None, as_json: bool
+) -> None:
+    """List rules, or the tags that they cover.
+
+    Raises:
+        DefinitionError: No backtest has found out which rules are asked for.
+    """
+    found = read_rules(folder)
+    if attack:
+        _tags(found, as_json=as_json)
+        return
+    last = _last_backtest(lake)
+    _refuse_unknown(last, only)
+    tried = {(each["rule"], each["version"]): each for each in last.get("rules", ())}
+    shown = ["alerts"] if last else []
+    shown += ["micros"] if only is Only.SLOW else []
+    records = [
+        _record(rule) | {name: figures.get(name) for name in shown}
+        for rule in found.every
+        for figures in [tried.get((rule.id, rule.version), {})]
+        if _is_wanted(figures, only)
+    ]
+    records.sort(key=lambda each: (each["table"], each["title"]))
+    if only is Only.SLOW:
+        records.sort(key=lambda each: -each["micros"])
+    if as_json:
+        emit(records)
+        return
+    names = (*LISTED, *shown)
+    show(None, names, [tuple(each[name] for name in names) for each in records])
+    if words := refused_words(found):
+        note(words)
+
+
+def _tags(found: Folder, *, as_json: bool) -> None:
+    covered = Counter(tag for rule in found.every for tag in rule.tags)
+    rows = sorted((tag, times) for tag, times in covered.items() if tag.startswith("attack."))
+    if as_json:
+        emit([{"tag": tag, "rules": times} for tag, times in rows])
+    else:
+        show(None, ("tag", "rules"), rows)
+
+
+def _last_backtest(lake: str | None) -> dict[str, Any]:
+    """Return the figures of the last backtest; nothing if there was none."""
+    _, where = lakes.configured(lake)
+    text = where.backtest_figures.text()
+    return dict(json.loads(text)) if text else {}
+
+
+def _refuse_unknown(last: dict[str, Any], only: Only | None) -> None:
+    if only is Only.NEVER and not last:
+        raise DefinitionError(
+            "no backtest has said yet which rules fire", hint="`strandline rules backtest` does."
+        )
+    if only is Only.SLOW and last.get("limit") is None:
+        raise DefinitionError(
+            "the last backtest has not measured what each rule costs",
+            hint="`strandline rules backtest --cost` does.",
+        )
+
+
+def _is_wanted(figures: dict[str, Any], only: Only | None) -> bool:
+    match only:
+        case Only.NEVER:
+            return figures.get("alerts") == 0
+        case Only.SLOW:
+            return figures.get("micros") is not None
+        case None:
+            return True
+
+
+def _record(rule: AlertRule | ThresholdRule) -> dict[str, Any]:
+    sources = (rule.source,) if isinstance(rule, AlertRule) else rule.sources
+    return {
+        "rule": rule.id,
+        "title": rule.title,
+        "severity": str(rule.severity),
+        "table": ", ".join(source.table.id for source in sources),
+        "owner": rule.owner,
+        "version": rule.version,
+        "examples": len(rule.fires_on) + len(rule.quiet_on),
+        "runbook": rule.runbook,
+        "tags": list(rule.tags),
+        "file": rule.origin,
+    }
+
+
+# What ``strandline rules backtest`` does.
+
+
+COLUMNS = ("rule", "severity", "alerts", "most a day", "on", "most on")
+CHANGES = ("rule", "version", *map(str, Change))
+SHOWN = 30
+"""Rules that a terminal shows; the page has all of them."""
+
+
+def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
+    """Run rules over history, print what they would have raised, and write the page."""
+    span = ranges.both(words.since, words.until, "neither for all that is closed")
+    own = runnable(chosen(words.rules), words.rules)
+    settings, where = place.existing(lake)
+    trial = prepared(own, words, span, settings, where)
+    note("starting Spark …")
+    spark = session.site(settings, where, None, says=note).spark
+    found = tried(trial, spark, note, progress)
+    spark.stop()
+    keep_figures(found, where)
+    file = write_page(found, where, words.to) if words.to or not as_json else None
+    if not as_json:
+        _say(found)
+        say(f"the page: {file}")
+    live = _live(trial, found) if words.promote else None
+    if as_json:
+        emit(found.as_json() | ({"promoted": asdict(live)} if live else {}))
+
+
+def _live(trial: Trial, found: Backtest) -> Promotion:
+    done = made_live(trial, found)
+    note(
+        f"{len(done.rules):,} rules are live as version {done.version}; `strandline alerts` without a folder "
+        "takes them over within seconds, and `strandline rules undo` takes them back"
+    )
+    return done
+
+
+def _say(found: Backtest) -> None:
+    fired = [rule for rule in found.rules if rule.alerts]
+    show(None, COLUMNS, [_row(rule) for rule in fired[:SHOWN]])
+    if found.against:
+        changed = [
+            rule for rule in found.rules if rule.compared and any(rule.compared.counts.values())
+        ]
+        show(f"against {found.against}", CHANGES, [_changed(rule) for rule in changed[:SHOWN]])
+        say(f"{len(changed):,} of {len(found.rules):,} rules change some alert")
+    say(sentence(found))
+    for cost in found.tables:
+        say(
+            f"{cost.table}: {cost.rules:,} rules over {cost.events:,} events "
+            f"took {cost.seconds:.1f} s and {cost.cpu_seconds:.1f} s of CPU"
+        )
+    for rule in found.rules:
+        if rule.micros is not None:
+            say(f"slow: {rule.title} takes {rule.micros:,.0f} µs of CPU an event alone")
+    if found.skipped:
+        note(f"{len(found.skipped):,} rules were not tried; the page gives each reason")
+
+
+def _row(rule: RuleFigures) -> tuple[object, ...]:
+    name, most = rule.top[0] if rule.top else ("", 0)
+    on = f"{rule.entities:,} of {rule.entity}"
+    return (rule.title, rule.severity, rule.alerts, max(rule.days), on, f"{name}: {most:,}")
+
+
+def _changed(rule: RuleFigures) -> tuple[object, ...]:
+    compared = rule.compared
+    versions = f"{(compared and compared.old_version) or 'new'} → {rule.version or 'removed'}"
+    return (rule.title, versions, *(compared.counts[each] if compared else 0 for each in Change))

@@ -58,7 +58,7 @@ def list_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline rules list my-rules --never
     strandline rules list my-rules --slow
     """
-    work = importlib.import_module("strandline.cli.rule_list")
+    work = importlib.import_module("strandline.cli.rule_book")
     only = work.Only.SLOW if slow else work.Only.NEVER if never else None
     work.listed(folder, attack=attack, only=only, lake=lake, as_json=as_json)
 
@@ -187,7 +187,7 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         "cost": cost,
         "promote": promote,
     }
-    work = importlib.import_module("strandline.cli.backtested")
+    work = importlib.import_module("strandline.cli.rule_book")
     work.backtested(work.Words(**words), lake, as_json=as_json)
 
 

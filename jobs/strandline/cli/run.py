@@ -10,7 +10,7 @@ from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, is_watched, note, show
 from strandline.core.modes import AvailableNow, Batch, Mode
 from strandline.core.table import Table
-from strandline.engine.pipeline.run_summary import Report
+from strandline.engine.pipeline.running import Report
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry

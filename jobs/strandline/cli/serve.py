@@ -12,9 +12,9 @@ from strandline.cli import place, stopping
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, is_terminal, note, say, show
 from strandline.core.errors import DefinitionError
-from strandline.engine.runtime import clock, ports
+from strandline.engine.runtime import clock, processes
 from strandline.engine.runtime.settings import settings
-from strandline.engine.service import sql_users
+from strandline.engine.service import sql_server
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
 from strandline.operate.words import seconds
@@ -82,16 +82,16 @@ def serve_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         return
     asked = stopping.asked()
     _, where = place.existing(lake)
-    sql_users.refuse_without_users(where)
+    sql_server.refuse_without_users(where)
     _refuse_open_door(host, certificate, key)
-    ports.refuse_taken(port)
+    processes.refuse_taken(port)
     found = settings(lake=lake, cores=cores, memory=memory)
     # Not imported above: it takes a second, for which the subcommands should not wait.
     from strandline.engine.service.sql_server import SqlServer, Terms  # noqa: PLC0415  # as above
 
     terms = Terms(
         host=host,
-        port=port or ports.free(PORT),
+        port=port or processes.free(PORT),
         timeout=max(1, int(seconds(timeout))),
         rows=rows,
         nice=nice,
@@ -128,7 +128,7 @@ def add_user(
     """
     where = _existing(lake)
     password = getpass.getpass("password: ") if is_terminal() else sys.stdin.readline().rstrip("\n")
-    sql_users.add(where, name, password, unmasked=unmasked)
+    sql_server.add(where, name, password, unmasked=unmasked)
     say(f"{name} may ask {where.root}" + (", sensitive columns too" if unmasked else ""))
 
 
@@ -143,7 +143,7 @@ def remove_user(
     strandline serve remove-user ana
     """
     where = _existing(lake)
-    sql_users.remove(where, name)
+    sql_server.remove(where, name)
     say(f"{name} may not ask {where.root} any more")
 
 
@@ -154,7 +154,7 @@ def users(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     \b
     strandline serve users --json
     """
-    known = sql_users.users(_existing(lake))
+    known = sql_server.users(_existing(lake))
     rows = [{"user": name, "unmasked": each["unmasked"]} for name, each in known.items()]
     if as_json:
         emit(rows)

@@ -5,28 +5,36 @@ notices Ctrl-C only in between, and would go on with the work that it has begun;
 """
 
 import importlib
+import re
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.lexers import PygmentsLexer
+from pygments.lexers.sql import SqlLexer
 from strandline import catalog
 
-from strandline.cli import formats, place, screen
+from strandline.cli import place, query, screen
 from strandline.cli.place import LakeOption
-from strandline.core.errors import DefinitionError
+from strandline.core.errors import DefinitionError, LakeError
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import near_folder
-from strandline.engine.storage.duckdb_session import ends, session
+from strandline.engine.storage.duckdb_table import ends, keywords, session
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.open_table import kinds
-from strandline.engine.trace.masked_views import names
-from strandline.engine.trace.named_tables import sources
-from strandline.engine.trace.sql_query import Answer, ask
-from strandline.engine.trace.unmasked_log import write_down
+from strandline.engine.storage.plain_files import write_down
+from strandline.engine.trace.lake_views import sources
+from strandline.engine.trace.sql_query import Answer, ask, names
 from strandline.operate.ending import exit_code, foreseen
 
 SHOWN = 200
@@ -85,13 +93,13 @@ class _Shell:
 
     def __init__(self, lake: Lake, why: str | None) -> None:
         self.failed = 0
-        self._lake, self._why, self._how = lake, why, formats.Format.TABLE
+        self._lake, self._why, self._how = lake, why, query.Format.TABLE
         if why is not None and not why.strip():
             write_down(lake, {}, who=clock.login(), at=clock.now(), why=why)  # refuses
 
     def talk(self) -> None:
         """Answer what is typed on a terminal."""
-        line = importlib.import_module("strandline.cli.shell_line")
+        line = importlib.import_module("strandline.cli.shell")
         history = near_folder("shell_history")
         prompt = line.prompt(history, lambda: line.Words(self._names(), self._columns))
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -151,7 +159,7 @@ class _Shell:
                 for name in wanted or self._names():
                     screen.show(name, ("column", "type"), [*self._columns(name).items()])
             case [".format", how] if how in {"table", "csv", "json"}:
-                self._how = formats.Format(how)
+                self._how = query.Format(how)
             case _:
                 raise DefinitionError(
                     f"{' '.join(words)} is no command of the shell",
@@ -177,7 +185,7 @@ class _Shell:
     def _show(self, sql: str) -> None:
         if self._why is not None:
             write_down(self._lake, {"sql": sql}, who=clock.login(), at=clock.now(), why=self._why)
-        is_table = self._how is formats.Format.TABLE
+        is_table = self._how is query.Format.TABLE
         began = time.monotonic()
         answer = _interruptible(
             sql, self._lake, self._why is not None, SHOWN + 1 if is_table else None
@@ -186,11 +194,11 @@ class _Shell:
         if answer.masked:
             screen.note(f'masked: {", ".join(answer.masked)}; shell --unmasked "why" shows them')
         if not is_table:
-            sys.stdout.write(formats.text_of(answer, self._how))
+            sys.stdout.write(query.text_of(answer, self._how))
             sys.stdout.flush()
             return
         shown = Answer(answer.columns, answer.rows[:SHOWN])
-        screen.show(None, shown.columns, formats.shown(shown))
+        screen.show(None, shown.columns, query.shown(shown))
         more = "the first " if len(answer.rows) > SHOWN else ""
         screen.say(f"({more}{len(shown.rows):,} rows, {took:.2f} s)")
 
@@ -226,3 +234,113 @@ def _interruptible(sql: str, lake: Lake, is_unmasked: bool, most: int | None) ->
     if isinstance(answer, BaseException):
         raise answer
     return answer
+
+
+# The line of ``strandline shell`` on a terminal: several rows until the semicolon, a history, and completion.
+#
+# prompt-toolkit does it, the library that IPython's own terminal is made of: Python's readline knows one line and no colours.
+
+
+COMMANDS = (".tables", ".schema", ".format", ".help", ".quit")
+WORD = re.compile(r"[\w.]+$")
+NAME = re.compile(r"\w+\.\w+")
+
+
+class Words:
+    """What can be completed while one statement is typed.
+
+    Args:
+        tables: The tables of the lake.
+        columns: Returns the columns of one.
+    """
+
+    def __init__(self, tables: Iterable[str], columns: Callable[[str], Mapping[str, str]]) -> None:
+        """Look at no table before its name is typed."""
+        self._tables, self._columns = list(tables), columns
+        self._known: dict[str, list[str]] = {}
+
+    def beginning_with(self, before: str, text: str) -> Iterator[str]:
+        """Yield what may be meant.
+
+        Args:
+            before: What is typed of the word.
+            text: The whole statement, whose tables have columns.
+        """
+        if text.lstrip().startswith("."):
+            offered = [*COMMANDS, *self._tables]
+        else:
+            offered = [*self._of(text), *self._tables, *SQL]
+        seen = dict.fromkeys(offered)
+        yield from (each for each in seen if each.lower().startswith(before.lower()))
+
+    def _of(self, text: str) -> Iterator[str]:
+        """Yield the columns of the tables that a statement names."""
+        for name in dict.fromkeys(NAME.findall(text)):
+            if name in self._tables and name not in self._known:
+                try:
+                    self._known[name] = [*self._columns(name)]
+                except LakeError:
+                    self._known[name] = []
+            yield from self._known.get(name, ())
+
+
+SQL = keywords(session())
+
+
+class _Completer(Completer):
+    def __init__(self) -> None:
+        self.words = Words((), lambda _: {})
+
+    def get_completions(
+        self,
+        document: Document,
+        complete_event: CompleteEvent,  # noqa: ARG002  # as its maker calls it
+    ) -> Iterator[Completion]:
+        found = WORD.search(document.text_before_cursor)
+        typed = found[0] if found else ""
+        if not typed:
+            return
+        for each in self.words.beginning_with(typed, document.text):
+            yield Completion(each, start_position=-len(typed))
+
+
+def prompt(history: Path, words: Callable[[], Words]) -> Callable[[], str]:
+    """Return a function that asks for one statement.
+
+    Args:
+        history: The file with what was typed before; its owner's alone, since a statement may name a person.
+        words: Returns what can be completed, anew for each statement.
+    """
+    history.parent.mkdir(parents=True, exist_ok=True)
+    history.touch(mode=0o600)
+    completer = _Completer()
+    asking: PromptSession[str] = PromptSession(
+        history=FileHistory(str(history)),
+        completer=completer,
+        complete_while_typing=False,
+        lexer=PygmentsLexer(SqlLexer),
+        multiline=True,
+        key_bindings=_keys(),
+        prompt_continuation=lambda width, *_: "> ".rjust(width),
+    )
+
+    def ask() -> str:
+        completer.words = words()
+        return asking.prompt("strandline> ")
+
+    return ask
+
+
+def _keys() -> KeyBindings:
+    """Let Enter end what is whole, and begin another row otherwise."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        text = event.current_buffer.text
+        if not text.strip() or text.lstrip().startswith(".") or ends(text):
+            event.current_buffer.validate_and_handle()
+        else:
+            event.current_buffer.insert_text("\n")
+
+    return keys

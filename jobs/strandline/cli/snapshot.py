@@ -11,12 +11,11 @@ from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, progress, say, show, yes
 from strandline.engine.runtime import clock
-from strandline.engine.service.restore_snapshot import check
-from strandline.engine.service.restore_snapshot import restore as restore_snapshot
-from strandline.engine.service.take_snapshot import Progress, take
+from strandline.engine.service.snapshot import Progress, check, take
+from strandline.engine.service.snapshot import restore as restore_snapshot
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.snapshot_store import find, remove_old
+from strandline.engine.storage.snapshot_files import find, remove_old
 from strandline.operate import lakes
 
 COLUMNS = ("table", "version", "rows", "balanced", "certificate")

@@ -15,9 +15,8 @@ from strandline.core.modes import MicroBatch
 from strandline.engine.runtime.jvm import kill
 from strandline.engine.runtime.log_files import bound
 from strandline.engine.runtime.open_files import refuse_too_many
+from strandline.engine.service.background_stream import AUTO, EVERY_OPTION, MAX_OFFSETS
 from strandline.engine.service.stream_host import Host
-from strandline.engine.service.stream_options import AUTO, MAX_OFFSETS
-from strandline.engine.service.stream_options import EVERY as EVERY_OPTION
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.locks import refuse_if_taken
 from strandline.operate import lakes

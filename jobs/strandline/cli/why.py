@@ -16,9 +16,8 @@ from strandline.cli.screen import emit, note, progress, record, say, show
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.engine.runtime import clock
-from strandline.engine.trace.many_places import explain_each
 from strandline.engine.trace.verdict import World
-from strandline.engine.trace.why import why
+from strandline.engine.trace.why import explain_each, why
 from strandline.operate import lakes
 
 

@@ -15,23 +15,18 @@ from strandline import catalog
 
 from strandline.core.errors import LakeError
 from strandline.engine.kafka import admin
-from strandline.engine.kafka.recreated import WAY
+from strandline.engine.kafka.topic_changes import WAY
 from strandline.engine.pipeline.radar import recreated, topic_readers
 from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.open_files import allowed, carried, refuse_too_many
-from strandline.engine.runtime.settings import (
-    Settings,
-    chosen_profile,
-    lineage_namespace,
-    settings,
-)
-from strandline.engine.storage.store_probe import refuse_unsafe
+from strandline.engine.runtime.settings import Settings, chosen_profile, lineage_namespace, settings
+from strandline.engine.storage.lake import refuse_unsafe
 from strandline.operate import lakes
 from strandline.operate.extras import lacking, used
 from strandline_infra import extras, setup
 from strandline_infra.setup import Check
 
-RULES = "strandline.operate.alerts.rules"
+RULES = "strandline.operate.alerts.examples"
 """Tries a folder of rules, in a project that has alerts."""
 
 

@@ -33,10 +33,7 @@ def asked(lake: str | None, *, small: bool = False) -> tuple[Settings, Lake]:
     """
     found, where = configured(lake)
     if not where.root.is_local:
-        from strandline.engine.storage.object_client import (  # noqa: PLC0415  # few lakes are on a store, and its import takes time
-            be_brief,
-            refuse_silent,
-        )
+        from strandline.engine.storage.object_files import be_brief, refuse_silent  # noqa: PLC0415  # few lakes are on a store, and its import takes time
 
         if small:
             be_brief()

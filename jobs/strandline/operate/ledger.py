@@ -6,10 +6,14 @@ from strandline import catalog
 
 from strandline.core.errors import DamagedError, DataError
 from strandline.core.table import Ingested, Judged, Table
-from strandline.engine.accounting.balance_sheet import Balance, balance, held_rows
-from strandline.engine.accounting.feed_balance import LIVE, feed_balances
-from strandline.engine.accounting.left_topics import said
-from strandline.engine.accounting.undeclared import listed, remedy, undeclared
+from strandline.engine.accounting.balance_sheet import (
+    LIVE,
+    Balance,
+    balance,
+    feed_balances,
+    held_rows,
+)
+from strandline.engine.accounting.left_topics import listed, remedy, said, undeclared
 from strandline.engine.gates import gate_files
 from strandline.engine.proof.certificate import status
 from strandline.engine.storage.damage import damage

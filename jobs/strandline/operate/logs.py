@@ -8,8 +8,7 @@ from pathlib import Path
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.kafka import local_broker
-from strandline.engine.runtime.log_files import names
-from strandline.engine.runtime.log_records import Level, concerns, is_before, record
+from strandline.engine.runtime.log_files import Level, concerns, is_before, names, record
 from strandline.engine.storage.lake import Lake
 from strandline.operate import ranges
 

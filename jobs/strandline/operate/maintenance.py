@@ -5,11 +5,10 @@ from datetime import timedelta
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.holders import own
-from strandline.engine.service.maintain import Policy
-from strandline.engine.service.orphan_files import Left, left, take_away
+from strandline.engine.runtime.processes import own
+from strandline.engine.service.maintain import Left, Policy, left, take_away
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.pinned_versions import let_go
+from strandline.engine.storage.table_versions import let_go
 from strandline.operate.words import seconds
 
 GENTLE = 10

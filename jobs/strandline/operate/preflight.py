@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.kafka import admin, local_broker
-from strandline.engine.pipeline import migrate as migrations
+from strandline.engine.pipeline import preflight as migrations
 from strandline.engine.pipeline.compare_plans import Remedy
 from strandline.engine.pipeline.preflight import (
     Verdict,

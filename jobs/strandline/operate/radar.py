@@ -5,15 +5,16 @@ from collections.abc import Iterator, Sequence
 from strandline import catalog
 
 from strandline.core.errors import DataError
-from strandline.engine.kafka.recreated import WAY
+from strandline.engine.kafka.topic_changes import WAY
 from strandline.engine.pipeline.radar import (
+    Danger,
+    Level,
     TopicReader,
     keep,
     table_dangers,
     topic_dangers,
     topic_readers,
 )
-from strandline.engine.pipeline.retention_risk import Danger, Level
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.receivers import stored_offsets

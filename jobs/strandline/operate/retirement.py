@@ -6,11 +6,11 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Ingested, Recomputed, Table
-from strandline.engine.accounting.undeclared import remedy, undeclared
+from strandline.engine.accounting.left_topics import remedy, undeclared
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.quarantine.write import Signed
-from strandline.engine.repair import leave_topic, retire_table
-from strandline.engine.repair.leave_topic import Leaving
+from strandline.engine.repair import retire
+from strandline.engine.repair.retire import Leaving
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.storage.handover import handed_over
@@ -82,8 +82,8 @@ def retired(name: str, where: Lake, because: str, says: Says) -> Retirement:
     where.refuse_missing(table)
     signed = signed_by(because)
     with handed_over(table, where, clock.now, "retire", note=says) as writer:
-        ended = retire_table.retire(table, where, signed, writer)
-    for each in leave_topic.feeds_of(table, where) if isinstance(table, Ingested) else ():
+        ended = retire.retire(table, where, signed, writer)
+    for each in retire.feeds_of(table, where) if isinstance(table, Ingested) else ():
         says(
             f"{each} reads the same topics live, and goes on; `strandline alerts --pause` stops it"
         )
@@ -97,13 +97,13 @@ def taken_back(name: str, found: Settings, where: Lake, says: Says) -> Entry | N
         DefinitionError: No module declares it, or it is not retired, or it is to be rebuilt.
     """
     table = declared(name, where)
-    if not isinstance(table, Recomputed) or not retire_table.is_behind_for_good(table, where):
-        retire_table.take_back(table, where)
+    if not isinstance(table, Recomputed) or not retire.is_behind_for_good(table, where):
+        retire.take_back(table, where)
         return None
     says(f"{table.id} is recomputed, because its sources were not kept for it")
     site = _site(found, where, None, says)
     try:
-        return retire_table.take_back_anew(table, where, site)
+        return retire.take_back_anew(table, where, site)
     finally:
         site.spark.stop()
 
@@ -133,10 +133,10 @@ def topic_left(  # noqa: PLR0913, PLR0917  # which topic of what, how, where, an
     site = _site(found, where, None, says)
     try:
         if leave.undo:
-            return leave_topic.take_back(table, topic, where, site, signed)
+            return retire.take_back_topic(table, topic, where, site, signed)
         known = leave.former or lakes.address(found, where)
         leaving = Leaving(signed=signed, address=known, leaves_unread=leave.leaves_unread)
-        return leave_topic.retire(table, topic, where, site, leaving)
+        return retire.retire_topic(table, topic, where, site, leaving)
     finally:
         site.spark.stop()
 
@@ -150,10 +150,10 @@ def moved(  # noqa: PLR0913, PLR0917  # what is moved, how, from when on, where,
     site = _site(found, where, address, says)
     try:
         if leave.undo:
-            return leave_topic.move_back(table, where, site, signed)
+            return retire.move_back(table, where, site, signed)
         leaving = Leaving(signed=signed, address=leave.former, leaves_unread=leave.leaves_unread)
         begin = moment(since, "--since") if since else None
-        return leave_topic.move(table, where, site, leaving, begin)
+        return retire.move(table, where, site, leaving, begin)
     finally:
         site.spark.stop()
 

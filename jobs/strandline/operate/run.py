@@ -13,9 +13,9 @@ from strandline.core.errors import LakeError, TransientError
 from strandline.core.modes import AvailableNow, Mode
 from strandline.core.table import Ingested, Table
 from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.pipeline.run_summary import Report
+from strandline.engine.pipeline.preflight import refuse_without_source
 from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.pipeline.strangers import refuse_without_source
+from strandline.engine.pipeline.running import Report
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry
@@ -124,7 +124,7 @@ class Failed:
 def _named(table: Table, error: Exception, lake: Lake) -> LakeError:
     """Return an error with the name of its table; of an unforeseen one the trace is kept."""
     from strandline.engine.runtime.outage import denied  # noqa: PLC0415  # as above
-    from strandline.engine.service.failing import failing  # noqa: PLC0415  # as above
+    from strandline.engine.service.stream_health import failing  # noqa: PLC0415  # as above
 
     known = error if isinstance(error, LakeError) else denied(error)
     if known is None:

@@ -1,21 +1,228 @@
 """A project of one's own is written: tables with their tests and a play, a Makefile and a CI file.
 
-Its tables are a topic, a silver and a gold table of a shop, or those of the example (jobs/strandline/operate/example.py).
+Its tables are a topic, a silver and a gold table of a shop, or those of the example (jobs/strandline/operate/scaffold.py).
 """
 
+import ast
+import builtins
 import keyword
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from strandline import catalog
+
 from strandline.core.errors import DefinitionError
-from strandline.operate import example
-from strandline.operate.drafts import SUFFIX, filled
-from strandline.project import ENGINE, EXAMPLE
+from strandline.core.kind import Layer
+from strandline.core.table import Table
+from strandline.project import ENGINE, EXAMPLE, package, project, tables_root
 from strandline_infra import home
+
+# The drafts of which files of a project are made, those of a new table and those of a new project.
+#
+# A draft is a text with names to fill in, without loops or conditions; tools that look for modules and tests must not find it.
+# Drafts of a table run as they are, and pass their own test and the linter, in a project and in a clone of the engine alike:
+# what they import is the public interface and the package of the tables.
+
+
+TABLE_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+OF_TABLES = home.PACKAGE / "table"
+SUFFIX = ".txt"
+
+
+def filled(draft: Path, words: Mapping[str, str]) -> str:
+    """Return a draft with its words in place of their names."""
+    text = draft.read_text(encoding="utf-8")
+    for name, word in words.items():
+        text = text.replace(f"{{{{{name}}}}}", word)
+    return text
+
+
+def source(name: str, layers: set[Layer]) -> Table:
+    """Return the table that a new one is to read.
+
+    Raises:
+        DefinitionError: It is of another layer.
+    """
+    found = catalog.find(name)
+    if found.layer not in layers:
+        wanted = " or ".join(sorted(layers, reverse=True))
+        raise DefinitionError(
+            f"{found.id} is {found.layer}; such a table reads {wanted}",
+            hint=f"name a {wanted} table: `strandline tables` lists them.",
+            table=found.id,
+        )
+    return found
+
+
+def write(layer: Layer, name: str, facts: Mapping[str, str]) -> Iterator[Path]:
+    """Write the module and the test of a new table, and yield the path of each within the project.
+
+    Args:
+        layer: Its layer.
+        name: Its name.
+        facts: What the drafts of the layer leave open.
+
+    Raises:
+        DefinitionError: The name cannot be that of a table, or a file is there already or cannot be written.
+    """
+    if TABLE_NAME.fullmatch(name) is None:
+        raise DefinitionError(
+            f"{name!r} is no name for a table",
+            hint="write it in small letters, digits and single underscores, such as orders_10m.",
+            name=name,
+        )
+    if keyword.iskeyword(name) or hasattr(builtins, name):
+        raise _taken(name, "a word of Python's own")
+    words = {**facts, "name": name, "package": package()}
+    drafts = (OF_TABLES / f"{each}.py{SUFFIX}" for each in (layer, f"test_{layer}"))
+    module, test = (filled(draft, words) for draft in drafts)
+    if max(Counter(_bound(module))[name], Counter([*_bound(test), *_given(test)])[name]) > 1:
+        raise _taken(name, "a name that its module or its test needs for something else")
+    yield from put(
+        root(),
+        {
+            folder_of_tables() / layer / f"{name}.py": module,
+            Path("tests", layer, f"test_{name}.py"): test,
+        },
+    )
+
+
+def root() -> Path:
+    """Return the folder of the project, or of the clone.
+
+    Raises:
+        DefinitionError: There is neither.
+    """
+    found = project()
+    if found is None and not home.is_clone():
+        raise DefinitionError(
+            "this folder is in no project, so nothing can be written into it",
+            hint="`strandline init NAME` writes a project; type this again in its folder.",
+        )
+    return found.root if found else home.ROOT
+
+
+def folder_of_tables() -> Path:
+    """Return the folder of the package with the tables, within that of the project or of the clone."""
+    return tables_root().joinpath(*package().split(".")).relative_to(root())
+
+
+def put(into: Path, texts: Mapping[Path, str]) -> Iterator[Path]:
+    """Write files into a folder, none of which is there, and yield the path of each.
+
+    Raises:
+        DefinitionError: One is there already, or cannot be written.
+    """
+    for path in texts:
+        if (into / path).exists():
+            raise DefinitionError(
+                f"{path} exists already",
+                hint="choose another name, or change that file.",
+                file=str(into / path),
+            )
+    for path, text in texts.items():
+        try:
+            (into / path).parent.mkdir(parents=True, exist_ok=True)
+            (into / path).write_text(text)
+        except OSError as error:
+            raise DefinitionError(
+                f"{into / path} cannot be written: {error.strerror}",
+                hint="run it in a project of your own (`strandline init`), or in a clone of the engine.",
+                file=str(into / path),
+            ) from error
+        yield path
+
+
+def _taken(name: str, why: str) -> DefinitionError:
+    return DefinitionError(
+        f"{name!r} is no name for a table: it is {why}",
+        hint=f"choose another name, such as {name}_10m.",
+        name=name,
+    )
+
+
+def _bound(text: str) -> Iterator[str]:
+    """Yield each name that a module binds, once per binding."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (each.asname or each.name for each in node.names)
+        elif isinstance(node, ast.FunctionDef):
+            yield node.name
+
+
+def _given(text: str) -> Iterator[str]:
+    """Yield the fixtures that the tests of a module use."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.arg):
+            yield node.arg
+
+
+# The example as a project of one's own: its modules as they are, in a package of another name.
+#
+# They import what a project may, the public interface and their own package. A module that imports more of the engine
+# stays behind, and so does each that imports one of these.
+
+
+PARTS = (*(layer.value for layer in Layer), "models", "play")
+ALERTS, RULES = "alerts", "rules"
+"""The module that says what alert rules look at, and the folder with these."""
+INTERFACE = "strandline"
+OURS = frozenset({*ENGINE, EXAMPLE})
+OWN = re.compile(rf"\b{EXAMPLE}([./])({'|'.join((*PARTS, ALERTS, RULES))})\b")
+OF_OUR_LINT = re.compile(r"  # noqa: [A-Z0-9, ]+?(?=  #|$)", re.MULTILINE)
+"""Answers to rules of a linter that a project need not have."""
+
+
+def files_of(package: str) -> Iterator[tuple[Path, str]]:
+    """Yield the place of each file below the project's folder, and its text there: modules, and rules of alerts."""
+    root = home.example()
+    example = root / EXAMPLE
+    files = {
+        ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): file
+        for part in (f"{ALERTS}.py", *(f"{part}/*.py" for part in PARTS))
+        for file in example.glob(part)
+    }
+    texts = {name: file.read_text(encoding="utf-8") for name, file in files.items()}
+    found = of_a_project(texts)
+    for name in sorted(found):
+        text = OF_OUR_LINT.sub("", texts[name])
+        yield Path(package) / files[name].relative_to(example), OWN.sub(rf"{package}\1\2", text)
+    if f"{EXAMPLE}.{ALERTS}" in found:
+        for file in sorted(example.glob(f"{RULES}/*.yml")):
+            yield Path(package) / file.relative_to(example), file.read_text(encoding="utf-8")
+
+
+def of_a_project(texts: Mapping[str, str]) -> set[str]:
+    """Return the modules that import nothing of the engine but its interface, and no module that does.
+
+    Args:
+        texts: The text of each module of the example, by its whole name.
+    """
+    needs = {name: set(_ours(text, texts)) for name, text in texts.items()}
+    found = set(texts)
+    while left := {name for name in found if not needs[name] <= found}:
+        found -= left
+    return found
+
+
+def _ours(text: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield each module of ours that a text imports."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names=names):
+                found = [each.name for each in names]
+            case ast.ImportFrom(module=str(module), names=names):
+                wholes = (f"{module}.{each.name}" for each in names)
+                found = [whole if whole in texts else module for whole in wholes]
+            case _:
+                continue
+        yield from (name for name in found if name != INTERFACE and name.partition(".")[0] in OURS)
+
 
 DRAFTS = home.PACKAGE / "project"
 """What every project has."""
@@ -24,7 +231,7 @@ SHOP, FLEET = (home.PACKAGE / name for name in ("shop", "fleet"))
 EXTRAS = ("dagster", "quality")
 """What a project installs of the engine's extras; that of the example has alerts as well."""
 PACKAGE = "package"
-NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
+PROJECT_NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 TAKEN = {*ENGINE, "tests", "pytest", "ruff"}
 """Packages that a project needs and that may not be installed yet."""
 
@@ -71,7 +278,7 @@ def _name(root: Path) -> str:
     name = root.name
     package = name.replace("-", "_")
     if (
-        NAME.fullmatch(name) is None
+        PROJECT_NAME.fullmatch(name) is None
         or keyword.iskeyword(package)
         or package in sys.stdlib_module_names
     ):
@@ -107,4 +314,4 @@ def _files(words: Mapping[str, str], *, of_example: bool) -> Iterator[tuple[Path
             first, *rest = draft.relative_to(drafts).with_suffix("").parts
             yield Path(words["package"] if first == PACKAGE else first, *rest), filled(draft, words)
     if of_example:
-        yield from example.files_of(words["package"])
+        yield from files_of(words["package"])

@@ -13,8 +13,8 @@ from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.accounting.left_topics import read_before
 from strandline.engine.kafka import admin
 from strandline.engine.kafka.records import Counts, Foreseen, Planned
-from strandline.engine.kafka.recreated import WAY
 from strandline.engine.kafka.send_records import Sent, at_once, send_records
+from strandline.engine.kafka.topic_changes import WAY
 from strandline.engine.storage.lake import Lake
 from strandline.operate.play import Play
 

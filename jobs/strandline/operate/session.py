@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from strandline.engine.pipeline.run_recorder import Recorder, RunRecorder, unrecorded
-from strandline.engine.pipeline.run_summary import Parent
 from strandline.engine.pipeline.runner import Site
+from strandline.engine.pipeline.running import Parent
 from strandline.engine.runtime import clock, spark_session
 from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.settings import Settings, lineage_namespace

@@ -6,9 +6,9 @@ A log that is written for months must not repeat itself: twenty-one idle tables 
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from strandline.engine.accounting.close_ledger import Closed
-from strandline.engine.service.catch_up_time import in_words, seconds_left
-from strandline.engine.service.failing import Failing
+from strandline.engine.accounting.table_books import Closed
+from strandline.engine.service.backlog import in_words, seconds_left
+from strandline.engine.service.stream_health import Failing
 from strandline.engine.service.stream_host import Pulse
 from strandline.operate.listener import Log
 

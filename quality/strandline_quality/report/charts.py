@@ -4,10 +4,95 @@ They hold no words, because a chart that shrinks to a telephone would shrink its
 page writes them beside the chart, and gives screen readers the same text.
 """
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from html import escape
 
-from strandline_quality.report.words import attribute
+from markupsafe import Markup
+
+from strandline_quality.report.findings import Failing, Findings, Flow, Hour, TableFindings
+
+# How values become text in the page: numbers as people read them, and data as text only.
+#
+# A payload may hold mark-up, and characters that turn the direction of writing or take no room. Mark-up is escaped; such
+# characters are written as code points, because a reader must see them and the page must not obey them.
+
+
+UNSEEN = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
+"""Categories of characters that are written as code points: control, direction, no width, half of a pair, unassigned."""
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+FEW = 0.0001
+
+
+def text(value: object) -> str:
+    """Return a value from data, or from a person, as HTML text."""
+    return "".join(_sign(sign) for sign in str(value))
+
+
+def _sign(sign: str) -> str:
+    if unicodedata.category(sign) in UNSEEN and sign not in "\n\t":
+        return f'<span class="odd">U+{ord(sign):04X}</span>'
+    return escape(sign, quote=True)
+
+
+def name(value: object) -> str:
+    """Return the name of a table or a rule, with possible line breaks after dots, colons and underscores."""
+    parts = text(value)
+    for end in ".:_":
+        parts = parts.replace(end, f"{end}<wbr>")
+    return parts
+
+
+def attribute(value: object) -> str:
+    """Return a value as text of an HTML attribute."""
+    unseen = (unicodedata.category(sign) in UNSEEN for sign in str(value))
+    return escape(
+        "".join(f"U+{ord(s):04X}" if odd else s for s, odd in zip(str(value), unseen, strict=True))
+    )
+
+
+def count(value: float) -> str:
+    """Write a count."""
+    return f"{value:,.0f}"
+
+
+def share(value: float) -> str:
+    """Write a share; only zero is written as 0 %, and only one as 100 %."""
+    if 0 < value < FEW:
+        return "&lt;0.01 %"
+    if 1 - FEW < value < 1:
+        return "&gt;99.99 %"
+    return f"{value * 100:.2f} %" if 0 < value < 1 else f"{value * 100:.0f} %"
+
+
+def span(seconds: float) -> str:
+    """Write a length of time in the unit that fits."""
+    for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        if abs(seconds) >= unit * (2 if unit == DAY else 1):
+            return f"{seconds / unit:,.1f} {name}".replace(".0 ", " ")
+    return f"{seconds:,.0f} s"
+
+
+def moment(iso: str) -> str:
+    """Write a moment, in UTC."""
+    at = datetime.fromisoformat(iso)
+    return f'<time datetime="{attribute(iso)}">{at.day} {at:%b %Y, %H:%M}</time>'
+
+
+def day(iso: str) -> str:
+    """Write a day."""
+    at = datetime.fromisoformat(iso)
+    return f"{at.day} {at:%B}"
+
+
+def ago(iso: str, now: str) -> str:
+    """Write how long before the report a moment was."""
+    passed = (datetime.fromisoformat(now) - datetime.fromisoformat(iso)).total_seconds()
+    return f"{span(passed)} ago" if passed >= 1 else "just now"
+
 
 WIDTH, HEIGHT = 1000, 100
 GAP = 0.22
@@ -125,3 +210,108 @@ def _svg(shapes: str, label: str) -> str:
         f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
         f'aria-label="{attribute(label)}">{shapes}</svg>'
     )
+
+
+# The charts of a table, and their labels.
+
+
+ONE_HOUR = timedelta(hours=1)
+MOST_HOURS = 96
+"""For a longer range the charts show days."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pictures:
+    """The charts of a table.
+
+    Args:
+        step: What a bar shows: an hour or a day.
+        ends: The labels below the bars.
+        volume: The rows read in each step.
+        most: The largest number of them.
+        key: The colours of the bars, and what each means.
+        delay: The longest time from an event to the table in each step; None when it is not known.
+        longest: The longest of all, in seconds.
+    """
+
+    step: str
+    ends: Sequence[str]
+    volume: Markup
+    most: int
+    key: Sequence[tuple[str, str]]
+    delay: Markup | None
+    longest: float
+
+
+def pictures(findings: TableFindings, whole: Findings) -> Pictures:
+    """Draw the charts of a table."""
+    steps, ends = _steps(whole)
+    step = "hour" if steps[1] - steps[0] == ONE_HOUR else "day"
+    hours = [_together(findings.hours, start, steps[1] - steps[0]) for start in steps[:-1]]
+    volume = bars([_bar(hour) if hour else None for hour in hours], f"rows read each {step}")
+    late = [hour.freshness_s if hour else None for hour in hours]
+    titles = [f"{hour.at[:16]}: {span(hour.freshness_s or 0)}" if hour else "" for hour in hours]
+    known = [each for each in late if each is not None]
+    delay = line(late, f"delay each {step}", titles) if known else None
+    return Pictures(
+        step=step,
+        ends=ends,
+        volume=Markup(volume),  # noqa: S704  # the charts escape what they are given
+        most=max((hour.flow.read for hour in hours if hour), default=0),
+        key=_key(findings, hours),
+        delay=None if delay is None else Markup(delay),  # noqa: S704  # as above
+        longest=max(known, default=0.0),
+    )
+
+
+def trend(failing: Failing, whole: Findings) -> str:
+    """Draw how often a rule was broken on each day up to the last one."""
+    label = f"trend of {failing.rule} up to {whole.until[:10]}: " + ", ".join(
+        "nothing read" if value is None else f"{value:.2%}" for value in failing.trend
+    )
+    return spark(failing.trend, label)
+
+
+def _key(findings: TableFindings, hours: Sequence[Hour | None]) -> list[tuple[str, str]]:
+    kinds = [("--bar", "good")]
+    if findings.judges:
+        kinds += [("--copy", "copies"), ("--bad", "held back")]
+    if any(hour and hour.usual for hour in hours):
+        kinds.append(("--usual", "usual"))
+    return kinds
+
+
+def _steps(whole: Findings) -> tuple[list[datetime], list[str]]:
+    """Return the beginnings of the bars, and the labels below them."""
+    since, until = (datetime.fromisoformat(each) for each in (whole.since, whole.until))
+    is_short = (until - since) <= MOST_HOURS * ONE_HOUR
+    step = ONE_HOUR if is_short else 24 * ONE_HOUR
+    steps = [since + n * step for n in range(int((until - since) / step) + 1)]
+    if until - since == 24 * ONE_HOUR:
+        return steps, ["00:00", "06:00", "12:00", "18:00", "24:00"]
+    last = until - 24 * ONE_HOUR
+    return steps, [f"{since.day} {since:%b}", f"{last.day} {last:%b}"]
+
+
+def _together(hours: Sequence[Hour], start: datetime, length: timedelta) -> Hour | None:
+    own = [h for h in hours if start <= datetime.fromisoformat(h.at) < start + length]
+    if not own:
+        return None
+    if length == ONE_HOUR:
+        return own[0]
+    late = [hour.freshness_s for hour in own if hour.freshness_s is not None]
+    return Hour(
+        at=start.isoformat(),
+        flow=sum((hour.flow for hour in own), Flow()),
+        freshness_s=max(late, default=None),
+        usual=None,
+    )
+
+
+def _bar(hour: Hour) -> Bar:
+    flow = hour.flow
+    label = f"{hour.at[:16]}: {flow.read:,} rows, {flow.quarantined:,} held back"
+    if hour.usual:
+        label += f"; usually {hour.usual[0]:,.0f} to {hour.usual[1]:,.0f}"
+    parts = (("good", flow.good), ("copy", flow.duplicates), ("held", flow.quarantined))
+    return Bar(parts=parts, usual=hour.usual, label=label)

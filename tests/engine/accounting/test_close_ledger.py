@@ -5,12 +5,12 @@ from threading import Thread
 
 import pytest
 
-from strandline.engine.accounting import close_ledger
-from strandline.engine.accounting.close_ledger import close, close_or_reason, texts
+from strandline.engine.accounting import table_books
+from strandline.engine.accounting.table_books import close, close_or_reason, texts
 from strandline.engine.storage.commit_log import commit_file
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.ledger_snapshot import name_of, snapshot, snapshot_file
+from strandline.engine.storage.ledger_sums import name_of, snapshot, snapshot_file
 from strandline.engine.storage.open_table import opened
 from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER
@@ -74,7 +74,7 @@ def test_books_that_cannot_be_closed_fail_no_run(anywhere: Place) -> None:
 
 def test_entries_are_copied_in_slices(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first close of an old lake would not fit into memory."""
-    monkeypatch.setattr(close_ledger, "SLICE", 7)
+    monkeypatch.setattr(table_books, "SLICE", 7)
     close(lake, TABLES, every=1)
 
     assert copies(lake) == originals(lake)

@@ -6,11 +6,11 @@ import pytest
 
 from fleet.bronze import process_events
 from strandline.alerting.tables import bronze as alerts
-from strandline.engine.accounting.close_ledger import close_feeds
-from strandline.engine.accounting.feed_balance import feed_balances
+from strandline.engine.accounting.balance_sheet import feed_balances
+from strandline.engine.accounting.table_books import close_feeds
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.ledger_snapshot import snapshot_file
+from strandline.engine.storage.ledger_sums import snapshot_file
 from strandline.engine.storage.place import Place
 from tests.engine.written import entry, numbers, written
 

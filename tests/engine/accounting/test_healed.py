@@ -7,7 +7,7 @@ from strandline.engine.pipeline.shadow_lake import summed
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry
 from strandline.engine.storage.place import Place
-from strandline.engine.trust.report_figures import sheet
+from strandline.engine.trust.day_verdicts import sheet
 from tests.engine.written import BRONZE, SILVER, entry, numbers, small_lake, written
 
 pytestmark = pytest.mark.core

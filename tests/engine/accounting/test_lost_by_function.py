@@ -12,17 +12,15 @@ from pyspark.sql import functions as F
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Judged
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.batch_accounting import watch_of
-from strandline.engine.pipeline.function_counts import mark_of, mark_of_rows
+from strandline.engine.pipeline.batch_accounting import mark_of, mark_of_rows, watch_of
 from strandline.engine.proof.verify import function_faults
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.storage.files_at_version import table_id
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, Through, last_entry
-from strandline.engine.storage.log_actions import appended
-from strandline.engine.storage.read_version import rows_now
+from strandline.engine.storage.log_actions import appended, table_id
 from strandline.engine.storage.spark_checkpoint import WHOLE, Planned, Position
+from strandline.engine.storage.table_frames import rows_now
 from strandline.engine.trace.explain_silver import explain_spot
 from strandline.engine.trace.locate import Spot
 from strandline.engine.trace.verdict import Verdict, World

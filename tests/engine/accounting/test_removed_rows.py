@@ -4,9 +4,8 @@ import pytest
 from deltalake import CommitProperties
 
 from strandline.core.table import Table
-from strandline.engine.accounting.audit_books import audit
-from strandline.engine.accounting.balance_sheet import balance, held_rows
-from strandline.engine.accounting.close_ledger import close
+from strandline.engine.accounting.balance_sheet import audit, balance, held_rows
+from strandline.engine.accounting.table_books import close
 from strandline.engine.storage.horizon import horizon, whole_from
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import EXPIRE, FORGET, Entry

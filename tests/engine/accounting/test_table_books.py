@@ -9,13 +9,12 @@ import pytest
 
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import read_until, rows_until, waiting
-from strandline.engine.accounting.close_ledger import close
-from strandline.engine.accounting.table_books import Books
+from strandline.engine.accounting.table_books import Books, close
 from strandline.engine.pipeline.shadow_lake import Shadow
 from strandline.engine.storage.commit_log import commit_file
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.ledger_snapshot import snapshot, sums_of
+from strandline.engine.storage.ledger_sums import snapshot, sums_of
 from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry
 from tests.support.ledgers import Log, histories, made, write_log

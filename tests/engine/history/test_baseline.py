@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from strandline.engine.history.baseline import FEWEST, Memory, Point, Range, expected
+from strandline.engine.history.queries import FEWEST, Memory, Point, Range, expected
 
 MONDAY = datetime(2026, 11, 2, 9, tzinfo=UTC)
 HOUR, WEEK = timedelta(hours=1), timedelta(weeks=1)

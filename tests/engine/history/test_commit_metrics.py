@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from strandline.engine.history.commit_metrics import Measured, fingerprint, measured
+from strandline.engine.history.commit_history import Measured, fingerprint, measured
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
 from tests.engine.written import SILVER, numbers, written

@@ -19,7 +19,7 @@ from strandline.core.decode import decoder
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.writer_schema import Format
 from strandline.engine.kafka.schema_registry import Registry
-from strandline.engine.runtime.ports import bind
+from strandline.engine.runtime.processes import bind
 from tests.support.schema_registry import SchemaRegistry
 
 AT = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)

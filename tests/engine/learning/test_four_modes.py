@@ -32,7 +32,7 @@ from strandline.engine.storage import model_shelf
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.locks import lease
 from strandline.engine.storage.open_table import opened
-from strandline.engine.trust import drifts
+from strandline.engine.trust import daily_report
 from tests.engine.records import make
 from tests.support import lakes
 from tests.support.feeds import records
@@ -256,7 +256,7 @@ def test_the_report_warns_of_a_day_that_is_not_like_the_training(
     lake = Lake(learnt.root.parent / f"{learnt.root.name}-batch")
     first = model_shelf.terms(learnt, MODEL.name).every[0].version
 
-    days = drifts.by_day([MODEL.of], lake, [NOON.date(), NOON.date() + DAY])
+    days = daily_report.by_day([MODEL.of], lake, [NOON.date(), NOON.date() + DAY])
 
     known = days[MODEL.of.id][NOON.date()].known
     found = {each.of: each for each in known if each.version == first}
@@ -268,7 +268,7 @@ def test_the_report_warns_of_a_day_that_is_not_like_the_training(
     assert all(each.rows <= len(batch) for each in found.values())
     assert any(
         "score of the model unusual_traffic has moved" in why
-        for why in drifts.warnings(days[MODEL.of.id])[NOON.date()]
+        for why in daily_report.warnings(days[MODEL.of.id])[NOON.date()]
     )
 
 
@@ -280,10 +280,10 @@ def test_the_report_is_written_without_a_version_that_is_gone(learnt: Lake) -> N
         Lake(learnt.root.parent / f"{learnt.root.name}-batch").table(MODEL.of), lake.table(MODEL.of)
     )
 
-    days = drifts.by_day([MODEL.of], lake, [NOON.date()])[MODEL.of.id]
+    days = daily_report.by_day([MODEL.of], lake, [NOON.date()])[MODEL.of.id]
 
-    assert drifts.last(days) == ()
-    assert "the model unusual_traffic has no version" in drifts.warnings(days)[NOON.date()][0]
+    assert daily_report.last(days) == ()
+    assert "the model unusual_traffic has no version" in daily_report.warnings(days)[NOON.date()][0]
 
 
 def wait(until: Callable[[], bool]) -> None:

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strandline.engine.pipeline.batch_size import (
+from strandline.engine.pipeline.governor import (
     FIRST,
     LARGEST,
     LEAST,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from strandline.engine.pipeline.compare_plans import Remedy, state_differences
-from strandline.engine.pipeline.stateful_plan import Operator, StatefulPlan, milliseconds_of
+from strandline.engine.pipeline.spark_plan import Operator, StatefulPlan, milliseconds_of
 
 SUMS = Operator(
     kind="Aggregate",

@@ -3,11 +3,10 @@
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from strandline.engine.pipeline.compare_plans import Remedy
-from strandline.engine.pipeline.compare_tables import sink_differences, source_differences
-from strandline.engine.pipeline.stateful_plan import StatefulPlan
-from strandline.engine.storage.declared_table import DeclaredTable
-from strandline.engine.storage.run_record import RunRecord
+from strandline.engine.pipeline.compare_plans import Remedy, sink_differences, source_differences
+from strandline.engine.pipeline.spark_plan import StatefulPlan
+from strandline.engine.storage.open_table import DeclaredTable
+from strandline.engine.storage.spark_checkpoint import RunRecord
 
 IDS = {"silver.a": "1", "silver.b": "2"}
 RECORD = RunRecord(

@@ -9,7 +9,7 @@ from fleet.silver.device_telemetry import TABLE
 from strandline.core.modes import AvailableNow
 from strandline.engine.pipeline.governor import ROW_OF_SILVER
 from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.runtime.heap import Heap
+from strandline.engine.runtime.jvm import Heap
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entries
 from tests.engine.pipeline.test_trigger_limit import FOUR

@@ -17,8 +17,8 @@ from strandline.engine.pipeline.preflight import Answer, judge, needs_look, refu
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.read_version import rows_at
-from strandline.engine.storage.run_record import read_record, write_record
+from strandline.engine.storage.spark_checkpoint import read_record, write_record
+from strandline.engine.storage.table_frames import rows_at
 from strandline_quality.rules import matches
 from tests.support.rows import NOON
 

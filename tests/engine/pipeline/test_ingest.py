@@ -18,11 +18,10 @@ from strandline.core.modes import AvailableNow
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import Balance, balance
-from strandline.engine.kafka.recreated import WAY
 from strandline.engine.kafka.slices import range_ends
+from strandline.engine.kafka.topic_changes import WAY
 from strandline.engine.kafka.topic_log import Log
-from strandline.engine.pipeline.radar import TopicReader, topic_dangers
-from strandline.engine.pipeline.retention_risk import Level
+from strandline.engine.pipeline.radar import Level, TopicReader, topic_dangers
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entries, last_entry

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.engine.pipeline.learn_schemas import ids_behind
+from strandline.engine.pipeline.ingest import ids_behind
 
 
 def test_only_payloads_of_the_wire_format_and_of_their_topics_have_an_id(tmp_path: Path) -> None:

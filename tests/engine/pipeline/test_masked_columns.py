@@ -13,16 +13,19 @@ from fleet.gold import confirmed_logins
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Appended
-from strandline.engine.pipeline.column_lineage import cached_lineage, take_over_lineage
-from strandline.engine.pipeline.masked_columns import hidden, learn
+from strandline.engine.pipeline.column_lineage import (
+    cached_lineage,
+    hidden,
+    learn,
+    take_over_lineage,
+)
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.pipeline.shadow_lake import Shadow
 from strandline.engine.proof.compare import compare
 from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.runtime.meter import code_version
 from strandline.engine.storage.lake import Lake
-from strandline.engine.trace.lake_views import view_of
-from strandline.engine.trace.named_tables import sources
+from strandline.engine.trace.lake_views import sources, view_of
 from strandline.engine.trace.sql_query import ask
 from tests.cli.inside import strandline
 from tests.engine.written import written

@@ -9,8 +9,7 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Appended
-from strandline.engine.pipeline.migrate import migrate
-from strandline.engine.pipeline.preflight import Answer, judge
+from strandline.engine.pipeline.preflight import Answer, judge, migrate
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.storage import delta_commit

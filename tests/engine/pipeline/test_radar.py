@@ -12,12 +12,13 @@ from strandline.engine.kafka.outlook import outlooks
 from strandline.engine.kafka.slices import Positions
 from strandline.engine.pipeline import radar
 from strandline.engine.pipeline.radar import (
+    Danger,
+    Level,
     TopicReader,
     table_dangers,
     topic_dangers,
     topic_readers,
 )
-from strandline.engine.pipeline.retention_risk import Danger, Level
 from strandline.engine.storage.commit_log import commit_file
 from strandline.engine.storage.lake import Lake
 from tests.engine.accounting.test_feed_balance import SOUND

@@ -14,12 +14,12 @@ from strandline.engine.pipeline import shadow_lake
 from strandline.engine.pipeline.readers import How, readers
 from strandline.engine.pipeline.shadow_lake import Promotion, Shadow
 from strandline.engine.storage.commit_log import logged_versions
-from strandline.engine.storage.files_at_version import table_id
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.pinned_versions import lowest
+from strandline.engine.storage.log_actions import table_id
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.spark_checkpoint import begin_whole
+from strandline.engine.storage.table_versions import lowest
 from tests.engine.written import BRONZE, GOLD, SILVER, entry
 from tests.support.ledgers import write_log
 

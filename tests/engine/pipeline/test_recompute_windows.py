@@ -12,7 +12,7 @@ from fleet.silver import devices
 from strandline.core.errors import DamagedError
 from strandline.core.modes import AvailableNow, Batch
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.recompute_windows import Afresh
+from strandline.engine.pipeline.recompute import Afresh
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.open_table import live_files, opened
 from strandline.engine.storage.place import Place

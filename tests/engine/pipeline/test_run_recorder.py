@@ -17,8 +17,8 @@ from strandline.core.modes import AvailableNow
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.lineage_events import dataset_of
 from strandline.engine.pipeline.run_recorder import RunRecorder, unrecorded
-from strandline.engine.pipeline.run_summary import Parent
 from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.pipeline.running import Parent
 from strandline.engine.runtime.lineage_sender import Sender
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version

@@ -2,7 +2,7 @@
 
 import json
 
-from strandline.engine.pipeline.run_summary import Report
+from strandline.engine.pipeline.running import Report
 from tests.engine.written import SILVER, entry
 
 

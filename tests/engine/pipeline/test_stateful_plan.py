@@ -10,9 +10,9 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.column_lineage import derive_lineage
-from strandline.engine.pipeline.plan_tree import Node, written
+from strandline.engine.pipeline.spark_plan import Node, written
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.run_record import read_record
+from strandline.engine.storage.spark_checkpoint import read_record
 from tests.support.events import readings, received
 from tests.support.mistaken import EVENTS
 from tests.support.modes import derive

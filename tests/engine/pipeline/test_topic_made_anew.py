@@ -12,7 +12,7 @@ from strandline.alerting.declared import rules_folder
 from strandline.alerting.tables import bronze as alerts
 from strandline.core.received import RECEIVED
 from strandline.engine.kafka import admin
-from strandline.engine.kafka.recreated import WAY
+from strandline.engine.kafka.topic_changes import WAY
 from strandline.engine.pipeline.feed_ledger import NO_ROWS
 from strandline.engine.storage import create_table
 from strandline.engine.storage.lake import Lake

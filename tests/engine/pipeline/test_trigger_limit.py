@@ -12,9 +12,9 @@ from strandline.core.errors import DefinitionError
 from strandline.core.modes import AvailableNow
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.gates.gate_files import Shut, Where, clear, write
-from strandline.engine.pipeline.batch_size import FIRST
+from strandline.engine.pipeline.governor import FIRST
 from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.runtime.heap import Heap
+from strandline.engine.runtime.jvm import Heap
 from strandline.engine.storage import delta_commit
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, entries, latest_version

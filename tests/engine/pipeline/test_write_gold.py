@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import attributed_connections
 from fleet.silver import devices
-from strandline.engine.pipeline.write_gold import Windows
+from strandline.engine.pipeline.write_rows import Windows
 from strandline.engine.runtime.meter import Meter
 from strandline.engine.storage import create_table
-from strandline.engine.storage.changed_range import changed_span
 from strandline.engine.storage.ledger import Entry, entry_at, latest_version
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.read_version import OPEN, rows_at
+from strandline.engine.storage.replace_rows import changed_span
+from strandline.engine.storage.table_frames import OPEN, rows_at
 from tests.engine.written import entry
 from tests.support.rows import NOON, micros
 

@@ -14,11 +14,10 @@ import pytest
 from deltalake import write_deltalake
 
 from strandline.core.received import ORDER
-from strandline.engine.proof import compare_bags
-from strandline.engine.proof.compare_bags import difference
-from strandline.engine.proof.resplit_log import SPANS, Log, _cuts
-from strandline.engine.storage.duckdb_session import spilling
-from strandline.engine.storage.duckdb_view import scan
+from strandline.engine.proof import compare
+from strandline.engine.proof.compare import difference
+from strandline.engine.proof.kill_trial import SPANS, Log, _cuts
+from strandline.engine.storage.duckdb_table import scan, spilling
 from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER
 from tests.support.rows import NOON
@@ -92,8 +91,8 @@ def test_rows_that_differ_in_a_group_of_as_many_are_a_difference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of all rows in one group, the number alone would say nothing."""
-    monkeypatch.setattr(compare_bags, "GROUPS", 1)
-    monkeypatch.setattr(compare_bags, "UNEQUAL", "getvariable('unequal')[1]")
+    monkeypatch.setattr(compare, "GROUPS", 1)
+    monkeypatch.setattr(compare, "UNEQUAL", "getvariable('unequal')[1]")
     left, right = (pa.table({"k": [1, 2], "v": values}) for values in (["a", "b"], ["a", "c"]))
 
     assert bags(left, right) == (1, 1, 1)

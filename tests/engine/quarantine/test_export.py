@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.quarantine.export import export
+from strandline.engine.quarantine.browse import export
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
 from tests.engine.written import SILVER, entry

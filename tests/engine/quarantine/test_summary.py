@@ -7,7 +7,7 @@ import pytest
 
 from fleet.silver import device_telemetry, user_actions
 from strandline.core.table import Table
-from strandline.engine.quarantine.summary import open_rows, samples
+from strandline.engine.quarantine.browse import open_rows, samples
 from strandline.engine.storage.lake import Lake
 from tests.engine.written import written
 

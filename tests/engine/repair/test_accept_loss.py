@@ -14,10 +14,9 @@ from strandline.core.feed import Feed
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Ingested
 from strandline.core.topic import Topic
-from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.accounting.feed_balance import feed_balances
+from strandline.engine.accounting.balance_sheet import balance, feed_balances
 from strandline.engine.accounting.table_books import Books
-from strandline.engine.kafka.expired import ExpiredError
+from strandline.engine.kafka.topic_changes import ExpiredError
 from strandline.engine.pipeline import feed_ledger, feed_query
 from strandline.engine.pipeline.feed_ledger import FeedLedger
 from strandline.engine.pipeline.runner import Site, run

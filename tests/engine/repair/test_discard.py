@@ -15,8 +15,7 @@ from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.discard import discard, reopen
-from strandline.engine.repair.replay import replay
-from strandline.engine.repair.replay_plan import Choice
+from strandline.engine.repair.replay import Choice, replay
 from strandline.engine.storage.lake import Lake
 from tests.support.events import TOPIC
 from tests.support.mistaken import TABLES, computed_anew, is_same, mistaken

@@ -20,7 +20,7 @@ from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.discard import discard
 from strandline.engine.repair.expire import expire, overdue
 from strandline.engine.repair.rebuild import refuse_lossy
-from strandline.engine.repair.replay_plan import Choice
+from strandline.engine.repair.replay import Choice
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
 from strandline.engine.trace.verdict import Verdict, World

@@ -16,8 +16,8 @@ from fleet.silver import device_telemetry as silver
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.scrub import AFTER, scrub
+from strandline.engine.storage.forgotten import TABLE_FILE, search
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.search_bytes import TABLE_FILE, search
 from tests.engine.repair.test_forget import carried_out
 from tests.support.events import received
 from tests.support.fleet import FORGOTTEN, fleet_batches

@@ -16,15 +16,13 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.ingest import PROPERTIES
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.repair import forget
-from strandline.engine.repair.forget import Forgetting
-from strandline.engine.repair.forget_recorded import carry_out
+from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.rebuild import undo
 from strandline.engine.repair.scrub import AFTER, scrub
-from strandline.engine.storage.forgotten import requests
+from strandline.engine.storage.forgotten import requests, search
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.open_table import opened
-from strandline.engine.storage.search_bytes import search
 from tests.engine.written import entry
 from tests.support import by_hand
 from tests.support.events import Event, reading, received

@@ -17,12 +17,11 @@ from strandline.engine.pipeline.runner import Site
 from strandline.engine.pipeline.shadow_lake import Shadow
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.scrub import AFTER, scrub
-from strandline.engine.storage.commit_time import committed_at
-from strandline.engine.storage.forgotten import keep, requests
+from strandline.engine.storage.commit_log import committed_at
+from strandline.engine.storage.forgotten import keep, requests, search
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
 from strandline.engine.storage.open_table import opened
-from strandline.engine.storage.search_bytes import search
 from tests.engine.repair.test_forget import carried_out, interrupted
 from tests.support import by_hand
 from tests.support.events import TABLE as BRONZE

@@ -14,8 +14,8 @@ from strandline.core.modes import MicroBatch
 from strandline.core.table import Appended, Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.repair import replay as replay_module
 from strandline.engine.repair import replay as replaying
-from strandline.engine.repair import write_healed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.replay import replay
@@ -110,7 +110,7 @@ def test_a_copy_that_the_stream_writes_while_a_replay_is_planned_counts_once(
 ) -> None:
     """The replay stops before it writes the row, and typed again it finds the copy, which came later and goes."""
     held(spark, lake)
-    write = write_healed.write_healed
+    write = replay_module.write_healed
 
     def meanwhile(*words: Any) -> None:  # noqa: ANN401  # those of write_healed
         derive(spark, lake, STRICT)

@@ -14,14 +14,14 @@ from strandline.core.errors import DataError
 from strandline.core.received import PLACE
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.accounting.close_ledger import close
+from strandline.engine.accounting.table_books import close
 from strandline.engine.proof.compare import compare
 from strandline.engine.repair.expire import expire
 from strandline.engine.repair.import_files import _slice, import_file
 from strandline.engine.storage.history_file import Record
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, latest_version
-from strandline.engine.storage.ledger_snapshot import snapshot
+from strandline.engine.storage.ledger_sums import snapshot
 from strandline.engine.storage.open_table import opened
 from strandline.engine.storage.place import Place
 from strandline.operate.repairs import import_history

@@ -19,12 +19,12 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.left_topics import said
 from strandline.engine.kafka.lag import ends_of
 from strandline.engine.kafka.local_broker import down, up
-from strandline.engine.kafka.stays import STAY
+from strandline.engine.kafka.topic_changes import STAY
 from strandline.engine.pipeline.radar import TopicReader, topic_dangers
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.accept_loss import accept
-from strandline.engine.repair.leave_topic import Leaving, move, move_back, retire, take_back
+from strandline.engine.repair.retire import Leaving, move, move_back, retire_topic, take_back_topic
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import last_entry
 from tests.cli.inside import succeeded
@@ -89,11 +89,11 @@ def test_a_topic_is_retired_when_all_of_it_was_read_and_taken_back_where_it_ende
     taken_in(both, lake, site)
     put(kafka, left, [(0, 20)])
     with pytest.raises(DataError, match=f"offsets 5 to 5 of partition 0 of {left}") as refused:
-        retire(both, left.name, lake, site, leaving)
+        retire_topic(both, left.name, lake, site, leaving)
     assert "strandline run" in refused.value.hint
     taken_in(both, lake, site)
 
-    retire(both, left.name, lake, site, leaving)
+    retire_topic(both, left.name, lake, site, leaving)
 
     for address in (kafka,):
         put(address, topic, [(0, 30)])
@@ -107,9 +107,9 @@ def test_a_topic_is_retired_when_all_of_it_was_read_and_taken_back_where_it_ende
     )
     assert {part[0] for part in ends_of(both, lake, kafka, {})} == {topic.name}
     with pytest.raises(DefinitionError, match="is retired already"):
-        retire(both, left.name, lake, site, leaving)
+        retire_topic(both, left.name, lake, site, leaving)
 
-    take_back(both, left.name, lake, site, SIGNED)
+    take_back_topic(both, left.name, lake, site, SIGNED)
 
     assert taken_in(both, lake, site) == (23, 23)
     assert said(both, lake) == []
@@ -119,7 +119,7 @@ def test_a_retired_topic_may_be_deleted_and_the_loss_of_another_one_be_accepted(
     both: Ingested, topic: Topic, left: Topic, lake: Lake, site: Site, kafka: str
 ) -> None:
     taken_in(both, lake, site)
-    retire(both, left.name, lake, site, Leaving(signed=SIGNED, address=kafka))
+    retire_topic(both, left.name, lake, site, Leaving(signed=SIGNED, address=kafka))
     drop(kafka, left)
     put(kafka, topic, [(0, n) for n in range(4)])
     expire(kafka, topic, 0, 7)
@@ -144,8 +144,8 @@ def test_a_topic_that_only_left_the_declaration_is_named_and_stops_nothing(  # n
     assert any(line.startswith(f"no longer fed: {left}") for line in said(alone, lake))
     put(kafka, left, [(0, 20)])
     with pytest.raises(DataError, match="has not read"):
-        retire(alone, left.name, lake, site, Leaving(signed=SIGNED, address=kafka))
-    gone = retire(
+        retire_topic(alone, left.name, lake, site, Leaving(signed=SIGNED, address=kafka))
+    gone = retire_topic(
         alone, left.name, lake, site, Leaving(signed=SIGNED, address=kafka, leaves_unread=True)
     )
     assert gone.lost == {f"{left}/0": (5, 6)}

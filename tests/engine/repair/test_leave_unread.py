@@ -23,8 +23,8 @@ from strandline.engine.kafka.topic_log import Log
 from strandline.engine.pipeline.ingest import refuse_retired
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.quarantine.write import Signed
-from strandline.engine.repair import leave_topic
-from strandline.engine.repair.leave_topic import Leaving, move, move_back, retire
+from strandline.engine.repair import retire as retiring
+from strandline.engine.repair.retire import Leaving, move, move_back, retire_topic
 from strandline.engine.storage import delta_commit
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, last_entry
@@ -119,7 +119,7 @@ def clusters() -> Iterator[Clusters]:
     found = Clusters({HERE: {A: ("a1", 7), B: ("b1", 4)}})
     with (
         patch.object(slices, "Log", found.log),
-        patch.object(leave_topic, "lease", lambda *_: nullcontext()),
+        patch.object(retiring, "lease", lambda *_: nullcontext()),
         patch.object(delta_commit, "Commit", Commit),
     ):
         yield found
@@ -160,11 +160,13 @@ def test_a_topic_that_cannot_be_asked_is_retired_by_decision(
 ) -> None:
     lose(clusters)
     with pytest.raises(LakeError) as refused:
-        retire(TABLE, B, read, site, Leaving(signed=SIGNED, address=HERE))
+        retire_topic(TABLE, B, read, site, Leaving(signed=SIGNED, address=HERE))
     assert "--leave-unread" in refused.value.hint
     assert "strandline up" not in refused.value.hint, "who makes it anew has lost its places"
 
-    done = retire(TABLE, B, read, site, Leaving(signed=SIGNED, address=HERE, leaves_unread=True))
+    done = retire_topic(
+        TABLE, B, read, site, Leaving(signed=SIGNED, address=HERE, leaves_unread=True)
+    )
 
     assert (done.stream, done.lost) == (f"{A}@a1", {})
     (line,) = said(TABLE, read)
@@ -179,7 +181,9 @@ def test_what_can_be_asked_is_asked_and_named_as_left(
 ) -> None:
     clusters.topics[HERE][B] = ("b1", 6)
 
-    done = retire(TABLE, B, read, site, Leaving(signed=SIGNED, address=HERE, leaves_unread=True))
+    done = retire_topic(
+        TABLE, B, read, site, Leaving(signed=SIGNED, address=HERE, leaves_unread=True)
+    )
 
     assert done.lost == {f"{B}/0": (4, 6)}
     assert "not asked" not in done.retired[B]
@@ -191,12 +195,12 @@ def test_the_last_topic_of_a_table_is_not_retired(
     """Without one the table fails at each start."""
     del clusters
     leaving = Leaving(signed=SIGNED, address=HERE)
-    retire(TABLE, B, read, site, leaving)
+    retire_topic(TABLE, B, read, site, leaving)
     alone = replace(TABLE, reads=(TABLE.topics[0],))
 
     for table in (TABLE, alone):
         with pytest.raises(DefinitionError, match=f"{A} is the last topic that") as refused:
-            retire(table, A, read, site, replace(leaving, leaves_unread=True))
+            retire_topic(table, A, read, site, replace(leaving, leaves_unread=True))
         assert "`reads`" in refused.value.hint
 
     newest = last_entry(read.table(TABLE))

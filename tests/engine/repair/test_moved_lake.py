@@ -6,21 +6,19 @@ from pyspark.sql import SparkSession
 from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.left_topics import said
-from strandline.engine.kafka.stays import STAY
+from strandline.engine.kafka.topic_changes import STAY
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.proof.verify import Trial, verify
-from strandline.engine.repair.forget import Forgetting
-from strandline.engine.repair.forget_recorded import carry_out
+from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
-from strandline.engine.repair.leave_topic import MOVE
 from strandline.engine.repair.rebuild import promote, rebuild
+from strandline.engine.repair.retire import MOVE
 from strandline.engine.repair.rewind import rewind
-from strandline.engine.service.restore_snapshot import restore
-from strandline.engine.service.take_snapshot import take
+from strandline.engine.service.snapshot import restore, take
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, last_entry
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.snapshot_store import Taken
+from strandline.engine.storage.snapshot_files import Taken
 from strandline.engine.trace.locate import Spot
 from strandline.engine.trace.verdict import Verdict, World
 from strandline.engine.trace.why import why

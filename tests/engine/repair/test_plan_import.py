@@ -20,14 +20,13 @@ from strandline.core.parse_debezium import debezium
 from strandline.core.parse_registered import registered
 from strandline.core.table import Ingested
 from strandline.core.topic import Parse, Topic
-from strandline.engine.repair.plan_import import Plan, give_up, planned, refuse_unlike
+from strandline.engine.repair.import_files import Plan, give_up, planned, refuse_unlike
+from strandline.engine.storage.file_index import MICROSECOND
 from strandline.engine.storage.history_file import HistoryFile, milliseconds_of
-from strandline.engine.storage.import_marks import BATCH, IMPORT, part_of_imports
 from strandline.engine.storage.import_notes import ImportNotes, unfinished_file
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.ledger import BATCH, IMPORT, latest_version, part_of_imports
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.window_index import MICROSECOND
 from tests.engine.written import entry
 from tests.support.ledgers import write_log
 from tests.support.rows import NOON

@@ -20,9 +20,9 @@ from strandline.engine.pipeline.shadow_lake import Promotion, Shadow, refuse_hal
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.rebuild import promote, undo
 from strandline.engine.service.maintain import Policy, maintain
-from strandline.engine.storage.dead_files import UNDOABLE
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.retired import STATE_OF, Retirement, retired, write_down
+from strandline.engine.storage.vacuum import UNDOABLE
 from tests.engine.pipeline.test_readers import checkpoint
 from tests.engine.written import GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.rows import NOON

@@ -16,10 +16,9 @@ from strandline.core.errors import DefinitionError
 from strandline.core.modes import Batch
 from strandline.core.table import Appended, Windowed
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.repair.backfill import backfill
+from strandline.engine.repair.backfill import backfill, reach_of
 from strandline.engine.repair.closed_range import Span, closed_until
 from strandline.engine.repair.downstream import backfill_above
-from strandline.engine.repair.reach import reach_of
 from strandline.engine.repair.replay import replay
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.open_table import opened

@@ -17,8 +17,7 @@ from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.rebuild import promote, rebuild, undo
-from strandline.engine.repair.replay import rehearse, replay
-from strandline.engine.repair.replay_plan import Choice, Replayed
+from strandline.engine.repair.replay import Choice, Replayed, rehearse, replay
 from strandline.engine.storage import delta_commit
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entries, latest_version

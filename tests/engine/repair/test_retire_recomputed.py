@@ -14,9 +14,9 @@ from fleet.silver import devices
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.runner import Site
-from strandline.engine.repair import retire_table
+from strandline.engine.repair import retire
 from strandline.engine.repair.expire import expire
-from strandline.engine.repair.retire_table import is_behind_for_good, take_back, take_back_anew
+from strandline.engine.repair.retire import is_behind_for_good, take_back, take_back_anew
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.retired import (
     RetiredError,
@@ -75,7 +75,7 @@ def test_it_is_recomputed_and_what_retention_deleted_below_it_stays_as_it_was(
         take_back(TABLE, lake)
 
     with (
-        patch.object(retire_table, "changed", side_effect=KeyboardInterrupt),  # before it is fed
+        patch.object(retire, "changed", side_effect=KeyboardInterrupt),  # before it is fed
         pytest.raises(KeyboardInterrupt),
     ):
         take_back_anew(TABLE, lake, site)

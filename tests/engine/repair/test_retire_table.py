@@ -19,16 +19,14 @@ from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import left_behind
 from strandline.engine.repair.expire import expire
-from strandline.engine.repair.forget import Forgetting
-from strandline.engine.repair.forget_recorded import carry_out
+from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.replay import replay
-from strandline.engine.repair.retire_table import retire, take_back
+from strandline.engine.repair.retire import retire, take_back
 from strandline.engine.repair.scrub import AFTER, scrub
 from strandline.engine.service.maintain import Policy, maintain
-from strandline.engine.storage.dead_files import UNDOABLE
-from strandline.engine.storage.forgotten import requests
+from strandline.engine.storage.forgotten import TABLE_FILE, requests, search
 from strandline.engine.storage.formats import FORMS, TABLES, forms
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.locks import WriterWatch
@@ -43,7 +41,7 @@ from strandline.engine.storage.retired import (
     strike_out,
     write_down,
 )
-from strandline.engine.storage.search_bytes import TABLE_FILE, search
+from strandline.engine.storage.vacuum import UNDOABLE
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received
 from tests.support.modes import answers_of, derive, proven, twin

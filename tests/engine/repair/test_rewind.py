@@ -13,7 +13,7 @@ from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.rewind import Part, rewind
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trace.locate import Spot
-from strandline.operate.repairs.rewind import rewindable, rewound_to
+from strandline.operate.repairs.backfill import rewindable, rewound_to
 from tests.support.four_days import filled
 
 DAYS = [datetime(2026, 11, day, tzinfo=UTC) for day in range(17, 22)]

@@ -13,7 +13,7 @@ from strandline.engine.pipeline.shadow_lake import Shadow
 from strandline.engine.repair.scrub import AFTER, scrub
 from strandline.engine.storage.forgotten import Forgotten, keep, requests
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger_snapshot import name_of
+from strandline.engine.storage.ledger_sums import name_of
 from strandline.engine.storage.retired import STATE_OF, Retirement, retired, strike_out, write_down
 from tests.engine.pipeline.test_readers import checkpoint
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written

@@ -10,10 +10,9 @@ import pytest
 from strandline import catalog
 
 from fleet.gold import site_traffic_1h
-from strandline.engine.runtime import code_files, former_code, meter
-from strandline.engine.runtime.code_files import files_of
-from strandline.engine.runtime.code_statements import Reading, digest
-from strandline.engine.runtime.code_statements import hashes as hashes_of
+from strandline.engine.runtime import code_files, meter
+from strandline.engine.runtime.code_files import Reading, digest, files_of
+from strandline.engine.runtime.code_files import hashes as hashes_of
 from tests.architecture.tree import ROOT, copied, search_path
 from tests.support import own_model
 
@@ -370,8 +369,8 @@ def test_a_project_of_before_is_still_of_its_code(tmp_path: Path) -> None:
 
 def test_code_of_today_opens_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """So a start pays nothing for former lakes."""
-    monkeypatch.setattr(former_code, "ARCHIVE", tmp_path / "none.zip")
-    former_code._texts.cache_clear()
+    monkeypatch.setattr(code_files, "ARCHIVE", tmp_path / "none.zip")
+    code_files._texts.cache_clear()
 
     assert all(meter.is_code_of(each, meter.code_version(each)) for each in catalog.tables())
 

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.runtime.log_files import BLOCK, LONGEST, backwards, bound, forwards
-from strandline.engine.runtime.log_reader import LogReader
+from strandline.engine.runtime.log_files import (
+    BLOCK,
+    LONGEST,
+    LogReader,
+    backwards,
+    bound,
+    forwards,
+)
 
 
 @pytest.fixture

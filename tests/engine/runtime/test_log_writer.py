@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DataError
-from strandline.engine.runtime.log_records import as_text, concerns, last_error, record
+from strandline.engine.runtime.log_files import as_text, concerns, last_error, record
 from strandline.engine.runtime.log_writer import MOST_OF_A_TRACEBACK, logger
 
 AT = datetime(2026, 11, 20, 12, 0, 1, 234_000, tzinfo=UTC)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from strandline.engine.runtime.processes import has_ended
-from strandline.engine.storage import durable, locks
+from strandline.engine.storage import local_files, locks
 from strandline.engine.storage.place import Place
 
 TIED = """
@@ -88,6 +88,6 @@ def test_a_file_is_brought_past_the_memory_of_the_drive(
     monkeypatch.setattr(fcntl, "fcntl", asked)
     monkeypatch.setattr(os, "fsync", lambda _: done.append("fsync"))
 
-    durable.sync(tmp_path)
+    local_files.sync(tmp_path)
 
     assert done == (["all the way"] if refusal is None else ["fsync"])

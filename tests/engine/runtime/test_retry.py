@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from strandline.core.errors import DataError, ReplacedError, TransientError
-from strandline.engine.runtime.log_records import Record
+from strandline.engine.runtime.log_files import Record
 from strandline.engine.runtime.log_writer import logger
-from strandline.engine.runtime.retry import FIRST, LONGEST, Patience, Pause, soon
+from strandline.engine.runtime.outage import FIRST, LONGEST, Patience, Pause, soon
 from strandline.engine.service.stream_host import Pulse
 from strandline.engine.storage.store_lease import FencedError
 from strandline.operate.listener import Log

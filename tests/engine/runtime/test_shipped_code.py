@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.runtime import shipped_code
-from strandline.engine.runtime.shipped_code import archive
+from strandline.engine.runtime import spark_on_cluster
+from strandline.engine.runtime.spark_on_cluster import archive
 
 
 def test_another_python_imports_the_project_from_the_archive_alone(tmp_path: Path) -> None:
@@ -40,7 +40,9 @@ def test_the_package_of_a_project_of_ones_own_is_in_it(
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "__init__.py").write_text("from strandline import Topic\n")
     (tmp_path / "made").mkdir()
-    monkeypatch.setattr(shipped_code, "roots", lambda: {"shop": tmp_path, "strandline": tmp_path})
+    monkeypatch.setattr(
+        spark_on_cluster, "roots", lambda: {"shop": tmp_path, "strandline": tmp_path}
+    )
     file = archive(tmp_path / "made")
     words = (
         "import sys; sys.path[:0] = [sys.argv[1]]; import shop, strandline;"

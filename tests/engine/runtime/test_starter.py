@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.holders import own
-from strandline.engine.runtime.processes import has_ended
-from strandline.engine.service.orphan_files import left
+from strandline.engine.runtime.processes import has_ended, own
+from strandline.engine.service.maintain import left
 from strandline.engine.storage.lake import Lake
 from tests.engine.written import small_lake
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.alerting.delivery.delivery_desk import Desk
+from strandline.alerting.delivery.alert_inbox import Desk
 from strandline.alerting.delivery.notice import RuleWords
 from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.topic import Topic

@@ -12,13 +12,13 @@ from fleet.bronze import user_actions as bronze
 from fleet.silver import user_actions
 from strandline.core.topic import Topic
 from strandline.engine.pipeline.runner import Site
-from strandline.engine.service import back_pressure
-from strandline.engine.service.back_pressure import (
-    FEW,
+from strandline.engine.service import backlog
+from strandline.engine.service.backlog import (
     GRACE,
     HANGS,
     LONGEST,
     SHARE,
+    WORTH_A_BATCH,
     BackPressure,
 )
 from strandline.engine.storage.lake import Lake
@@ -90,7 +90,7 @@ def test_it_never_gives_way_for_long(moved: Clock, pressure: BackPressure) -> No
 
 def test_many_rows_are_worth_a_batch(moved: Clock, pressure: BackPressure) -> None:
     assert after(moved, pressure, GRACE, silver=400)
-    pressure.measured(BRONZE.id, FEW, waits=False)
+    pressure.measured(BRONZE.id, WORTH_A_BATCH, waits=False)
     assert not pressure.gives_way(BRONZE.id)
     pressure.measured(BRONZE.id, None, waits=False)
     assert not pressure.gives_way(BRONZE.id), "nothing is known"
@@ -136,8 +136,8 @@ def test_few_rows_of_a_real_stream_wait_until_silver_has_moved(  # noqa: PLR0913
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nine records come while silver is at its first batch; bronze reads them in one batch, once that is written."""
-    monkeypatch.setattr(back_pressure, "GRACE", 0.5)
-    monkeypatch.setattr(back_pressure, "LONGEST", 300.0)
+    monkeypatch.setattr(backlog, "GRACE", 0.5)
+    monkeypatch.setattr(backlog, "LONGEST", 300.0)
     below = replace(bronze.TABLE, reads=(topic,))
     above = hanging(replace(user_actions.TABLE, reads=(below,)), answered := tmp_path / "answered")
     make(kafka, topic)

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from strandline.engine.service.catch_up_time import (
+from strandline.engine.service.backlog import (
     ENOUGH,
     FEW,
     OVER,

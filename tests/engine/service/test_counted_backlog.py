@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import user_actions as bronze
 from fleet.silver import user_actions as silver
-from strandline.alerting.rules.counting import Counting
 from strandline.alerting.rules.handover import Stage
+from strandline.alerting.rules.live import Counting
 from strandline.alerting.rules.threshold_rule import Counted
 from strandline.core.feed import CountingFeed
 from strandline.core.modes import AvailableNow
 from strandline.core.topic import Topic
-from strandline.engine.accounting.feed_balance import feed_balances
+from strandline.engine.accounting.balance_sheet import feed_balances
 from strandline.engine.pipeline.feed_ledger import FeedLedger
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.service.feed_host import FeedHost

@@ -11,17 +11,14 @@ from typing import Any
 
 import pytest
 
-from strandline.alerting.delivery.courier import Courier
-from strandline.alerting.delivery.delivery_books import Books
-from strandline.alerting.delivery.delivery_desk import Desk
-from strandline.alerting.delivery.delivery_host import DeliveryHost
+from strandline.alerting.delivery.alert_inbox import Books, Desk
+from strandline.alerting.delivery.courier import Courier, DeliveryHost
 from strandline.alerting.delivery.notice import Payload
 from strandline.alerting.delivery.sinks import File, KafkaTopic, Sink, Webhook
 from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.errors import TransientError
 from strandline.core.topic import Topic
-from strandline.engine.kafka.topic_log import Log
-from strandline.engine.kafka.topic_writer import TopicWriter
+from strandline.engine.kafka.topic_log import Log, TopicWriter
 from strandline.engine.service.receivers import receivers
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place

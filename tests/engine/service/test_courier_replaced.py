@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from strandline.alerting.delivery.alert_inbox import Desk
 from strandline.alerting.delivery.courier import Courier
-from strandline.alerting.delivery.delivery_desk import Desk
 from strandline.alerting.delivery.sinks import Webhook
 from strandline.engine.service.receivers import LOCK, receivers
 from strandline.engine.storage.lake import Lake

@@ -23,13 +23,12 @@ from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.log_records import Record
+from strandline.engine.runtime.log_files import Record
 from strandline.engine.runtime.log_writer import logger
 from strandline.engine.service import stream_host
 from strandline.engine.service.desired_state import Order
-from strandline.engine.service.failing import LONGEST, Failing, failing
 from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.service.stream_health import watch
+from strandline.engine.service.stream_health import LONGEST, Failing, failing, watch
 from strandline.engine.service.stream_host import Host, Pulse
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import last_entry

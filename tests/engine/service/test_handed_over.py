@@ -17,8 +17,8 @@ from strandline.core.table import Table
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.rebuild import promote, rebuild, undo
-from strandline.engine.repair.retire_table import retire
-from strandline.engine.runtime.holders import own
+from strandline.engine.repair.retire import retire
+from strandline.engine.runtime.processes import own
 from strandline.engine.service.stream_host import Host
 from strandline.engine.storage.handover import EXPIRES, asker, handed_over
 from strandline.engine.storage.lake import Lake

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.runtime.holders import is_there, own
+from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.service.stream_health import SILENT
 from strandline.engine.storage.lake import Lake

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where
-from strandline.engine.service import lake_metrics
-from strandline.engine.service.metric import Sample
+from strandline.engine.service import metrics
+from strandline.engine.service.metrics import Sample
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.watched_lake import ADDRESS, lease_of_another, watched_lake
 
@@ -23,7 +23,7 @@ def seen(samples: "list[Sample]") -> dict[tuple[str, ...], float]:
 def test_a_gate_is_shut_until_it_is_opened(tmp_path: Path) -> None:
     """Open gates are there as well, so that a query has something to count."""
     lake = watched_lake(tmp_path, NOW)
-    found = seen([*lake_metrics.of_gates(TABLES, lake)])
+    found = seen([*metrics.of_gates(TABLES, lake)])
     assert found["gate_shut", SILVER.id, "before"] == 1
     assert found["gate_held_rows", SILVER.id, "before"] == 4
     assert sum(each for (name, *_), each in found.items() if name == "gate_shut") == 1
@@ -31,26 +31,26 @@ def test_a_gate_is_shut_until_it_is_opened(tmp_path: Path) -> None:
 
     gate_files.open_(SILVER, lake, because="seen", who="on-call", at=NOW.isoformat())
 
-    assert not any(seen([*lake_metrics.of_gates(TABLES, lake)]).values())
+    assert not any(seen([*metrics.of_gates(TABLES, lake)]).values())
 
 
 def test_a_lease_has_its_holder_while_it_is_held(tmp_path: Path) -> None:
     """Of a file that was left behind, only that it is free."""
     lake = watched_lake(tmp_path, NOW)
     with lease_of_another(lake, SILVER.id) as pid:
-        found = seen([*lake_metrics.of_leases(lake)])
+        found = seen([*metrics.of_leases(lake)])
         assert found["lease_held", SILVER.id, "writer"] == 1
         assert [key[4] for key in found if key[0] == "lease_holder_info"] == [str(pid)]
 
-    assert seen([*lake_metrics.of_leases(lake)]) == {("lease_held", SILVER.id, "writer"): 0}
+    assert seen([*metrics.of_leases(lake)]) == {("lease_held", SILVER.id, "writer"): 0}
 
 
 def test_receivers_the_radar_and_alarms(tmp_path: Path) -> None:
     lake = watched_lake(tmp_path, NOW)
 
-    receivers = seen([*lake_metrics.of_receivers(lake)])
-    radar = seen([*lake_metrics.of_radar(lake)])
-    machine = seen([*lake_metrics.of_machine(lake)])
+    receivers = seen([*metrics.of_receivers(lake)])
+    radar = seen([*metrics.of_radar(lake)])
+    machine = seen([*metrics.of_machine(lake)])
 
     assert receivers["receiver_alerts_delivered_total", ADDRESS] == 6
     assert receivers["receiver_records_dead_total", ADDRESS] == 1

@@ -22,7 +22,7 @@ from strandline.core.table import Judged, Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.runtime.jvm import jvm
-from strandline.engine.service import last_batches
+from strandline.engine.service import stream_host
 from strandline.engine.service.stream_host import Host
 from strandline.engine.storage.delta_commit import Commit
 from strandline.engine.storage.lake import Lake
@@ -41,8 +41,8 @@ LONGER = 6
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(last_batches, "STILL", 3.0)
-    monkeypatch.setattr(last_batches, "LOOK", 0.2)
+    monkeypatch.setattr(stream_host, "STILL", 3.0)
+    monkeypatch.setattr(stream_host, "LOOK", 0.2)
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_one_that_takes_longer_than_that_loses_and_repeats_nothing(
 ) -> None:
     """The stream has ended, and the commit comes all the same; the next start has read those rows."""
     received(lake, EVENTS)
-    monkeypatch.setattr(last_batches, "ENDS", 1.0)
+    monkeypatch.setattr(stream_host, "ENDS", 1.0)
     with served((SILVER,), lake, site, tmp_path / "answered") as stream:
         stream.until(slow.is_set)
         stream.stop.set()

@@ -8,20 +8,18 @@ from random import Random
 import pytest
 
 from strandline.engine.accounting.balance_sheet import balance, waiting
-from strandline.engine.accounting.close_ledger import close
-from strandline.engine.service import ledger_metrics
-from strandline.engine.service.ledger_metrics import LedgerFigures
+from strandline.engine.accounting.table_books import close
+from strandline.engine.service import metrics
+from strandline.engine.service.metrics import LedgerFigures
 from strandline.engine.storage import ledger_sums
-from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.commit_log import committed_at
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.retired import Retirement, write_down
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.ledgers import histories, made, write_log
 
 TABLES = (BRONZE, SILVER, GOLD)
-LAG, BEHIND = (
-    each.name.removeprefix("strandline_") for each in (ledger_metrics.LAG, ledger_metrics.BEHIND)
-)
+LAG, BEHIND = (each.name.removeprefix("strandline_") for each in (metrics.LAG, metrics.BEHIND))
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 

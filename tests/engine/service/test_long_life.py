@@ -5,12 +5,11 @@ import tracemalloc
 
 import pytest
 
-from strandline.engine.accounting.close_ledger import close
-from strandline.engine.service.book_closer import BookCloser
-from strandline.engine.service.open_books import OpenBooks
+from strandline.engine.accounting.table_books import close
+from strandline.engine.service.open_books import BookCloser, OpenBooks
+from strandline.engine.storage.file_index import RecentFiles
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger_sums import Sums, follow
-from strandline.engine.storage.recent_files import RecentFiles
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.ledgers import histories, write_log
 from tests.support.proofs import Times

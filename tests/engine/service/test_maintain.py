@@ -14,17 +14,16 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.runner import Site
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.service.maintain import LOCK, Maintained, Policy, maintain
 from strandline.engine.storage.commit_log import logged_versions
-from strandline.engine.storage.cut_log import begins_at
-from strandline.engine.storage.dead_files import UNDOABLE, swept
-from strandline.engine.storage.file_lock import hold
 from strandline.engine.storage.find_rows import Where, look
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.live_files import live_files
-from strandline.engine.storage.pinned_versions import EXPIRES, FOLDER, pin_versions
+from strandline.engine.storage.log_actions import live_files
+from strandline.engine.storage.store_lease import hold
+from strandline.engine.storage.table_versions import EXPIRES, FOLDER, pin_versions
+from strandline.engine.storage.vacuum import UNDOABLE, begins_at, swept
 from strandline.engine.trace.locate import first_version
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import answers_of, derive, proven

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from strandline.engine.accounting.close_ledger import close
+from strandline.engine.accounting.table_books import close
 from strandline.engine.service.metrics_page import LakeLook
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place

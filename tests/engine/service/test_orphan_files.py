@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.runtime.holders import own
-from strandline.engine.service.orphan_files import UNTOUCHED, left, take_away
+from strandline.engine.runtime.processes import own
+from strandline.engine.service.maintain import ORPHANED_FOR, left, take_away
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.log_actions import added
 from strandline.engine.storage.scratch import MAKER
@@ -38,12 +38,12 @@ def test_files_that_were_never_committed_go_and_all_others_stay(
     gone = lake.scratch / "18"
     (gone / MAKER).put(json.dumps({**own(), "started": 0.0}))
 
-    assert [each.path for each in left(lake, touched + UNTOUCHED / 2)] == [gone], (
+    assert [each.path for each in left(lake, touched + ORPHANED_FOR / 2)] == [gone], (
         "a batch may be under way, but no process with that start"
     )
     gone.remove()
 
-    orphans = list(left(lake, touched + UNTOUCHED + timedelta(minutes=1)))
+    orphans = list(left(lake, touched + ORPHANED_FOR + timedelta(minutes=1)))
     assert [each.path for each in orphans] == [orphan, scratch.parent]
     assert [each.size for each in orphans] == [orphan.local.stat().st_size, 5]
     for each in orphans:

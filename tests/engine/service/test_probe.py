@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from strandline.core.errors import TransientError
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
+from strandline.engine.service.background_stream import ALERTS, STREAM
 from strandline.engine.service.heartbeat import near
 from strandline.engine.service.probe import refuse_ill
-from strandline.engine.service.program import ALERTS, STREAM
 from strandline.engine.service.stream_health import SILENT, STUCK
 from strandline.engine.storage.lake import Lake
 

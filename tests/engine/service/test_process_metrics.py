@@ -16,8 +16,8 @@ from strandline.engine.kafka import topic_log
 from strandline.engine.kafka.lag import unread_offsets
 from strandline.engine.runtime.jvm import BUSY
 from strandline.engine.service.desired_state import Order, write
+from strandline.engine.service.metrics import Processes
 from strandline.engine.service.metrics_page import LakeLook
-from strandline.engine.service.process_metrics import Processes
 from strandline.engine.service.stream_health import HANDED_OVER, TURN
 from strandline.engine.storage.lake import Lake
 from tests.architecture.tree import ROOT

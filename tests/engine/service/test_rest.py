@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.service.background_stream import Always
 from strandline.engine.service.desired_state import LONGEST_SUSPENSION, Order, order, write
 from strandline.engine.service.stream_health import Act, watch

@@ -10,17 +10,16 @@ import pytest
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.proof import certificate
-from strandline.engine.service import restore_snapshot
-from strandline.engine.service.restore_snapshot import RESTORED, check, restore
-from strandline.engine.service.take_snapshot import take
-from strandline.engine.storage.file_lock import hold
+from strandline.engine.service import snapshot
+from strandline.engine.service.snapshot import RESTORED, check, restore, take
 from strandline.engine.storage.forgotten import requests
 from strandline.engine.storage.import_notes import note_range
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.retired import Retirement, retired, write_down
-from strandline.engine.storage.snapshot_store import MANIFEST, Taken, find
+from strandline.engine.storage.snapshot_files import MANIFEST, Taken, find
+from strandline.engine.storage.store_lease import hold
 from tests.engine.written import GOLD, SILVER
 from tests.support.days import TABLES
 from tests.support.snapshots import IDENTITY, NOON, contents, full
@@ -182,7 +181,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(
     def fills(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(restore_snapshot, "hashed_copy", fills)
+    monkeypatch.setattr(snapshot, "hashed_copy", fills)
     with pytest.raises(TransientError, match="no room"):
         restore(taken, into, NOON)
 

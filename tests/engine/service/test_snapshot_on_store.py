@@ -7,13 +7,13 @@ import pytest
 
 from strandline.core.errors import DataError, TransientError
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.service.restore_snapshot import RESTORED, check, restore
-from strandline.engine.service.take_snapshot import take
+from strandline.engine.service.snapshot import RESTORED, check, restore, take
+from strandline.engine.storage.lake import FOLDER as SEEN
 from strandline.engine.storage.lake import RESTORING, Lake
 from strandline.engine.storage.ledger import latest_version
 from strandline.engine.storage.locks import COMMIT_LOCK
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.snapshot_store import (
+from strandline.engine.storage.snapshot_files import (
     MANIFEST,
     NAME,
     Manifest,
@@ -23,7 +23,6 @@ from strandline.engine.storage.snapshot_store import (
     remove_old,
     snapshots,
 )
-from strandline.engine.storage.store_probe import FOLDER as SEEN
 from tests.cli.inside import strandline
 from tests.engine.written import GOLD, SILVER
 from tests.support.days import TABLES

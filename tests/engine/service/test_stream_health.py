@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from strandline.engine.service.desired_state import DELAYS, Order
-from strandline.engine.service.failing import SURE
 from strandline.engine.service.stream_health import (
     LOOKS,
     STUCK,
+    SURE,
     WELL,
     Act,
     Ill,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strandline.engine.service.stream_options import merged
+from strandline.engine.service.background_stream import merged
 
 LAST = ("bronze.a", "silver.a", "--every", "5s", "--max-offsets", "100")
 

@@ -15,20 +15,20 @@ import pytest
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.runtime.holders import own
-from strandline.engine.service import freeze_lake, take_snapshot
-from strandline.engine.service.take_snapshot import take
-from strandline.engine.storage import hashed_files
+from strandline.engine.runtime.processes import own
+from strandline.engine.service import snapshot
+from strandline.engine.service.snapshot import take
+from strandline.engine.storage import snapshot_files
 from strandline.engine.storage.commit_log import log_of
-from strandline.engine.storage.file_lock import hold
 from strandline.engine.storage.forgotten import Forgotten, keep, requests
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import FORGET, latest_version
-from strandline.engine.storage.ledger_snapshot import name_of
+from strandline.engine.storage.ledger_sums import name_of
 from strandline.engine.storage.locks import COMMIT_LOCK
 from strandline.engine.storage.place import Listed, Place
 from strandline.engine.storage.scratch import MAKER
-from strandline.engine.storage.snapshot_store import Taken, snapshots
+from strandline.engine.storage.snapshot_files import Taken, snapshots
+from strandline.engine.storage.store_lease import hold
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, written
 from tests.support.days import NINE, TABLES, Came, judge, receive
 from tests.support.snapshots import IDENTITY, NOON, contents, full
@@ -144,7 +144,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(
     lake: Lake, store: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one whose room was enough when it began."""
-    copied, real = [], hashed_files.hashed_link
+    copied, real = [], snapshot_files.hashed_link
 
     def fills(source: Listed, target: Place, path: str) -> object:
         copied.append(path)
@@ -152,14 +152,14 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return real(source, target, path)
 
-    monkeypatch.setattr(take_snapshot, "hashed_link", fills)
+    monkeypatch.setattr(snapshot, "hashed_link", fills)
     with pytest.raises(TransientError, match="no room"):
         take(lake, TABLES, store, NOON)
 
     assert store.names() == [".lock"]
     monkeypatch.undo()
-    monkeypatch.setattr(take_snapshot, "free_bytes", lambda _: 100)
-    monkeypatch.setattr(take_snapshot, "is_same_disk", lambda *_: False)
+    monkeypatch.setattr(snapshot, "free_bytes", lambda _: 100)
+    monkeypatch.setattr(snapshot, "is_same_disk", lambda *_: False)
     with pytest.raises(TransientError, match="bytes are needed, and 100 are free"):
         take(lake, TABLES, store, NOON)
 
@@ -195,7 +195,7 @@ def test_a_batch_that_is_never_committed_is_left_out_of_the_quarantine_too(
     lake: Lake, store: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its stream was killed; the restored one repeats it."""
-    monkeypatch.setattr(freeze_lake, "PATIENCE", 0.0)
+    monkeypatch.setattr(snapshot, "PATIENCE", 0.0)
     late = entry(SILVER, batch=3, versions={BRONZE.id: (3, 3)}, read=1, quarantined={"late": 1})
     receive(lake, Came(at=NINE + timedelta(hours=5), good=1), 3)
     written(lake.quarantine(SILVER), [HELD], late.encoded())
@@ -213,7 +213,7 @@ def test_a_request_that_ended_while_tables_were_taken_was_interrupted_in_the_cop
 ) -> None:
     """The copy of gold has the rows; where the record says that they are gone, it is never typed again."""
     done = Forgotten(mark="forget 34cd", begun_at=NOON.isoformat(), done_at=NOON.isoformat())
-    freeze, later = freeze_lake._freeze, NOON.isoformat()
+    freeze, later = snapshot._freeze, NOON.isoformat()
 
     def beside(table: Table, *rest: Any) -> int:  # noqa: ANN401  # passed on
         version = freeze(table, *rest)
@@ -224,7 +224,7 @@ def test_a_request_that_ended_while_tables_were_taken_was_interrupted_in_the_cop
             keep(lake, replace(done, versions=now, scrubbed_at=later))
         return version
 
-    monkeypatch.setattr(freeze_lake, "_freeze", beside)
+    monkeypatch.setattr(snapshot, "_freeze", beside)
 
     found = take(lake, TABLES, store, NOON)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from strandline.engine.storage import bounded_log
-from strandline.engine.storage.bounded_log import add_line
+from strandline.engine.storage import plain_files
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.plain_files import add_line
 
 
 def test_lines_are_appended(either: Place) -> None:
@@ -19,7 +19,7 @@ def test_on_a_store_one_earlier_part_is_kept(
     bucket: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is copied with every line, so it must not grow."""
-    monkeypatch.setattr(bounded_log, "MOST", 6)
+    monkeypatch.setattr(plain_files, "MOST", 6)
     for line in ("one", "two", "three"):
         add_line(bucket / "log.jsonl", line)
 

@@ -6,10 +6,10 @@ from pyspark.sql import functions as F
 
 from fleet.gold import site_traffic_1h
 from fleet.silver.devices import NOT_ENDED, TABLE
-from strandline.engine.storage.changed_range import changed_span, hull
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.read_version import OPEN
+from strandline.engine.storage.replace_rows import changed_span, hull
+from strandline.engine.storage.table_frames import OPEN
 from tests.support.rows import at, lines, micros
 
 BEFORE = """

@@ -2,11 +2,20 @@
 
 from pathlib import Path
 
-from strandline.engine.storage.checkpoint_copy import copy_metadata, operator_names
-from strandline.engine.storage.checkpoint_rewrite import retire_state, rewrite_sources
+from strandline.engine.storage.mend_checkpoint import (
+    copy_metadata,
+    operator_names,
+    retire_state,
+    rewrite_sources,
+)
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.run_record import RunRecord, read_record, write_record
-from strandline.engine.storage.spark_checkpoint import next_batch, source_ids
+from strandline.engine.storage.spark_checkpoint import (
+    RunRecord,
+    next_batch,
+    read_record,
+    source_ids,
+    write_record,
+)
 
 OPERATOR = '{"operatorInfo":{"operatorId":0,"operatorName":"dedupe"},"stateStoreInfo":[]}'
 

@@ -12,10 +12,9 @@ from uuid import uuid4
 import pytest
 
 from fleet.bronze import user_actions as bronze
-from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.commit_log import PACKED, commit_file
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.old_commits import PACKED
 from strandline.engine.storage.place import Place
 from tests.support.counted_requests import Requests, counting, request_of
 from tests.support.s3_server import BUCKET, S3Server

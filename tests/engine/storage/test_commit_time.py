@@ -8,8 +8,7 @@ from pathlib import Path
 
 from strandline.engine.storage.commit_log import commit_file
 from strandline.engine.storage.lake import Lake
-from strandline.engine.trace.explain_gold import _has_taken_in
-from strandline.engine.trace.row_lineage import Step
+from strandline.engine.trace.explain_gold import Step, _has_taken_in
 from strandline.engine.trust.table_checks import FRESH, committed_at, signs
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 

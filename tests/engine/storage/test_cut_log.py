@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from strandline.engine.storage import cut_log
+from strandline.engine.storage import vacuum
 from strandline.engine.storage.commit_log import (
     Kind,
     actions,
@@ -15,13 +15,14 @@ from strandline.engine.storage.commit_log import (
     is_commit,
     log_of,
     logged_versions,
+    old_commit,
+    pack_file,
     versions,
 )
-from strandline.engine.storage.cut_log import begins_at, bring_back, cut
 from strandline.engine.storage.ledger import entries, entry_at, is_table, latest_version
-from strandline.engine.storage.ledger_snapshot import fingerprint, sums_of
-from strandline.engine.storage.old_commits import old_commit, pack_file
+from strandline.engine.storage.ledger_sums import fingerprint, sums_of
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.vacuum import begins_at, bring_back, cut
 from tests.support.packs import small_packs, with_checkpoints
 
 ALL = 36
@@ -119,7 +120,7 @@ def test_one_that_is_killed_while_it_moves_commits_loses_none(
         return commit_file(path, version)
 
     with monkeypatch.context() as patch:
-        patch.setattr(cut_log, "commit_file", killed)
+        patch.setattr(vacuum, "commit_file", killed)
         with pytest.raises(KeyboardInterrupt):
             cut(table, needed=ALL)
 

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.storage import dead_files
-from strandline.engine.storage.commit_log import commit_file
-from strandline.engine.storage.commit_time import committed_at
-from strandline.engine.storage.dead_files import EXPLAINED, KEEP, sweep, swept, swept_file
+from strandline.engine.storage import vacuum
+from strandline.engine.storage.commit_log import commit_file, committed_at
+from strandline.engine.storage.compact import Choice, merge_files
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, latest_version
-from strandline.engine.storage.live_files import live_files
-from strandline.engine.storage.merge_files import merge_files
-from strandline.engine.storage.merge_plan import Choice
+from strandline.engine.storage.log_actions import live_files
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.vacuum import EXPLAINED, KEEP, sweep, swept, swept_file
 from tests.engine.written import BRONZE, entry
 from tests.support import events
 from tests.support.events import Event, reading, received
@@ -89,7 +87,7 @@ def test_the_walk_along_the_log_goes_on_where_it_ended(
     [*sweep(merged, ALL, after(merged, KEEP))]
     asked = []
     monkeypatch.setattr(
-        dead_files,
+        vacuum,
         "committed_at",
         lambda path, version: asked.append(version) or committed_at(path, version),
     )

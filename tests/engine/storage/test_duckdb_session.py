@@ -5,13 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from strandline.engine.storage.duckdb_session import (
-    DuckError,
-    is_one_select,
-    literal,
-    seal,
-    session,
-)
+from strandline.engine.storage.duckdb_table import DuckError, is_one_select, literal, seal, session
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 999_999, tzinfo=UTC)
 

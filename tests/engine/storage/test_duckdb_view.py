@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from strandline.engine.storage.duckdb_session import session
-from strandline.engine.storage.duckdb_view import register, scan
+from strandline.engine.storage.duckdb_table import register, scan, session
 from strandline.engine.storage.place import Place
 
 JOIN = """

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.storage import durable
-from strandline.engine.storage.durable import make, sync, sync_all
-from strandline.engine.storage.lasting_checkpoint import keep_state
+from strandline.engine.storage import local_files
+from strandline.engine.storage.local_files import make, sync, sync_all
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.spark_checkpoint import keep_state
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(Path(f"/proc/self/fd/{opened}").readlink().name)
         whole(opened)
 
-    monkeypatch.setattr(durable.os, "fsync", fsync)
+    monkeypatch.setattr(local_files.os, "fsync", fsync)
     return found
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from strandline.engine.storage.file_index import FileIndex
 from strandline.engine.storage.ledger import latest_version
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.read_version import OPEN, rows_at
+from strandline.engine.storage.table_frames import OPEN, rows_at
 from tests.support.rows import NOON, micros
 
 HOUR = 3_600_000_000

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.storage.file_lock import HeldError, hold, note_of_holder
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_lease import HeldError, hold, note_of_holder
 
 
 def test_a_second_holder_is_refused_with_the_word_of_the_first(tmp_path: Path) -> None:

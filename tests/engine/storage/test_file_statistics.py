@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strandline.engine.storage.merge_files import combined
+from strandline.engine.storage.compact import combined
 
 
 def stats(rows: int, **columns: tuple[object, object, int]) -> str:

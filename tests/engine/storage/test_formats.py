@@ -13,7 +13,7 @@ from strandline.core.errors import DataError
 from strandline.core.received import RECEIVED
 from strandline.engine.pipeline.preflight import FOLD, Cleared
 from strandline.engine.pipeline.shadow_lake import Shadow
-from strandline.engine.pipeline.stateful_plan import Operator, StatefulPlan
+from strandline.engine.pipeline.spark_plan import Operator, StatefulPlan
 from strandline.engine.storage import formats
 from strandline.engine.storage.formats import STATE, Form, NewerLakeError
 from strandline.engine.storage.lake import Lake

@@ -4,12 +4,17 @@ import random
 
 from deltalake import DeltaTable
 
-from strandline.engine.storage.commit_log import commit_file, commit_text, log_of
-from strandline.engine.storage.frozen_files import LAST, Held, freeze_checkpoint, freeze_table
+from strandline.engine.storage.commit_log import (
+    PACKED,
+    commit_file,
+    commit_text,
+    log_of,
+    write_pack,
+)
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entries, latest_version
-from strandline.engine.storage.old_commits import PACKED, write_pack
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.snapshot_files import LAST, Held, freeze_checkpoint, freeze_table
 from tests.engine.written import BRONZE, numbers, written
 from tests.support.ledgers import histories, write_log
 

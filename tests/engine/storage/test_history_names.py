@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.storage.history_names import Format, files_of, format_of
+from strandline.engine.storage.history_file import Format, files_of, format_of
 from strandline.engine.storage.place import Place
 
 

@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from strandline.engine.storage import batch_of_offset, ledger_search, ledger_sums
-from strandline.engine.storage.batch_of_offset import bringing_commit, commit_with
-from strandline.engine.storage.import_marks import BATCH, IMPORT
-from strandline.engine.storage.import_slices import ImportSlices, Slice
-from strandline.engine.storage.ledger import Entry, entry_at
-from strandline.engine.storage.ledger_snapshot import Snapshot, sums_of, write
+from strandline.engine.storage import ledger_search, ledger_sums
+from strandline.engine.storage.import_notes import ImportSlices, Slice
+from strandline.engine.storage.ledger import BATCH, IMPORT, Entry, entry_at
+from strandline.engine.storage.ledger_search import bringing_commit, commit_with
+from strandline.engine.storage.ledger_sums import Snapshot, sums_of, write
 from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, entry
 from tests.support.ledgers import write_log
@@ -40,7 +39,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         versions.append(version)
         return entry_at(place, version)
 
-    for module in (batch_of_offset, ledger_search, ledger_sums):
+    for module in (ledger_search, ledger_search, ledger_sums):
         monkeypatch.setattr(module, "entry_at", counted)
     return versions
 

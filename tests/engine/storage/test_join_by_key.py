@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.engine.storage.join_by_key import by_key
+from strandline.engine.storage.table_frames import by_key
 
 KINDS = "a string, b string, n int"
 

@@ -14,11 +14,8 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime import spark_session
 from strandline.engine.storage import create_table, delta_commit
-from strandline.engine.storage.duckdb_session import spilling
-from strandline.engine.storage.duckdb_table import peek
-from strandline.engine.storage.duckdb_view import scan
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.lake_folder import unwritable
+from strandline.engine.storage.duckdb_table import peek, scan, spilling
+from strandline.engine.storage.lake import Lake, unwritable
 from strandline.engine.storage.open_table import live_files
 from strandline.engine.storage.place import Place
 from strandline_infra import java

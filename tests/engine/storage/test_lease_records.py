@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.lease_records import lease_records
+from strandline.engine.storage.locks import lease_records
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.store_lease import take
 from tests.support.watched_lake import lease_of_another

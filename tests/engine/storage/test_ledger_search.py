@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from strandline.engine.storage import ledger_search
-from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.commit_log import committed_at
 from strandline.engine.storage.ledger import Entry, entries, entry_at
 from strandline.engine.storage.ledger_search import first_reaching, nearest_versions, newest_first
 from strandline.engine.storage.place import Place

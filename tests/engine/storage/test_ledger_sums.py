@@ -3,8 +3,7 @@
 import pytest
 
 from strandline.engine.storage.ledger import LOOKED_AGAIN, Entry
-from strandline.engine.storage.ledger_snapshot import sums_of
-from strandline.engine.storage.ledger_sums import Sums, follow
+from strandline.engine.storage.ledger_sums import Sums, follow, sums_of
 from strandline.engine.storage.open_table import opened
 from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written

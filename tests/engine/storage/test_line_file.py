@@ -4,7 +4,7 @@ import pytest
 
 from strandline.core.errors import TransientError
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.line_file import append_line, takes_lines
+from strandline.engine.storage.plain_files import append_line, takes_lines
 
 
 def test_a_line_begins_anew_after_one_that_was_cut_off(lake: Lake) -> None:

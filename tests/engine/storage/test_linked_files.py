@@ -5,8 +5,8 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.linked_files import link_commit, link_files
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.snapshot_files import link_commit, link_files
 from tests.engine.written import numbers, written
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
-from strandline.engine.runtime.holders import started
+from strandline.engine.runtime.processes import started
 from strandline.engine.storage import locks
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.locks import COMMIT_LOCK, lease, refuse_if_taken, turn

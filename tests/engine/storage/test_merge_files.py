@@ -9,17 +9,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from strandline.engine.storage import merge_files as module
-from strandline.engine.storage.arrow_data_set import rows_where
+from strandline.engine.storage import compact as module
 from strandline.engine.storage.commit_log import Kind, actions, commit_file, commit_text, sum_file
+from strandline.engine.storage.compact import Choice, merge_files
+from strandline.engine.storage.duckdb_table import rows_where
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.later_commits import LaterCommits
 from strandline.engine.storage.ledger import Entry, entries, latest_version
-from strandline.engine.storage.ledger_snapshot import sums_of
-from strandline.engine.storage.live_files import live_files
-from strandline.engine.storage.log_actions import added, changes_rows
-from strandline.engine.storage.merge_files import merge_files
-from strandline.engine.storage.merge_plan import Choice
+from strandline.engine.storage.ledger_sums import sums_of
+from strandline.engine.storage.log_actions import LaterCommits, added, changes_rows, live_files
 from strandline.engine.storage.open_table import live_rows, statistics
 from strandline.engine.storage.place import Place
 from tests.support import events

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strandline.engine.storage.merge_plan import LARGE, MANY, MOST, SMALL, Choice, bins
+from strandline.engine.storage.compact import LARGE, MANY, MOST, SMALL, Choice, bins
 
 LATER = Choice(at="at", before_ms=1_000)
 

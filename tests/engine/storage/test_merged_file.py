@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from strandline.core.errors import DataError
-from strandline.engine.storage import merged_file as module
-from strandline.engine.storage.merged_file import GROUP, merged_file
+from strandline.engine.storage import compact as module
+from strandline.engine.storage.compact import GROUP, merged_file
 from strandline.engine.storage.place import Place
 
 YEARS = [-62_135_596_800_000_000, 0, 1_780_000_000_123_456, 253_402_300_799_999_999, 2**62]

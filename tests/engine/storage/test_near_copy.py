@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from strandline.engine.storage.near_copy import near_copy
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.rule_shelf import near_copy
 
 
 def test_a_copy_follows_what_is_added_changed_and_removed(either: Place, tmp_path: Path) -> None:

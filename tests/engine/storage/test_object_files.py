@@ -11,7 +11,7 @@ import pytest
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime.store_away import Keys, StoreRefusesError
-from strandline.engine.storage import object_client, object_files
+from strandline.engine.storage import object_files
 from strandline.engine.storage.place import Place
 from tests.support.lossy_proxy import losing
 from tests.support.s3_server import BUCKET, S3Server
@@ -198,28 +198,28 @@ def test_a_store_that_does_not_answer_is_an_error_to_try_again(
     bucket: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its hint names the variable with the address; a program ends and does not wait for ever."""
-    monkeypatch.setitem(object_client.PATIENCE, "retry_timeout", timedelta(seconds=1))
-    object_client._client.cache_clear()  # it keeps the patience
+    monkeypatch.setitem(object_files.PATIENCE, "retry_timeout", timedelta(seconds=1))
+    object_files._client.cache_clear()  # it keeps the patience
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(TransientError, match=f"s3a://{BUCKET}") as unanswered:
         (bucket / "gate.json").put("shut")
 
-    object_client._client.cache_clear()  # it keeps the patience
+    object_files._client.cache_clear()  # it keeps the patience
     assert "AWS_ENDPOINT_URL" in unanswered.value.hint
 
 
 def test_a_wrong_key_is_refused_with_a_hint(bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The secret is in no message; and where keys have worked before, it is weather."""
-    monkeypatch.setattr(object_client, "KEYS", Keys())
+    monkeypatch.setattr(object_files, "KEYS", Keys())
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-secret")
-    object_client._client.cache_clear()  # it keeps the former key
+    object_files._client.cache_clear()  # it keeps the former key
     with pytest.raises(DefinitionError, match=f"s3a://{BUCKET}") as refused:
         (bucket / "gate.json").put("shut")
-    object_client.KEYS.worked()
+    object_files.KEYS.worked()
     with pytest.raises(StoreRefusesError, match=f"s3a://{BUCKET}") as weather:
         (bucket / "gate.json").put("shut")
 
-    object_client._client.cache_clear()
+    object_files._client.cache_clear()
     assert "wrong-secret" not in str(weather.value)
     assert "AWS_ACCESS_KEY_ID" in refused.value.hint
     assert "wrong-secret" not in str(refused.value)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from strandline.engine.storage.old_commits import PACKED, is_old, old_commit, pack_file, write_pack
+from strandline.engine.storage.commit_log import PACKED, is_old, old_commit, pack_file, write_pack
 from strandline.engine.storage.place import Place
 
 

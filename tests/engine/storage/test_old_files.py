@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.storage.old_files import OldFiles, old_files
+from strandline.engine.storage.find_rows import OldFiles, old_files
 from strandline.engine.storage.place import Place
 from tests.engine.written import written
 

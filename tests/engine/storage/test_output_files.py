@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fleet.gold import ip_holds
-from strandline.engine.pipeline.write_gold import Windows, append
+from strandline.engine.pipeline.write_rows import Windows, append
 from strandline.engine.runtime.meter import Meter
 from strandline.engine.storage import create_table, delta_commit
 from strandline.engine.storage.commit_log import commit_file
 from strandline.engine.storage.ledger import Entry, latest_version
-from strandline.engine.storage.output_files import SMALL, rows_in, sized, write
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.table_frames import SMALL, rows_in, sized, write
 from tests.support.rows import NOON
 
 MANY = SMALL + 10_000

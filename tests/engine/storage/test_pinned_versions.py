@@ -9,10 +9,10 @@ import pytest
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.repair.scrub import refuse_needed
-from strandline.engine.runtime.holders import own
-from strandline.engine.storage import pinned_versions
+from strandline.engine.runtime.processes import own
+from strandline.engine.storage import table_versions
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.pinned_versions import EXPIRES, FOLDER, UNRENEWED, pin_versions, pins
+from strandline.engine.storage.table_versions import EXPIRES, FOLDER, UNRENEWED, pin_versions, pins
 from tests.cli.inside import strandline
 from tests.engine.written import small_lake
 
@@ -50,7 +50,7 @@ def test_a_pin_of_a_pod_that_is_gone_holds_for_a_while(
     lake = Lake(tmp_path)
     pin = pinned(lake, age, **more)
 
-    assert pinned_versions.pinned_versions(lake.root) == (NAMED if holds else {})
+    assert table_versions.pinned_versions(lake.root) == (NAMED if holds else {})
     assert pin.exists() is holds
 
 
@@ -73,7 +73,7 @@ def test_a_pin_is_renewed_as_long_as_its_block_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as it lasts, and not a moment longer."""
-    monkeypatch.setattr(pinned_versions, "RENEWED", 0.01)
+    monkeypatch.setattr(table_versions, "RENEWED", 0.01)
     lake = Lake(tmp_path)
     folder = tmp_path / FOLDER
 

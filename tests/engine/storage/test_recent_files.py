@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.file_index import FOLLOWED, RecentFiles
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.read_version import OPEN
-from strandline.engine.storage.recent_files import FOLLOWED, RecentFiles
+from strandline.engine.storage.table_frames import OPEN
 
 KEPT = 10
 WINDOWS = 50_000

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from fleet.silver import device_inventory
 from fleet.silver.devices import TABLE
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.relocate_checkpoint import settle
+from strandline.engine.storage.mend_checkpoint import settle
 from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.shapes import arrived

@@ -14,8 +14,8 @@ from strandline.engine.storage import create_table, delta_commit
 from strandline.engine.storage.commit_log import commit_file
 from strandline.engine.storage.ledger import latest_version
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.read_version import rows_at
 from strandline.engine.storage.replace_rows import HOUR, Exchange, swap
+from strandline.engine.storage.table_frames import rows_at
 from tests.support.rows import NOON
 
 HOURS = 4

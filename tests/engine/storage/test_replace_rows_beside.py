@@ -12,17 +12,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from fleet.gold import ip_holds
 from strandline.core.errors import TransientError
-from strandline.engine.pipeline import write_gold
-from strandline.engine.pipeline.write_gold import Windows
+from strandline.engine.pipeline import write_rows
+from strandline.engine.pipeline.write_rows import Windows
 from strandline.engine.runtime.meter import Meter
 from strandline.engine.storage import create_table, delta_commit
 from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.file_index import EPOCH, MICROSECOND
 from strandline.engine.storage.ledger import Entry, latest_version
 from strandline.engine.storage.locks import turn
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.read_version import rows_at
 from strandline.engine.storage.replace_rows import TRIES, Exchange, swap
-from strandline.engine.storage.window_index import EPOCH, MICROSECOND
+from strandline.engine.storage.table_frames import rows_at
 from tests.support.rows import NOON
 
 KINDS = "n long, event_at timestamp, value string"
@@ -222,7 +222,7 @@ def test_a_batch_that_upserts_windows_keeps_what_was_replaced_meanwhile(
     windows.change(first, entry, meter)
 
     with monkeypatch.context() as patch:
-        patch.setattr(write_gold, "turn", after_a_backfill)
+        patch.setattr(write_rows, "turn", after_a_backfill)
         windows.change(held(("a", "stream again")), entry, meter)
     windows.change(held(("c", "stream")), entry, meter)
 

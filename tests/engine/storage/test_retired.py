@@ -10,7 +10,7 @@ import pytest
 from fleet.gold.site_traffic_1h import TABLE as RECOMPUTED
 from strandline.core.errors import DefinitionError
 from strandline.engine.quarantine.write import Signed
-from strandline.engine.repair.retire_table import is_behind_for_good, retire, take_back
+from strandline.engine.repair.retire import is_behind_for_good, retire, take_back
 from strandline.engine.storage import retired as module
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.locks import WriterWatch

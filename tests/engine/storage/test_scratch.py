@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime.processes import own
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.scratch import MAKER, abandoned, scratch
 from tests.architecture.tree import ROOT
@@ -83,7 +83,7 @@ def test_a_folder_in_which_a_program_still_writes_stays(within: Place) -> None:
     [None, "{", "{}", json.dumps({**own(), "host": "elsewhere", "pid": 1, "started": 1.0})],
 )
 def test_a_folder_of_an_unknown_maker_stays(within: Place, record: str | None) -> None:
-    """It waits for its day (jobs/strandline/engine/service/orphan_files.py)."""
+    """It waits for its day (jobs/strandline/engine/service/maintain.py)."""
     folder = (within / "strandline-x").make()
     if record is not None:
         (folder / MAKER).put(record)

@@ -8,20 +8,13 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.engine.storage import scrub_log as module
+from strandline.engine.storage import forgotten as module
 from strandline.engine.storage.commit_log import commit_file
+from strandline.engine.storage.forgotten import scrub_log, search
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger_snapshot import (
-    Snapshot,
-    fingerprint,
-    snapshot,
-    sums_of,
-    write,
-)
+from strandline.engine.storage.ledger_sums import Snapshot, fingerprint, snapshot, sums_of, write
 from strandline.engine.storage.open_table import opened
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.scrub_log import scrub_log
-from strandline.engine.storage.search_bytes import search
 from tests.engine.written import SILVER, entry, written
 from tests.support import lakes
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from strandline.engine.storage import search_bytes as module
+from strandline.engine.storage import forgotten as module
+from strandline.engine.storage.forgotten import BLOCK, Hit, search
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.search_bytes import BLOCK, Hit, search
 
 OTHERS = ["d-170", "xd-17", "d-17-b"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strandline.engine.storage.files_at_version import table_id
+from strandline.engine.storage.log_actions import table_id
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.spark_checkpoint import WHOLE, Planned, Position
 from tests.engine.written import SILVER, entry, numbers, written

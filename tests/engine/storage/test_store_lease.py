@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.runtime.holders import started
+from strandline.engine.runtime.processes import started
 from strandline.engine.storage import object_files, store_lease
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.locks import HasWriterError, WriterWatch, is_held

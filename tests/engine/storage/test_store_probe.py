@@ -5,10 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.storage import store_probe
-from strandline.engine.storage.lake import Lake
+from strandline.engine.storage import lake
+from strandline.engine.storage.lake import FOLDER, Lake
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.store_probe import FOLDER
 from tests.support.relay import relaying
 from tests.support.s3_server import BUCKET, S3Server, running
 
@@ -49,15 +48,15 @@ def test_a_store_is_asked_once(bucket: Place, monkeypatch: pytest.MonkeyPatch) -
     def fails(_: Place) -> bool:
         raise AssertionError
 
-    monkeypatch.setattr(store_probe, "_honours_conditions", fails)
+    monkeypatch.setattr(lake, "_honours_conditions", fails)
     Lake(bucket).open_for_writing()
     assert seen.name.endswith(".json")
     with pytest.raises(AssertionError):
-        store_probe.refuse_unsafe(bucket, remembers=False)
+        lake.refuse_unsafe(bucket, remembers=False)
 
 
 def test_a_probe_that_does_not_remember_leaves_nothing(bucket: Place) -> None:
     """`strandline doctor` makes no lake of a place that has none."""
-    store_probe.refuse_unsafe(bucket, remembers=False)
+    lake.refuse_unsafe(bucket, remembers=False)
 
     assert [*bucket.files()] == []

@@ -7,14 +7,14 @@ import pytest
 
 from fleet.silver import device_telemetry as silver
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.torn_checkpoint import (
+from strandline.engine.storage.mend_checkpoint import (
     BrokenCheckpointError,
     broken_state,
     leave,
     mend,
     play_again,
 )
+from strandline.engine.storage.place import Place
 from tests.engine.written import entry, numbers, written
 
 TABLE = silver.TABLE

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import pytest
 
+from strandline.engine.pipeline.trigger_limit import next_commits
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.unread_commits import next_commits
 from tests.engine.written import SILVER, entry, numbers, written
 
 SIZES = (3, 4, 5, 0, 6)

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.storage import version_of_file
+from strandline.engine.storage import find_rows
+from strandline.engine.storage.compact import Choice, merge_files
+from strandline.engine.storage.find_rows import version_of
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.live_files import live_files
-from strandline.engine.storage.log_actions import added, brings_rows
-from strandline.engine.storage.merge_files import merge_files
-from strandline.engine.storage.merge_plan import Choice
+from strandline.engine.storage.log_actions import added, brings_rows, live_files
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.version_of_file import version_of
 from tests.support import events
 from tests.support.events import Event, reading, received
 
@@ -36,7 +34,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(version)
         return brings_rows(path, version, file)
 
-    monkeypatch.setattr(version_of_file, "brings_rows", look)
+    monkeypatch.setattr(find_rows, "brings_rows", look)
     return seen
 
 

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType, TimestampType
 
 from strandline.engine.storage import create_table, delta_commit
+from strandline.engine.storage.file_index import EPOCH, MICROSECOND, WindowIndex
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.window_index import EPOCH, MICROSECOND, WindowIndex
 from tests.support.rows import at
 
 SCHEMA = StructType().add("window_from", TimestampType()).add("readings", LongType())

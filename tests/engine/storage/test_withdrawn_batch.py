@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from strandline.engine.storage.mend_checkpoint import unfinished, withdraw
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.withdrawn_batch import unfinished, withdraw
 
 
 def put(root: Path, *names: str) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
-from strandline.engine.storage.duckdb_session import DuckError
+from strandline.engine.storage.duckdb_table import DuckError
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trace.lake_reader import Readable, lake
 from tests.engine.written import small_lake, written

@@ -8,12 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
+from strandline.engine.storage.compact import Choice, merge_files
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.merge_files import merge_files
-from strandline.engine.storage.merge_plan import Choice
-from strandline.engine.trace.many_places import explain_each
 from strandline.engine.trace.verdict import Verdict, World
-from strandline.engine.trace.why import why
+from strandline.engine.trace.why import explain_each, why
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, TOPIC, Event, reading, received
 from tests.support.modes import derive

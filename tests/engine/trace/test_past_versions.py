@@ -9,14 +9,13 @@ from deltalake import DeltaTable, write_deltalake
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.storage import commit_time
+from strandline.engine.storage import commit_log
 from strandline.engine.storage.commit_log import commit_file
-from strandline.engine.storage.cut_log import cut
-from strandline.engine.storage.dead_files import sweep
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.open_table import opened
-from strandline.engine.storage.past_versions import version_at
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.table_versions import version_at
+from strandline.engine.storage.vacuum import cut, sweep
 from strandline.engine.trace.sql_query import Answer, ask
 from tests.engine.written import SILVER, numbers, small_lake, written
 
@@ -82,9 +81,9 @@ def test_a_moment_means_the_last_version_committed_until_then(
     assert "2026-11-01 12:00" in caught.value.hint
 
     looked: list[int] = []
-    real = commit_time.committed_at
+    real = commit_log.committed_at
     monkeypatch.setattr(
-        "strandline.engine.storage.past_versions.committed_at",
+        "strandline.engine.storage.table_versions.committed_at",
         lambda path, version: looked.append(version) or real(path, version),
     )
     version_at(aged.table(SILVER), NAME, datetime(2026, 11, 5, tzinfo=UTC))

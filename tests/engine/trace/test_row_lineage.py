@@ -6,7 +6,7 @@ from datetime import timedelta
 from fleet.gold import attributed_connections, device_daily, device_signal_10m, site_traffic_1h
 from fleet.silver import device_telemetry, dhcp_events, network_connections, user_actions
 from strandline.engine.storage.lake import Lake
-from strandline.engine.trace.row_lineage import Step, path_between
+from strandline.engine.trace.explain_gold import Step, path_between
 from tests.engine.written import written
 from tests.support.auctions import BIDS, WAITED_FOR
 from tests.support.rows import at

@@ -7,7 +7,7 @@ from strandline import catalog
 
 from fleet.silver import user_actions
 from strandline.core.errors import DataError, DefinitionError
-from strandline.engine.storage.duckdb_session import Duck, DuckError, session
+from strandline.engine.storage.duckdb_table import Duck, DuckError, session
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trace.sql_query import ask
 from tests.engine.written import entry, small_lake, written

@@ -27,7 +27,7 @@ from strandline.alerting.rules.condition import AllOf, AnyOf, Glob, Text
 from strandline.alerting.rules.evaluate import holds
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.read_version import rows_now
+from strandline.engine.storage.table_frames import rows_now
 from strandline_quality.report.backtest import Change, RuleFigures
 from tests.support.rows import NOON
 from tests.support.starts import believed, starts

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline import radar
-from strandline.engine.pipeline.retention_risk import Danger, Level
+from strandline.engine.pipeline.radar import Danger, Level
 from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.retired import Retirement, write_down

@@ -5,8 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from strandline.engine.history.anomalies import RULES, VOLUME, Mark
-from strandline.engine.history.baseline import Range
-from strandline.engine.history.queries import Batch
+from strandline.engine.history.queries import Batch, Range
 from strandline.engine.trust.day_verdicts import Known, capped, flow, judged, versions_in
 from strandline_quality.report.findings import Verdict
 

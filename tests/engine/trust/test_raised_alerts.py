@@ -12,7 +12,7 @@ from strandline.alerting.history.backtest import backtest
 from strandline.alerting.rules.alert import raised
 from strandline.alerting.tables import gold, silver
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.read_version import rows_now
+from strandline.engine.storage.table_frames import rows_now
 from strandline_quality.report.backtest import Change, RuleFigures
 from tests.engine.trust import test_backtest as those
 from tests.support.starts import believed

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.alerting.declared import find, rules_folder
-from strandline.alerting.history import rule_cost
-from strandline.alerting.history.rule_cost import costly, slow_rules
+from strandline.alerting.history import backtest
+from strandline.alerting.history.backtest import costly, slow_rules
 from strandline.alerting.rules.sigma.folder import read_folder
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.storage.lake import Lake
@@ -37,16 +37,16 @@ def test_each_rule_is_tried_on_the_events_of_a_table(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a limit that nothing breaks none is slow, and with one that nothing keeps each has its figure."""
-    monkeypatch.setattr(rule_cost, "EVENTS", 500)  # the figures are not what is asked for here
+    monkeypatch.setattr(backtest, "EVENTS", 500)  # the figures are not what is asked for here
     believed(lake, STARTS)
     source = find("process_events")
     assert source is not None
     rules = [rule for rule in read_folder(rules_folder()).rules if rule.source == source]
     span = Span.of_micros(0, 1 << 51)
 
-    monkeypatch.setattr(rule_cost, "LIMIT", float("inf"))
+    monkeypatch.setattr(backtest, "LIMIT", float("inf"))
     quick = slow_rules(spark, lake, source, rules, span)
-    monkeypatch.setattr(rule_cost, "LIMIT", float("-inf"))
+    monkeypatch.setattr(backtest, "LIMIT", float("-inf"))
     each = slow_rules(spark, lake, source, rules, span)
 
     assert quick == {}

@@ -33,11 +33,11 @@ DOORS = (
     Door("storage.delta_commit", "Commit.commit"),
     Door("storage.claimed_rows", "ClaimedRows.append"),
     Door("storage.claimed_rows", "compact"),
-    Door("storage.linked_files", "link_files"),
-    Door("storage.line_file", "append_line"),
-    Door("storage.row_file", "write_parquet"),
-    Door("storage.row_file", "write_lines"),
-    Door("storage.relocate_checkpoint", "settle"),
+    Door("storage.snapshot_files", "link_files"),
+    Door("storage.plain_files", "append_line"),
+    Door("storage.plain_files", "write_parquet"),
+    Door("storage.plain_files", "write_lines"),
+    Door("storage.mend_checkpoint", "settle"),
     Door("runtime.log_files", "add"),
 )
 NAMES = {door.name.rpartition(".")[2] for door in DOORS}

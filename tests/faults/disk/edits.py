@@ -5,12 +5,18 @@ from dataclasses import dataclass
 
 from strandline import catalog
 
-from strandline.engine.storage.checkpoint_rewrite import retire_state, rewrite_sources
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.move_checkpoint import Ends, is_before, move_to
+from strandline.engine.storage.mend_checkpoint import (
+    Ends,
+    is_before,
+    move_to,
+    retire_state,
+    rewrite_sources,
+    unfinished,
+    withdraw,
+)
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.spark_checkpoint import source_ids
-from strandline.engine.storage.withdrawn_batch import unfinished, withdraw
 
 TABLE = catalog.find("silver.device_telemetry")
 DONE, PLANNED = 10, 11

@@ -16,7 +16,7 @@ from strandline.engine.quarantine.resolutions import held
 from strandline.engine.service.desired_state import order
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import is_table
-from strandline.engine.storage.ledger_snapshot import snapshot
+from strandline.engine.storage.ledger_sums import snapshot
 from strandline.engine.storage.open_table import opened
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.rule_shelf import HISTORY, live_rules, promotions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from strandline import catalog
 
-from strandline.engine.accounting.close_ledger import close
+from strandline.engine.accounting.table_books import close
 from strandline.engine.gates.gate_files import Shut, Where, clear, shut, write
 from strandline.engine.gates.gate_files import open_ as open_gate
 from strandline.engine.service import desired_state

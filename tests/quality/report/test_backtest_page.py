@@ -15,7 +15,7 @@ from strandline_quality.report.backtest import (
     Sample,
     TableCost,
 )
-from strandline_quality.report.backtest_page import page, sentence
+from strandline_quality.report.page import backtest_page, sentence
 
 HOSTILE = "</script><script>alert(1)</script>\"'&\u202e"
 SAMPLE = Sample(
@@ -88,7 +88,7 @@ class Tags(HTMLParser):
 
 
 def test_the_page_has_the_figures_and_a_picture_for_each_rule_that_fires(found: Backtest) -> None:
-    made = page(found)
+    made = backtest_page(found)
 
     assert sentence(found) == "1 of 2 rules would have raised 4 alerts on 1,234 events."
     assert f"<h1>{sentence(found)}</h1>" in made
@@ -100,14 +100,14 @@ def test_the_page_has_the_figures_and_a_picture_for_each_rule_that_fires(found: 
 
 def test_the_page_holds_its_findings_for_programs(found: Backtest) -> None:
     (data,) = re.findall(
-        r'<script type="application/json" id="findings">(.*?)</script>', page(found)
+        r'<script type="application/json" id="findings">(.*?)</script>', backtest_page(found)
     )
 
     assert json.loads(data) == json.loads(json.dumps(found.as_json()))
 
 
 def test_a_text_of_a_rule_or_an_event_is_text(found: Backtest) -> None:
-    made = page(found)
+    made = backtest_page(found)
     tags = Tags()
     tags.feed(made)
 
@@ -118,6 +118,6 @@ def test_a_text_of_a_rule_or_an_event_is_text(found: Backtest) -> None:
 
 
 def test_a_backtest_of_no_alert_has_a_page(found: Backtest) -> None:
-    made = page(replace(found, rules=found.rules[1:], against=None, skipped=()))
+    made = backtest_page(replace(found, rules=found.rules[1:], against=None, skipped=()))
 
     assert "0 of 1 rules would have raised 0 alerts" in made

@@ -3,7 +3,7 @@
 The first alert of a rule is a notice at once; after an accepted notice the rule has its next one after a pause, with all
 alerts since. So a storm is a notice now and one a minute, whose counts add up to its alerts.
 
-What is stored when is in jobs/strandline/alerting/delivery/delivery_books.py. A receiver that is away does not stop the reading, and a
+What is stored when is in jobs/strandline/alerting/delivery/alert_inbox.py. A receiver that is away does not stop the reading, and a
 broker that is away does not stop the sending; each is tried again after pauses of its own. So is what fails for another
 reason: a process that ends would deliver nothing to the others either.
 
@@ -12,24 +12,21 @@ only as this process stored them, and before each notice, so it sends nothing th
 """
 
 import json
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from uuid import uuid4
 
-from strandline.alerting.delivery.alert_inbox import Inbox
-from strandline.alerting.delivery.delivery_books import Books, books
-from strandline.alerting.delivery.delivery_desk import Desk
+from strandline.alerting.delivery.alert_inbox import Books, Desk, Inbox, books
 from strandline.alerting.delivery.notice import notice
 from strandline.alerting.delivery.sinks import Sink
-from strandline.core.errors import TransientError
-from strandline.engine.runtime.holders import own
-from strandline.engine.runtime.outage import absence, skipped_in_outage
-from strandline.engine.runtime.retry import Pause
+from strandline.core.errors import LakeError, TransientError
+from strandline.engine.runtime.outage import Pause, absence, skipped_in_outage
+from strandline.engine.runtime.processes import own
 from strandline.engine.service.receivers import LOCK, STORED, process
-from strandline.engine.storage.file_lock import HeldError, hold
-from strandline.engine.storage.store_lease import FencedError
+from strandline.engine.storage.store_lease import FencedError, HeldError, hold
 
 WAIT = 0.2
 """Seconds that a round waits for a record."""
@@ -208,3 +205,73 @@ class Courier:
                     books=str(self._place),
                 )
             self._stored, self._tag = text, tag
+
+
+# Host couriers: a thread and a lease for each receiver, so that one that is away does not stop the others.
+
+
+POLL = 0.5
+
+
+class DeliveryHost:
+    """Delivers to several receivers until it is stopped, or once."""
+
+    def __init__(self, couriers: Sequence[Courier], stop: threading.Event) -> None:
+        """Prepare; nothing is read yet."""
+        self._couriers, self._stop = couriers, stop
+        self._error: Exception | None = None
+
+    @property
+    def books(self) -> list[Books]:
+        """Return the figures of all receivers."""
+        return [courier.books for courier in self._couriers]
+
+    def serve(self, look: Callable[["DeliveryHost"], None]) -> None:
+        """Deliver until stopped; ``look`` is called about twice a second.
+
+        Raises:
+            TransientError: Another process delivers to one of the receivers.
+            Exception: What a courier does not try again: its books cannot be stored.
+        """
+        with ExitStack() as held:
+            for courier in self._couriers:
+                held.enter_context(courier.lease())
+            threads = [
+                threading.Thread(target=self._tend, args=(courier,)) for courier in self._couriers
+            ]
+            for thread in threads:
+                thread.start()
+            try:
+                while not self._stop.wait(POLL):
+                    look(self)
+            finally:
+                self._stop.set()
+                for thread in threads:
+                    thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def drain(self) -> None:
+        """Deliver to each receiver what there is, then end.
+
+        Raises:
+            LakeError: It failed for a receiver, the first of them; the others have got what there is.
+        """
+        failures = []
+        for courier in self._couriers:
+            try:
+                with courier.lease():
+                    courier.drain()
+            except LakeError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _tend(self, courier: Courier) -> None:
+        try:
+            while not self._stop.is_set():
+                courier.tend()
+            courier.end()
+        except Exception as error:  # noqa: BLE001  # the host raises it
+            self._error = error
+            self._stop.set()

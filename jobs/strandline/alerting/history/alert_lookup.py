@@ -10,12 +10,11 @@ from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.alerting.tables import gold
 from strandline.core.errors import LakeError
-from strandline.engine.storage.find_rows import Where, look
+from strandline.engine.storage.find_rows import Where, look, newest_rows
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.newest_rows import newest_rows
 from strandline.engine.trace.verdict import World
 from strandline.engine.trace.why import why
-from strandline_quality.report.alert_page import AlertFound
+from strandline_quality.report.page import AlertFound
 
 Rule: TypeAlias = AlertRule | ThresholdRule
 

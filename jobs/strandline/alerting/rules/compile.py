@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from strandline.alerting.rules import addresses
+from strandline.alerting.rules import condition as conditions
 from strandline.alerting.rules.condition import (
     AllOf,
     AnyOf,
@@ -31,10 +31,10 @@ from strandline.alerting.rules.condition import (
     Text,
     TimePart,
     Wild,
+    as_regex,
     clauses,
 )
 from strandline.alerting.rules.evaluate import DIGITS, SCALE
-from strandline.alerting.rules.glob_regex import as_regex
 from strandline.alerting.source import AlertSource
 from strandline_quality.linear import linear
 
@@ -74,7 +74,8 @@ class Prepared:
         )
         yield [*lowered]
         each = [
-            addresses.steps(named(name), partial(_address, name)) for name in sorted(self.addresses)
+            conditions.steps(named(name), partial(_address, name))
+            for name in sorted(self.addresses)
         ]
         for together in zip(*each, strict=True):
             yield [f"{sql} AS {name}" for columns in together for name, sql in columns.items()]
@@ -143,7 +144,7 @@ def _clause(clause: Clause, source: AlertSource) -> str:  # noqa: PLR0911  # a k
                 return f"{column} {order} {int(number)}L"
             return f"try_cast({column} AS {DECIMAL}) {order} CAST({quoted(format(number, 'f'))} AS {DECIMAL})"
         case InNetwork(name, network):
-            return addresses.is_in(named(ADDRESS + name), network)
+            return conditions.is_in(named(ADDRESS + name), network)
         case Same(name, other):
             return _is_like(clause, named(LOWER + name), named(LOWER + other))
         case InTime(_, part, number):

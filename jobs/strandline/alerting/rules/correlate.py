@@ -19,9 +19,8 @@ from strandline.alerting.rules.alert import as_text, identity, masked
 from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.compile import named, quoted
 from strandline.alerting.rules.one_plan import alerts
-from strandline.alerting.rules.threshold_alert import alert_of
 from strandline.alerting.rules.threshold_rule import ThresholdRule
-from strandline.alerting.rules.windows import Hit, fired
+from strandline.alerting.rules.windows import Hit, alert_of, fired
 from strandline.alerting.source import AlertSource
 from strandline.alerting.tables.silver import FIELDS as ALERT
 from strandline.core.errors import DefinitionError

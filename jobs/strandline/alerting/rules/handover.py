@@ -5,7 +5,7 @@ at which the first was stopped there are events that the former rules have judge
 rules: what these raise has the same ids. Were they judged by the new rules, a changed rule would raise a second alert,
 of its new version, on an event that it has alerted on.
 
-Threshold rules judge the events of their stages likewise (jobs/strandline/alerting/rules/counting.py): a new version counts from the offset on,
+Threshold rules judge the events of their stages likewise (jobs/strandline/alerting/rules/live.py): a new version counts from the offset on,
 and does not know what the former one has counted.
 
 The offset is the end of the topics once the first query has stopped, so it is beyond every event that the first has

@@ -17,8 +17,7 @@ from typing import Any
 from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.handover import Offsets, Rule, Stage
 from strandline.alerting.rules.live import continued, feeds, stages_of
-from strandline.alerting.rules.sigma.read_correlation import names_of, read_correlation
-from strandline.alerting.rules.sigma.read_rule import read_rule
+from strandline.alerting.rules.sigma.read_rule import names_of, read_correlation, read_rule
 from strandline.alerting.rules.sigma.tree import UnsupportedError
 from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.core.feed import Feed

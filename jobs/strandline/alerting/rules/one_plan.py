@@ -5,10 +5,10 @@ What keeps a rule from costing what a query of its own, or a ``when`` of its own
 * *What a clause needs of a column is made once per event* (jobs/strandline/alerting/rules/compile.py): a thousand rules lower a command line
   once.
 * *Most rules name a program or a number.* A rule that can only fire where the file name of ``Image`` is ``certutil.exe``
-  has that as its key (jobs/strandline/alerting/rules/keys.py). One look into a hash set passes over all rules with keys of a column, and
+  has that as its key (jobs/strandline/alerting/rules/guarded.py). One look into a hash set passes over all rules with keys of a column, and
   then one for each group of them, sorted by key.
 * *Most of the others look for texts.* One search for all their texts passes over all of them, and then one for each
-  group (jobs/strandline/alerting/rules/needles.py). Groups of rules with keys are searched for in the same way.
+  group (jobs/strandline/alerting/rules/guarded.py). Groups of rules with keys are searched for in the same way.
 * *Clauses that several of the rest begin with* are evaluated once, into one array, ahead of the rules.
 * *Cheap clauses come first* (``condition.simplified``), and Spark stops at the one that decides.
 
@@ -34,8 +34,15 @@ from pyspark.sql import DataFrame
 from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.compile import LOWER, Prepared, compiled, named, prepared, quoted
 from strandline.alerting.rules.condition import AllOf, AnyOf, Clause, Condition, Missing, Not
-from strandline.alerting.rules.guarded import NAME, NOTHING, QUIET, Numbered, columns_of, hits
-from strandline.alerting.rules.keys import last_part
+from strandline.alerting.rules.guarded import (
+    NAME,
+    NOTHING,
+    QUIET,
+    Numbered,
+    columns_of,
+    hits,
+    last_part,
+)
 from strandline.alerting.source import AlertSource
 from strandline.core.errors import DefinitionError
 

@@ -15,8 +15,12 @@ from pathlib import Path
 
 from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.handover import Rule
-from strandline.alerting.rules.sigma.files import SUFFIXES, UnreadableError
-from strandline.alerting.rules.sigma.folder import RefusedRule, read_folder
+from strandline.alerting.rules.sigma.folder import (
+    SUFFIXES,
+    RefusedRule,
+    UnreadableError,
+    read_folder,
+)
 
 MUTED = "muted.txt"
 

@@ -5,7 +5,7 @@ events. ``jobs/strandline/alerting/rules/windows.py`` defines exactly when it fi
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -156,3 +156,19 @@ class ThresholdRule:
     def __str__(self) -> str:
         """Return its name."""
         return self.id
+
+
+# Which tables a threshold rule counts, and the name of the feed that counts them; without Spark, as Dagster asks for both.
+
+
+def sources_of(rule: ThresholdRule) -> tuple[AlertSource, ...]:
+    """Return the tables whose events a rule counts, in the order of their names."""
+    return tuple(sorted(rule.sources, key=lambda source: source.table.id))
+
+
+def feed_name(sources: Sequence[AlertSource]) -> str:
+    """Return the name of the feed of all rules that count the same tables.
+
+    It has the names of its tables, so that its checkpoint has the same sources whatever its rules are.
+    """
+    return f"thresholds_{'_and_'.join(source.table.name for source in sources)}"

@@ -8,18 +8,74 @@ committed since. So the books carry those sums forward as well, and a balance co
 Where a source is no longer what it was (restored from a copy, created again), all is added up again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
+import pyarrow as pa
+
+from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Judged, Recomputed, Table
-from strandline.engine.accounting.plain_books import PlainBooks
+from strandline.engine.storage.claimed_rows import ClaimedRows, compact
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, between
-from strandline.engine.storage.ledger_snapshot import fingerprint
-from strandline.engine.storage.ledger_sums import Sums
+from strandline.engine.storage.ledger import Entry, Offsets, between, is_table, latest_version
+from strandline.engine.storage.ledger_sums import (
+    Snapshot,
+    Sums,
+    entry_text,
+    fingerprint,
+    follow,
+    hashed,
+    name_of,
+    snapshot,
+    write,
+)
+from strandline.engine.storage.log_actions import table_id
 from strandline.engine.storage.place import Place
+
+# Books: the sums of a ledger, followed from its last snapshot on. These check nothing, as those of a quarantine.
+
+
+MOST = 100
+"""How many faults are kept; the first ones lead to the cause."""
+
+
+class PlainBooks:
+    """The sums of a ledger; a subclass checks its entries and carries forward what it needs for that."""
+
+    def __init__(self, path: Place, *, from_start: bool = False) -> None:
+        """Begin at the last snapshot, or before the first commit; nothing is read yet."""
+        self.path = path
+        self.faults: list[str] = []
+        self.sums = Sums()
+        taken = None if from_start else snapshot(path)
+        if taken is not None and self._restore(taken.sheet):
+            self.sums = taken.sums
+        else:
+            self._restore({})
+
+    def follow(self, until: int | None = None) -> Self:
+        """Read the entries since the last call, to the latest or to a version; return itself."""
+        follow(self.path, self.sums, until, self._add)
+        return self
+
+    def find(self, faults: Iterable[str]) -> None:
+        """Note faults, which are carried forward as well."""
+        self.faults += [*faults][: MOST - len(self.faults)]
+
+    def encoded(self) -> dict[str, Any]:
+        """Return what is carried forward beside the sums, as JSON."""
+        return {"faults": self.faults}
+
+    def _restore(self, sheet: Mapping[str, Any]) -> bool:
+        """Take what was carried forward, and return whether it still holds."""
+        self.faults = [*sheet.get("faults", ())]
+        return True
+
+    def _add(self, version: int, entry: Entry) -> None:
+        """Check an entry, once it is in the sums."""
 
 
 class Counting(StrEnum):
@@ -251,3 +307,206 @@ def _decoded(found: Mapping[str, Any]) -> Sheet:
     for first in ("dropped_at", "lost_at"):
         values[first] = tuple(at) if (at := values.get(first)) else None
     return Sheet(**values)
+
+
+# The books of a feed: each epoch begins where the one before ended, in the topics that it reads and in those it writes.
+
+
+class FeedBooks(PlainBooks):
+    """Follows the ledger of a feed."""
+
+    read: Mapping[str, int]
+    """The offsets up to which its last epoch has read."""
+    counted: Mapping[str, int]
+    """Those up to which its records were counted."""
+
+    def encoded(self) -> dict[str, Any]:
+        """Return what is carried forward beside the sums, as JSON."""
+        return {**super().encoded(), "read": self.read, "counted": self.counted}
+
+    def _restore(self, sheet: Mapping[str, Any]) -> bool:
+        self.read = sheet.get("read", {})
+        self.counted = sheet.get("counted", {})
+        return super()._restore(sheet)
+
+    def _add(self, version: int, entry: Entry) -> None:  # noqa: ARG002  # epochs are known by their numbers
+        self.find(_gaps(entry, "read", entry.offsets, self.read))
+        self.find(_gaps(entry, "counted", entry.sent, self.counted))
+        if entry.dropped_by_watermark:
+            self.find([_dropped(entry)])
+        self.read = {part: end for part, (_, end) in entry.offsets.items()}
+        self.counted = {part: end for part, (_, end) in entry.sent.items()}
+
+
+def _dropped(entry: Entry) -> str:
+    ranges = ", ".join(f"{part} [{first}, {end})" for part, (first, end) in entry.offsets.items())
+    return (
+        f"epoch {entry.batch} dropped {entry.dropped_by_watermark:,} events below the watermark that rules had found, "
+        f"among {ranges}; `strandline rules backtest` over their time raises what was missed"
+    )
+
+
+def _gaps(entry: Entry, what: str, ranges: Offsets, ends: Mapping[str, int]) -> Iterator[str]:
+    """Yield the gaps and overlaps between an epoch and the one before."""
+    for part, end in ends.items():
+        if part in ranges and ranges[part][0] != end:
+            yield f"epoch {entry.batch} {what} {part} from offset {ranges[part][0]}, where the one before ended at {end}"
+
+
+# Close the books: carry the sums of a table's ledger forward, and copy its entries to a table of the lake.
+#
+# Every so many commits the sums are written down (jobs/strandline/engine/storage/ledger_sums.py), and every reader begins there. The
+# entries themselves go to ``ledger/entries``, where a query reads a year of them at once; one that sums a table's log has to
+# open a file for each commit. Measured on a log of 50,000 commits: see ``python -m tests.benchmarks.old_ledger``.
+#
+# An entry is in that table exactly once, also when several processes close at once, or one is killed: rows and the last
+# version that they cover are one Delta commit with a transaction of their table, of which Delta admits one
+# (jobs/strandline/engine/storage/claimed_rows.py). The snapshot is written after it; one that is lost is taken again.
+#
+# Faults are carried forward like sums, so a reader of closed books finds them as well.
+
+
+EVERY = 1_000
+"""Commits after which books are closed: a reader opens at most so many files, 50 ms, and a close takes 0.2 s."""
+
+SLICE = 5_000
+"""How many entries are copied at once; all of a year would not fit into memory."""
+
+MANY = 50
+"""The number of files from which on those of the entries are compacted."""
+
+SCHEMA = pa.schema(
+    [
+        ("table", pa.string()),
+        ("log", pa.string()),
+        ("version", pa.int64()),
+        ("entry", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """Books that were closed.
+
+    Args:
+        table: The name of the folder.
+        until: The last version that is included.
+        entries: How many entries were copied.
+    """
+
+    table: str
+    until: int
+    entries: int
+
+
+def close(lake: Lake, tables: Sequence[Table], every: int = EVERY) -> list[Closed]:
+    """Close the books of tables that have so many commits since they were closed last; return which.
+
+    A shadow has none: its ledger becomes one entry when it is promoted.
+    """
+    if lake.is_rebuilding:
+        return []
+    opened = (partial(books_of, table, lake) for table in tables)
+    return _close_all(lake, opened, every)
+
+
+def close_or_reason(table: Table, lake: Lake) -> str:
+    """Close the books of a table, and return why they stay open; no run fails for that, as its rows are committed."""
+    try:
+        close(lake, [table])
+    except Exception as error:  # noqa: BLE001  # the next run closes them
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def close_feeds(lake: Lake, every: int = EVERY) -> list[Closed]:
+    """Close the books of feeds in the same way."""
+    folder = lake.root / Feed.layer
+    opened = (partial(_feed_books, folder / name) for name in folder.names())
+    return _close_all(lake, opened, every)
+
+
+def _feed_books(path: Place) -> Iterator[PlainBooks]:
+    yield FeedBooks(path)
+
+
+def books_of(table: Table, lake: Lake, *, from_start: bool = False) -> Iterator[PlainBooks]:
+    """Yield the books of a table, and those of its quarantine and resolutions."""
+    for path in lake.books(table):
+        if path == lake.table(table):
+            yield Books(table, lake, from_start=from_start)
+        else:
+            yield PlainBooks(path, from_start=from_start)
+
+
+def _close_all(
+    lake: Lake, opened: Iterable[Callable[[], Iterator[PlainBooks]]], every: int
+) -> list[Closed]:
+    """Close the books of each table.
+
+    Raises:
+        Exception: The first error, of one table; those of the others are closed.
+    """
+    closed, errors = list[Closed](), list[Exception]()
+    for open_books in opened:
+        try:
+            closed += [done for each in open_books() if (done := _close(each, lake, every))]
+        except Exception as error:  # noqa: BLE001  # raised below
+            errors.append(error)
+    if closed:
+        compact(lake.closed_entries, MANY)
+    if errors:
+        raise errors[0]
+    return closed
+
+
+def _close(books: PlainBooks, lake: Lake, every: int) -> Closed | None:
+    path, before = books.path, snapshot(books.path)
+    if not is_table(path) or latest_version(path) - before.sums.version < every:
+        return None
+    until = books.follow().sums.version
+    copied = _copy(path, lake, until)
+    if copied is None:  # another process closes them
+        return None
+    chain = chained(path, before.chain, before.sums.version + 1, until)
+    write(path, Snapshot(sums=books.sums, chain=chain, sheet=books.encoded()))
+    return Closed(table=name_of(path), until=until, entries=copied)
+
+
+def _copy(path: Place, lake: Lake, last: int) -> int | None:
+    """Copy the entries up to a version that are not copied yet; return how many, or None where another process does."""
+    name, log, subject = name_of(path), table_id(path), subject_of(path)
+    copied = 0
+    while True:
+        entries = ClaimedRows(lake.closed_entries, SCHEMA)
+        first = entries.claimed(subject) + 1
+        until = min(last, first + SLICE - 1)
+        if until < first:
+            return copied
+        rows = [
+            {"table": name, "log": log, "version": version, "entry": text}
+            for version, text in texts(path, first, until)
+        ]
+        if not entries.append(rows, {subject: until}):
+            return None
+        copied += len(rows)
+
+
+def subject_of(path: Place) -> str:
+    """Return the name under which a table claims its entries; one that was created again has another."""
+    return f"{name_of(path)}/{table_id(path)}"
+
+
+def texts(path: Place, first: int, last: int) -> Iterator[tuple[int, str]]:
+    """Yield the entries of some versions as they are in the log."""
+    for version in range(first, last + 1):
+        if text := entry_text(path, version):
+            yield version, text
+
+
+def chained(path: Place, chain: str, first: int, last: int) -> str:
+    """Return the hash over the entries of some versions, over the hash of those before."""
+    for _, text in texts(path, first, last):
+        chain = hashed(chain, text)
+    return chain

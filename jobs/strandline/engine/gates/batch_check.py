@@ -28,9 +28,9 @@ from strandline.core.verdict import WARNED, own_columns
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError, Shut, Where
 from strandline.engine.history.pooled_rows import Recent, Tally, proves
+from strandline.engine.storage.file_index import EPOCH, MICROSECOND
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, is_table
-from strandline.engine.storage.window_index import EPOCH, MICROSECOND
 from strandline_quality.expectations import (
     HELD_SHARE,
     UNREAD,
@@ -152,7 +152,7 @@ class Guard:
 
     @cached_property
     def _usual(self) -> Any:  # noqa: ANN401  # its import is put off
-        from strandline.engine.history.batch_bounds import Usual  # noqa: PLC0415  # only a lake with a history asks it
+        from strandline.engine.history.pooled_rows import Usual  # noqa: PLC0415  # only a lake with a history asks it
 
         return Usual(self.table, self.lake, self.clock)
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from strandline.engine.history.baseline import Memory, Range
-from strandline.engine.history.queries import Batch, points
+from strandline.engine.history.queries import Batch, Memory, Range, points
 
 VOLUME, SHARE, COLUMNS, RULES = "volume", "share", "columns", "rules"
 LEAST = {VOLUME: 1.0, SHARE: 0.005}

@@ -13,12 +13,17 @@ That pool once let a batch of 60 rows, 30 of them bad, pass a limit of a fifth, 
 """
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from strandline.core.table import Table
+from strandline.engine.history.queries import Past, expected
+from strandline.engine.storage.duckdb_table import UNREADABLE
+from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entry_at, is_table, latest_version
 from strandline.engine.storage.place import Place
-from strandline_quality.expectations import UNREAD, Finding
+from strandline_quality.expectations import HELD_SHARE, UNREAD, VOLUME, Bounds, Finding
 from strandline_quality.rules import FEW
 
 TOGETHER = 100
@@ -103,3 +108,47 @@ def proves(finding: Finding, batch: Tally) -> bool:
     """Return whether a batch alone has enough bad rows for a finding; half of a batch of two proves nothing."""
     unread = sum(batch.broke[why] for why in UNREAD)
     return (unread if finding.name == "unread" else finding.failed) > FEW
+
+
+# The usual figures of a batch, from history, as bounds for a suite of Great Expectations.
+#
+# They are read once an hour, because a range belongs to an hour of the week; ``strandline history`` and ``report``
+# bring history up to date. Without enough history there are no bounds, and a history that cannot be read has none
+# either: a stream must not stop for a warning.
+
+
+MEASURES = {VOLUME: ("read", 10.0), HELD_SHARE: ("share:quarantined", 0.02)}
+"""Each figure's name in history, and the distance from the median that is always usual."""
+
+
+class Usual:
+    """The bounds for one table, kept for an hour."""
+
+    def __init__(self, table: Table, lake: Lake, clock: Callable[[], datetime]) -> None:
+        """Prepare; history is not read yet."""
+        self._table = table
+        self._lake = lake
+        self._clock = clock
+        self._hour: datetime | None = None
+        self._bounds: Bounds = {}
+
+    def bounds(self) -> Bounds:
+        """Return the lowest and highest usual value of each figure that has enough points."""
+        hour = self._clock().replace(minute=0, second=0, microsecond=0)
+        if hour != self._hour:
+            self._hour = hour
+            self._bounds = self._learnt(self._clock())
+        return self._bounds
+
+    def _learnt(self, now: datetime) -> Bounds:
+        if not is_table(self._lake.history):
+            return {}
+        try:
+            past = Past(self._lake)
+            ranges = {
+                name: expected(past.points(self._table, measure, now), now, least=least)
+                for name, (measure, least) in MEASURES.items()
+            }
+        except UNREADABLE:
+            return {}
+        return {name: (each.low, each.high) for name, each in ranges.items() if each}

@@ -19,12 +19,11 @@ from dataclasses import asdict, dataclass
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.kafka import admin
-from strandline.engine.runtime import ports, processes
+from strandline.engine.runtime import processes
 from strandline.engine.runtime.log_files import bound
-from strandline.engine.storage.file_lock import hold
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.lake_folder import unwritable
+from strandline.engine.storage.lake import Lake, unwritable
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_lease import hold
 from strandline_infra import broker as recipe
 from strandline_infra import jars, java
 from strandline_infra.home import setup_command
@@ -92,7 +91,7 @@ def up(lake: Lake, port: int | None = None, *, archives: Place | None = None) ->
             found = _await(home, pid, port)
             if found is not None:
                 return found
-        ports.refuse_taken(port)
+        processes.refuse_taken(port)
         if _stop(home):  # one that still ran after its storage was deleted
             _set_aside(home)
         _format(home)
@@ -216,8 +215,8 @@ def _start(home: Place, port: int | None, archives: Place | None) -> Broker:
     for attempt in range(1, ATTEMPTS + 1):
         # Clients remember addresses, so the last port is used again if it is free.
         state = _State(
-            port=port or ports.free(last.port if last else 0),
-            controller_port=ports.free(last.controller_port if last else 0),
+            port=port or processes.free(last.port if last else 0),
+            controller_port=processes.free(last.controller_port if last else 0),
         )
         try:
             return _launch(home, state, archives)

@@ -1,16 +1,132 @@
 """How long Kafka keeps what a reader has not read yet, partition by partition."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin._config import ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+
 from strandline.core.topic import Topic
 from strandline.engine.kafka import admin
-from strandline.engine.kafka.next_records import WAIT, written_at
-from strandline.engine.kafka.retention import Retention, retentions
+from strandline.engine.kafka.admin import PATIENCE, Cluster
 from strandline.engine.kafka.slices import Backlog, Part, Positions
-from strandline.engine.kafka.stays import number_in_kafka
-from strandline.engine.storage.window_index import EPOCH
+from strandline.engine.kafka.topic_changes import number_in_kafka
+from strandline.engine.kafka.topic_log import consumer
+from strandline.engine.storage.file_index import EPOCH
+
+# When the records were written that a reader reads next: one record of each partition, found by its offset.
+#
+# Kafka has no question for the time of an offset, so the record itself is read, with all partitions at once and a limit on the
+# whole wait. A record at a position may be a marker, or aborted; then the next one counts.
+
+
+WAIT = 5.0
+"""Seconds for all partitions together."""
+
+
+def written_at(
+    address: str, options: Mapping[str, str], positions: Positions, wait: float = WAIT
+) -> dict[Part, int]:
+    """Return for each position the time of the record there, in milliseconds; those that did not come are left out."""
+    if not positions:
+        return {}
+    # The broker returns one batch of records all the same; a look at hundreds of partitions needs no more.
+    asks = consumer(address, options, **{"fetch.message.max.bytes": 1})
+    try:
+        return _first_of_each(asks, dict(positions), time.monotonic() + wait)
+    finally:
+        asks.close()
+
+
+def _first_of_each(
+    consumer: Consumer, positions: dict[Part, int], deadline: float
+) -> dict[Part, int]:
+    consumer.assign([TopicPartition(*part, offset) for part, offset in positions.items()])
+    found: dict[Part, int] = {}
+    wanted = set(positions)
+    while wanted and time.monotonic() < deadline:
+        for message in consumer.consume(1_000, timeout=0.1):
+            part = (message.topic() or "", message.partition() or 0)
+            error = message.error()
+            if part not in wanted or (error and error.code() != KafkaError._PARTITION_EOF):  # noqa: SLF001  # public, though so named
+                continue
+            kind, moment = message.timestamp()
+            if error is None and kind != TIMESTAMP_NOT_AVAILABLE:
+                found[part] = moment
+            wanted.discard(part)
+            consumer.incremental_unassign([TopicPartition(*part)])
+    return found
+
+
+# For how long a topic keeps its records, as its cluster's configuration has it.
+#
+# Kafka removes whole segments, and a segment once its newest record is older than ``retention.ms``, or the partition is larger
+# than ``retention.bytes``. So a record is gone at the earliest when it is older than that itself; how much later depends on
+# segments, which no client can see. How large a partition is cannot be asked with this client either (confluent-kafka 2.16
+# has no ``DescribeLogDirs``), so by size nothing is known.
+
+
+FOR_GOOD = -1
+"""What Kafka writes for no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """What a topic keeps.
+
+    Args:
+        ms: The age at which a record may go; None for no such age.
+        size: The bytes of a partition beyond which its oldest records go; None for no such limit.
+        by_key: Whether it is compacted: of each key the newest record is kept, older ones may go unread.
+        unknown: Why nothing is known.
+    """
+
+    ms: int | None = None
+    size: int | None = None
+    by_key: bool = False
+    unknown: str = ""
+
+
+def retentions(
+    address: str, options: Mapping[str, str], topics: Iterable[str]
+) -> dict[str, Retention]:
+    """Return what each of some topics keeps; a topic that may not be described keeps something unknown."""
+    client = Cluster(address, options).admin
+    asked = {ConfigResource(ResourceType.TOPIC, name): name for name in sorted(set(topics))}
+    if not asked:
+        return {}
+    found = client.describe_configs(list(asked), request_timeout=PATIENCE)
+    return {name: _retention(found[resource]) for resource, name in asked.items()}
+
+
+def _retention(answer: Future[dict[str, ConfigEntry]]) -> Retention:
+    try:
+        values = {name: entry.value for name, entry in answer.result(2 * PATIENCE).items()}
+    except (KafkaException, TimeoutError) as error:
+        why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+        return Retention(unknown=f"its configuration cannot be read: {why}")
+    policies = {each.strip() for each in (values.get("cleanup.policy") or "delete").split(",")}
+    deletes = "delete" in policies
+    return Retention(
+        ms=_limit(values.get("retention.ms")) if deletes else None,
+        size=_limit(values.get("retention.bytes")) if deletes else None,
+        by_key="compact" in policies,
+    )
+
+
+def _limit(text: str | None) -> int | None:
+    value = FOR_GOOD if text is None else int(text)
+    return None if value == FOR_GOOD else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +232,5 @@ def _moment(milliseconds: int | None) -> datetime | None:
         return None
     try:
         return EPOCH + timedelta(milliseconds=milliseconds)
-    except (
-        OverflowError
-    ):  # a time beyond the calendar (jobs/strandline/engine/kafka/beyond_calendar.py)
+    except OverflowError:  # a time beyond the calendar (jobs/strandline/engine/pipeline/ingest.py)
         return None

@@ -1,6 +1,6 @@
 """Schemas from a registry with Confluent's interface, by Confluent's own client.
 
-A registry that does not answer is an outage, and its caller waits as for a broker (jobs/strandline/engine/runtime/retry.py). An id that it
+A registry that does not answer is an outage, and its caller waits as for a broker (jobs/strandline/engine/runtime/outage.py). An id that it
 does not know is an answer. Its client is imported where a registry is asked, because it takes a third of a second and is
 part of an extra.
 """

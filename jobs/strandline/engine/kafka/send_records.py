@@ -28,7 +28,7 @@ from strandline.engine.kafka.admin import JAVA_ONLY
 from strandline.engine.kafka.admin import topics as existing
 from strandline.engine.kafka.records import Played, Records
 from strandline.engine.kafka.slices import Backlog
-from strandline.engine.runtime.interrupt import Interrupt
+from strandline.engine.runtime.processes import Interrupt
 
 CHUNK = 8_192
 """The most records of a portion, between two looks at what was acknowledged."""

@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, Message
 
 from strandline.core.lateness import SKEW, milliseconds
 from strandline.core.topic import Topic
-from strandline.engine.kafka.stays import STAY, stays
+from strandline.engine.kafka.topic_changes import STAY, stays
 from strandline.engine.kafka.topic_log import Log
 from strandline.engine.storage.ledger import Offsets
 
@@ -117,7 +117,7 @@ class Backlog:
             address: Where Kafka is.
             options: Its client's options.
             topics: Which.
-            read: The partitions that their reader knows, which say on which cluster each topic is (jobs/strandline/engine/kafka/stays.py).
+            read: The partitions that their reader knows, which say on which cluster each topic is (jobs/strandline/engine/kafka/topic_changes.py).
             asks: A client that others use as well, and close.
         """
         self._logs = {topic.name: Log(address, options, topic, asks) for topic in topics}

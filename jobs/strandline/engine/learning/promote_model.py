@@ -23,7 +23,7 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.feed import Feed
 from strandline.core.model import Model
 from strandline.engine.storage import model_shelf
-from strandline.engine.storage.commit_time import committed_at
+from strandline.engine.storage.commit_log import committed_at
 from strandline.engine.storage.find_rows import Where, look
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import last_entry

@@ -9,26 +9,256 @@ threshold included, is computed from the form's scores and not from MLlib's.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, assert_never
 
 from pyspark import StorageLevel
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
+from pyspark.ml.classification import (
+    DecisionTreeClassificationModel,
+    LogisticRegression,
+    RandomForestClassifier,
+)
+from pyspark.ml.clustering import KMeans
+from pyspark.ml.feature import VectorAssembler
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BooleanType
 
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.model import FEATURES, SCORE, SCORED, UNUSUAL, Model
+from strandline.core.model import (
+    FEATURES,
+    SCORE,
+    SCORED,
+    UNUSUAL,
+    Clusters,
+    Estimator,
+    Forest,
+    Logistic,
+    Model,
+)
 from strandline.core.scored_rows import Trained, steps
-from strandline.core.scoring import Form, as_words
-from strandline.engine.learning.estimators import even_odds, learnt
-from strandline.engine.learning.model_sql import judging_rows, refuse_unreadable
+from strandline.core.scoring import (
+    Form,
+    Linear,
+    Nearest,
+    Node,
+    Trees,
+    as_words,
+    bound,
+    micro,
+    weight,
+)
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime.meter import model_version
+from strandline.engine.runtime.outage import first_line
 from strandline.engine.storage import model_shelf
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.read_version import rows_at
+from strandline.engine.storage.table_frames import rows_at
+
+# What Spark's MLlib learns, as a form that compiles to SQL.
+
+
+SEED = 1
+"""Of the draws of MLlib; another one gives another forest."""
+
+VECTOR = "_vector"
+
+
+def learnt(rows: DataFrame, features: Sequence[str], estimator: Estimator, label: str) -> Form:
+    """Learn from rows.
+
+    Args:
+        rows: What is learnt from, with all columns of the table.
+        features: SQL for each feature, exact.
+        estimator: How.
+        label: The column that says what a row is.
+    """
+    match estimator:
+        case Logistic(regularization=penalty):
+            found = LogisticRegression(
+                featuresCol=VECTOR, labelCol=label, regParam=penalty, family="binomial"
+            ).fit(_vectors(rows, features, label))
+            weights = tuple(map(weight, found.coefficients.toArray().tolist()))
+            return Linear(intercept=weight(found.intercept), weights=weights)
+        case Forest(trees=count, depth=depth):
+            forest = RandomForestClassifier(
+                featuresCol=VECTOR,
+                labelCol=label,
+                numTrees=count,
+                maxDepth=depth,
+                seed=SEED,
+                bootstrap=count > 1,
+                featureSubsetStrategy="all" if count == 1 else "auto",
+            ).fit(_vectors(rows, features, label))
+            return Trees(trees=tuple(_nodes(tree, count) for tree in forest.trees))
+        case Clusters(count=count):
+            return _nearest(rows, features, count)
+        case _:
+            assert_never(estimator)
+
+
+def even_odds(estimator: Estimator) -> str:
+    """Return the score at which a label is as likely as not."""
+    return "0" if isinstance(estimator, Logistic) else "0.5"
+
+
+def _vectors(rows: DataFrame, features: Sequence[str], label: str) -> DataFrame:
+    """Return the features as vectors of doubles, and the label as 0 or 1."""
+    names = [f"_{at}" for at in range(len(features))]
+    plain = [f"CAST({sql} AS DOUBLE) AS {name}" for name, sql in zip(names, features, strict=True)]
+    doubles = rows.selectExpr(*plain, f"CAST({label} AS DOUBLE) AS {label}")
+    return VectorAssembler(inputCols=names, outputCol=VECTOR).transform(doubles)
+
+
+def _nodes(tree: DecisionTreeClassificationModel, trees: int) -> tuple[Node, ...]:
+    """Return the nodes of a tree, the root first; its leaves are divided by the number of trees."""
+    nodes: list[Node] = []
+
+    def add(node: Any) -> int:  # noqa: ANN401  # a node of the JVM
+        place = len(nodes)
+        nodes.append(Node())
+        if node.subtreeDepth() == 0:
+            counts = list(node.impurityStats().stats())
+            nodes[place] = Node(value=weight(counts[1] / sum(counts) / trees))
+        else:
+            split = node.split()
+            nodes[place] = Node(
+                feature=split.featureIndex(),
+                at_most=bound(split.threshold()),
+                left=add(node.leftChild()),
+                right=add(node.rightChild()),
+            )
+        return place
+
+    add(tree._call_java("rootNode"))  # noqa: SLF001  # Python's model has no nodes, only a text without their counts
+    return tuple(nodes)
+
+
+def _nearest(rows: DataFrame, features: Sequence[str], count: int) -> Nearest:
+    """Return the centres of clusters, in standard deviations from the means."""
+    figures = [
+        figure
+        for sql in features
+        for figure in (f"avg(CAST({sql} AS DOUBLE))", f"stddev_pop(CAST({sql} AS DOUBLE))")
+    ]
+    (row,) = rows.selectExpr(*figures).collect()
+    means = tuple(micro(mean) for mean in row[::2])
+    scales = tuple(weight(1 / apart if apart else 0.0) for apart in row[1::2])
+    if count == 1:  # the mean is the centre, and needs no iterations
+        return Nearest(means=means, scales=scales, centres=(("0",) * len(means),))
+    plain = Nearest(means=means, scales=scales, centres=())
+    array = rows.selectExpr(f"array({', '.join(features)}) AS features")
+    names = [f"_{at}" for at in range(len(features))]
+    doubles = array.selectExpr(
+        *(f"CAST({plain.standard(at)} AS DOUBLE) AS {name}" for at, name in enumerate(names))
+    )
+    vectors = VectorAssembler(inputCols=names, outputCol=VECTOR).transform(doubles)
+    found = KMeans(featuresCol=VECTOR, k=count, seed=SEED).fit(vectors)
+    centres = (tuple(map(micro, centre.tolist())) for centre in found.clusterCenters())
+    return Nearest(means=means, scales=scales, centres=tuple(centres))
+
+
+# What is wrong with a model's SQL, which only Spark knows: it has the table's columns and their types.
+#
+# A feature is a number of one row, and of nothing beside it: a window or a subquery would train, and then end the stream
+# of the table, or give another score in a batch than in a stream.
+
+
+OF_A_ROW = (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
+"""What a value of some row makes of SQL that Spark has understood."""
+
+TRIAL_LABEL = "label"
+
+
+def refuse_unreadable(rows: DataFrame, model: Model) -> None:
+    """Refuse a model whose SQL Spark does not understand, or that looks beyond a row.
+
+    Args:
+        rows: The rows of its table; none is read.
+        model: The model.
+
+    Raises:
+        DefinitionError: An expression is wrong.
+    """
+    plain = rows.drop(*SCORED)
+    for feature in model.features:
+        # As it is written first: Spark then names the mistake, and not what was put around it.
+        for sql in (feature.sql, feature.exact):
+            with _explained(plain, model, feature.name, feature.sql):
+                made = plain.selectExpr("*", f"({sql}) AS _value")
+            if _model_sql_nodes(made) > _model_sql_nodes(plain) + 1:
+                raise DefinitionError(
+                    f"the model {model.name} computes {feature.name} by {feature.sql!r}, which looks at other rows",
+                    hint=f"compute it in the table's function, as a column of {model.of.id}.",
+                    model=model.name,
+                )
+    if model.label is not None:
+        with _explained(plain, model, TRIAL_LABEL, model.label):
+            kind = plain.selectExpr(f"({model.label}) AS _value").schema["_value"].dataType
+        if not isinstance(kind, BooleanType):
+            raise DefinitionError(
+                f"the model {model.name} has the label {model.label!r}, which is {kind.simpleString()} and not boolean",
+                hint="write a condition, such as `kind = 'theft'`.",
+                model=model.name,
+            )
+
+
+@contextmanager
+def judging_rows(model: Model) -> Iterator[None]:
+    """Name the model where its SQL fails on a row, or where its table has lost a column that a version looks at.
+
+    Raises:
+        DefinitionError: It fails.
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        raise DefinitionError(
+            f"a version of {model.name} cannot score the rows that {model.of.id} has now: {first_line(error)}",
+            hint=f"train another: `strandline models train {model.name}`.",
+            model=model.name,
+        ) from error
+    except OF_A_ROW as error:
+        raise DefinitionError(
+            f"a feature or the label of {model.name} fails on a row of {model.of.id}: {first_line(error)}",
+            hint="compare values of one type: a text with a text, or try_cast(… AS …) with a number.",
+            model=model.name,
+        ) from error
+
+
+@contextmanager
+def _explained(rows: DataFrame, model: Model, name: str, sql: str) -> Iterator[None]:
+    try:
+        yield
+    except AnalysisException as error:
+        raise DefinitionError(
+            f"the model {model.name} computes {name} by {sql!r}, which Spark refuses: {first_line(error)}",
+            hint=f"it may look at {', '.join(rows.columns)}; the functions are Spark's.",
+            model=model.name,
+        ) from error
+
+
+def _model_sql_nodes(rows: DataFrame) -> int:
+    """Return the number of the nodes of a plan, those of subqueries included."""
+    return len(str(rows._jdf.queryExecution().analyzed()).splitlines())  # noqa: SLF001  # there is no public way
+
 
 TENTHS = [f"0.{n}" for n in range(1, 10)]
 

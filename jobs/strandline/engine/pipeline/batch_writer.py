@@ -13,7 +13,7 @@ from typing import Any, assert_never
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline.core.errors import LakeError
-from strandline.core.table import Appended, Judged, Streamed, Upserted, Windowed
+from strandline.core.table import Appended, Derived, Judged, Streamed, Upserted, Windowed
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import refuse_behind
@@ -27,23 +27,49 @@ from strandline.engine.pipeline.batch_accounting import (
 )
 from strandline.engine.pipeline.dimension_lookup import beside
 from strandline.engine.pipeline.joined_streams import STATEFUL, each_of
-from strandline.engine.pipeline.selection import only_selects
 from strandline.engine.pipeline.trigger_limit import ReplanError, TriggerLimit
-from strandline.engine.pipeline.write_gold import Windows, append
-from strandline.engine.pipeline.write_silver import Fork
+from strandline.engine.pipeline.write_rows import Fork, Windows, append
 from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.runtime.meter import Meter
 from strandline.engine.runtime.outage import transient
 from strandline.engine.storage.file_index import FileIndex
-from strandline.engine.storage.files_at_version import table_id
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.lasting_checkpoint import keep_plan, keep_state
 from strandline.engine.storage.ledger import Entry, last_entry
+from strandline.engine.storage.log_actions import table_id
+from strandline.engine.storage.mend_checkpoint import broken_state
 from strandline.engine.storage.open_table import lost_file
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.schema_shelf import Shelf
-from strandline.engine.storage.spark_checkpoint import planned, stream_id
-from strandline.engine.storage.torn_checkpoint import broken_state
+from strandline.engine.storage.spark_checkpoint import keep_plan, keep_state, planned, stream_id
+from strandline.engine.storage.table_frames import rows_now
+
+# Does a table's function only select rows? Then what it left out is known: what it read, less what it wrote.
+#
+# A filter and a projection make at most one row of one, so both numbers are counted and their difference is exact. A join,
+# a list that is exploded and a union may do both, and in an aggregation rows wait for each other; of these no such number is
+# claimed.
+
+
+HARMLESS = frozenset({"Project", "Filter", "SubqueryAlias", "View"})
+"""Operators that make at most one row of one, by Spark's names."""
+
+
+def only_selects(spark: SparkSession, table: Derived, lake: Lake) -> bool:
+    """Return whether a table's rows are rows of its one source, some left out."""
+    if not isinstance(table, Appended) or table.closes_at or len(table.reads) > 1:
+        return False
+    (source,) = table.reads
+    rows = table.transform(rows_now(spark, source, lake))
+    return _selects(rows._jdf.queryExecution().analyzed())  # noqa: SLF001  # there is no public way
+
+
+def _selects(plan: Any) -> bool:  # noqa: ANN401  # py4j's objects have no types
+    children = plan.children()
+    if children.isEmpty():
+        return True
+    below = [children.apply(number) for number in range(children.length())]
+    return plan.nodeName() in HARMLESS and all(map(_selects, below))
+
 
 DROPPED = "numRowsDroppedByWatermark"
 SESSIONS, RESTORES = "SessionWindowStateStoreSave", "SessionWindowStateStoreRestore"

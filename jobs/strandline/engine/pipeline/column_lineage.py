@@ -9,25 +9,30 @@ Why not sqlglot: it reads SQL, and a table's function is Python; only Spark's an
 The lineage is cached in the lake with the hash of the code, for reports that run without Spark.
 
 A count is computed from a column and cannot reveal a value of it. So beside all columns that a column is computed from, those are
-known whose values may be seen in it; the masks follow these (jobs/strandline/engine/pipeline/masked_columns.py).
+known whose values may be seen in it; the masks follow these (jobs/strandline/engine/pipeline/column_lineage.py).
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, reduce
 from typing import Any, TypeAlias
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from strandline.core.model import FEATURES, SCORE
 from strandline.core.received import RECEIVED
+from strandline.core.rescue import RESCUED
 from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.verdict import good_rows
 from strandline.engine.pipeline.plan import shaped
 from strandline.engine.runtime.meter import code_version, is_code_of
 from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import kinds
 
 Columns: TypeAlias = dict[str, list[tuple[str, str]]]
 """For each column the columns that it is computed from, each with its table."""
@@ -295,3 +300,67 @@ def _kind(expression: Mapping[str, Any]) -> str:
 
 def _number(expression: Mapping[str, Any]) -> int:
     return int(expression["exprId"]["id"])
+
+
+# The columns of a table that are masked: the declared ones, and those in which one of their values may be seen.
+#
+# A judged table declares its sensitive columns. Above it a column is sensitive if a value of a sensitive one passes through to it,
+# renamed, nested or computed; a count of them is not, because it says how many and never which. A function over groups is opaque,
+# so all its columns are. What the plan cannot know a table declares: `unmasked` names columns that are computed from sensitive ones
+# and reveal none. If the lineage is unknown, because Spark has not run the table, only a column that a source shows under the
+# same name is shown.
+
+
+UNREADABLE = ("_payload", "_message_key", "_headers", RESCUED)
+"""Columns that may hold anything, and so sensitive values too."""
+
+
+def hidden(table: Table, lake: Lake) -> frozenset[str]:
+    """Return the columns of a table that are masked."""
+    if not table.secret:
+        return frozenset()
+    always = frozenset(UNREADABLE).union(table.sensitive)
+    if table.scored_by:  # the lineage of a table does not reach into its model
+        always = always.union((FEATURES, SCORE))
+    if isinstance(table, Judged):
+        return always | table.secret
+    return (always | _derived_from_hidden(table, lake)) - frozenset(table.unmasked)
+
+
+def learn(spark: SparkSession, table: Table, lake: Lake) -> None:
+    """Cache the lineage of a table above sensitive columns while Spark runs; a failure does not stop the table."""
+    if table.secret and not isinstance(table, Judged):
+        with suppress(PySparkException, LookupError):
+            lineage(spark, table, lake)
+
+
+def hidden_in_bronze(bronze: Table, tables: Collection[Table]) -> frozenset[str]:
+    """Return the columns of a bronze table that hold sensitive values of a table above it."""
+    is_secret = any(table.secret and bronze in table.upstream for table in tables)
+    return frozenset(UNREADABLE) if is_secret and isinstance(bronze, Ingested) else frozenset()
+
+
+def _derived_from_hidden(table: Table, lake: Lake) -> frozenset[str]:
+    below = {source.id: hidden(source, lake) for source in table.needs}
+    known = visible_columns(table, lake)
+    if known is None:
+        shown = {
+            name
+            for source in table.needs
+            for name in _masked_columns_columns(source, lake) - below[source.id]
+        }
+        return table.secret | (_masked_columns_columns(table, lake) - shown)
+    hidden_ones = {
+        name
+        for name, made_of in known.items()
+        if any(column in below.get(source, ()) for source, column in made_of)
+    }
+    # A column that the code of the last run did not make is of an older one, and may hold anything.
+    strangers = {
+        name for name in _masked_columns_columns(table, lake) - known.keys() if name[0] != "_"
+    }
+    return table.secret.difference(known).union(hidden_ones, strangers)
+
+
+def _masked_columns_columns(table: Table, lake: Lake) -> frozenset[str]:
+    return frozenset(kinds(lake.table(table)))

@@ -5,12 +5,21 @@ and without a meaning, so keys of equal types in another order, another window, 
 if they were the former ones, without an error and with other rows.
 """
 
+import hashlib
+import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from strandline.engine.pipeline.stateful_plan import Operator, StatefulPlan
+from pyspark.sql.types import StructType
+
+from strandline.core.table import Judged, Streamed
+from strandline.engine.pipeline.spark_plan import Operator, StatefulPlan, output_mode
+from strandline.engine.runtime.meter import code_version, query_version
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.open_table import DeclaredTable, declared_table, types_of
+from strandline.engine.storage.spark_checkpoint import RunRecord
 
 INNER = "Inner"
 
@@ -212,3 +221,159 @@ def _listed(kinds: Sequence[str]) -> str:
 
 def _seconds(milliseconds: int) -> str:
     return f"{milliseconds / 1000:,g} s"
+
+
+# Compare the Delta tables around a stream with what its checkpoint and its code expect: its sources, and its own table.
+
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+def former_sources(
+    held: Sequence[str | None],
+    plan: StatefulPlan,
+    ids: Mapping[str, str],
+    record: RunRecord | None,
+) -> list[str | None]:
+    """Return the names of the sources in a checkpoint, in its order; None for one whose name is not known.
+
+    Args:
+        held: The ids in the checkpoint; None for a source without an offset.
+        plan: What would run.
+        ids: The ids of the tables that the code reads now, by their names.
+        record: What ran last.
+    """
+    names = {each: name for name, each in ids.items()}
+    recorded = {each: name for name, each in record.ids.items()} if record else {}
+    known = [names.get(each) or recorded.get(each) if each else None for each in held]
+    lists = [list(plan.sources), list(record.plan["sources"]) if record else []]
+    # A source that had no row yet has no id in the checkpoint; where its position allows one name, it has that name.
+    for listed in lists:
+        if len(listed) == len(held) and _fits(held, known, listed):
+            return list(listed)
+    return known
+
+
+def _fits(held: Sequence[str | None], known: Sequence[str | None], listed: Sequence[str]) -> bool:
+    """Return whether sources may be those of a list, in its order."""
+    return all(
+        each == name or (each is None and id_ is None)
+        for id_, each, name in zip(held, known, listed, strict=True)
+    )
+
+
+def source_differences(
+    held: Sequence[str | None],
+    plan: StatefulPlan,
+    ids: Mapping[str, str],
+    record: RunRecord | None,
+) -> Iterator[Difference]:
+    """Yield how the sources of a checkpoint differ from those that the code reads.
+
+    Spark keeps an offset for each source by its position alone.
+
+    Args:
+        held: The ids in the checkpoint, in its order.
+        plan: What would run.
+        ids: The ids of the tables that the code reads now, by their names.
+        record: What ran last.
+    """
+    were, now = former_sources(held, plan, ids, record), list(plan.sources)
+    if were == now and all(
+        each in {None, ids.get(name)} for each, name in zip(held, now, strict=True)
+    ):
+        return
+    anew = [name for name, each in zip(were, held, strict=True) if _is_recreated(name, each, ids)]
+    if anew or (None in were and len(were) == len(now)):
+        yield Difference(
+            what=f"{' and '.join(map(str, anew)) or 'a source'} is another Delta table than the one "
+            "that was read; its offsets mean nothing there",
+            remedy=Remedy.REBUILD,
+        )
+        return
+    for what, names in (
+        ("is read no longer", [str(each or "a table") for each in were if each not in now]),
+        ("is read as well", [each for each in now if each not in were]),
+    ):
+        if names:
+            yield Difference(what=f"{' and '.join(names)} {what}", remedy=Remedy.REWRITE_SOURCES)
+    if [each for each in were if each in now] != [each for each in now if each in were]:
+        yield Difference(
+            what=f"it reads its sources in another order, {' before '.join(now)}",
+            remedy=Remedy.REWRITE_SOURCES,
+        )
+
+
+def sink_differences(
+    sink: DeclaredTable, schema: StructType, folders: Sequence[str]
+) -> Iterator[Difference]:
+    """Yield how a table differs from the rows that its function returns."""
+    wanted = types_of(schema)
+    if lacking := [name for name in wanted if name not in sink.columns]:
+        yield Difference(
+            what=f"its table lacks {' and '.join(lacking)}: NULL in the rows so far, unless they are "
+            "computed again",
+            remedy=Remedy.ADD_COLUMNS,
+        )
+    for name, kind in wanted.items():
+        if name in sink.columns and not _is_read_as(kind, sink.columns[name]):
+            yield Difference(
+                what=f"its column {name} is {sink.columns[name]}, and would be {kind}",
+                remedy=Remedy.REBUILD,
+            )
+    if gone := [name for name in sink.columns if name not in wanted]:
+        yield Difference(
+            what=f"{' and '.join(gone)} is computed no longer: NULL from now on",
+            remedy=Remedy.NOTHING,
+        )
+    if sink.folders != tuple(folders):
+        yield Difference(
+            what=f"its table is partitioned by {_compare_tables_listed(sink.folders)}, and would be by {_compare_tables_listed(folders)}",
+            remedy=Remedy.REBUILD,
+        )
+
+
+def _is_read_as(kind: str, declared: str) -> bool:
+    """Return whether values of a type can be read as a declared one: Parquet's short integers are read as long ones."""
+    if kind == declared:
+        return True
+    return kind in INTEGERS and declared in INTEGERS[INTEGERS.index(kind) :]
+
+
+def _is_recreated(name: str | None, held: str | None, ids: Mapping[str, str]) -> bool:
+    return name is not None and held is not None and name in ids and ids[name] != held
+
+
+def _compare_tables_listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+# A hash of all that decides what a table's stream runs: found from files alone, so that an unchanged table costs no JVM.
+
+
+def source_tables(table: Streamed, lake: Lake) -> dict[str, DeclaredTable]:
+    """Return the tables that a stream reads, as they are now; one that was never made is absent."""
+    found = {each.id: declared_table(lake.table(each)) for each in table.upstream}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def fingerprint(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) -> str:
+    """Return the hash of code, declaration, sources and sink."""
+    digest = hashlib.sha256()
+    for part in _parts(table, lake, sources):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) -> Iterator[str]:
+    yield code_version(table)
+    yield query_version()
+    function = inspect.unwrap(getattr(table.transform, "func", table.transform))
+    yield f"{type(table).__name__} {function.__qualname__}"
+    yield f"{table.key} {table.event_at} {table.closes_at} {table.lateness} {table.rules}"
+    if isinstance(table, Judged) and table.believes_history:
+        yield "believes history"
+    yield f"{output_mode(table)} {getattr(table, 'window_from', '')}"
+    for source in table.upstream:
+        yield f"{source.id} {source.event_at} {source.lateness} {sources.get(source.id)}"
+    yield str(declared_table(lake.table(table)))

@@ -13,23 +13,52 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from strandline.core.scored_rows import steps
 from strandline.core.table import Computed, Dimension
 from strandline.engine.gates.gate_files import behind_source
-from strandline.engine.pipeline.model_scores import scored, unscored
 from strandline.engine.runtime.meter import Meter, code_version
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.changed_range import NO_TIME, Reach, changed_span
-from strandline.engine.storage.file_index import FileIndex
+from strandline.engine.storage import delta_commit, model_shelf
+from strandline.engine.storage.file_index import EPOCH, MICROSECOND, FileIndex
 from strandline.engine.storage.horizon import horizon_us
-from strandline.engine.storage.join_by_key import by_key
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import LOOKED_AGAIN, Entry, between, is_table, latest_version
-from strandline.engine.storage.ledger_snapshot import snapshot
-from strandline.engine.storage.ledger_sums import Sums, follow
+from strandline.engine.storage.ledger_sums import Sums, follow, snapshot
 from strandline.engine.storage.locks import turn
-from strandline.engine.storage.read_version import OPEN
-from strandline.engine.storage.replace_rows import TRIES, Exchange, came_and_gone, changes, swap
-from strandline.engine.storage.window_index import EPOCH, MICROSECOND
+from strandline.engine.storage.replace_rows import (
+    NO_TIME,
+    TRIES,
+    Exchange,
+    Reach,
+    came_and_gone,
+    changed_span,
+    changes,
+    swap,
+)
+from strandline.engine.storage.table_frames import OPEN, by_key
+
+# Score a table's rows by the versions of its model that hold at their event time.
+#
+# The terms are read again for every batch, so a promotion changes a running stream at its next batch, without a restart.
+# Every batch that has an event of a new term reads that term: a term begins later than any event that a batch which
+# began before its promotion can have (jobs/strandline/engine/learning/promote_model.py).
+
+
+def scored(table: Computed, lake: Lake, rows: DataFrame) -> DataFrame:
+    """Add the columns of the model that scores a table; as they are, the rows of a table that none scores."""
+    if table.scored_by is None:
+        return rows
+    return _added(rows, steps(model_shelf.in_force(lake, table.scored_by), table.event_at))
+
+
+def unscored(table: Computed, rows: DataFrame) -> DataFrame:
+    """Add the same columns without a value."""
+    return rows if table.scored_by is None else _added(rows, steps((), table.event_at))
+
+
+def _added(rows: DataFrame, columns: list[list[str]]) -> DataFrame:
+    for step in columns:
+        rows = rows.selectExpr("*", *step)
+    return rows
 
 
 @contextmanager

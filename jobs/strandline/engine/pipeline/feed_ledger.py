@@ -12,7 +12,7 @@ is the number of the feed's records in the topic, copies after a crash included.
 records, because the next epoch writes while this one is counted.
 
 What a feed that counts did with its events is in its entry as well: how many it believed, why not the others, and how many
-its state dropped below the watermark, which is a fault (jobs/strandline/engine/pipeline/feed_counts.py). Of other feeds the
+its state dropped below the watermark, which is a fault (jobs/strandline/engine/pipeline/feed_query.py). Of other feeds the
 verdicts are not known, because continuous mode reports nothing: all that they read is called good.
 
 The entries are commits without rows, in a Delta log of their own, because whatever reads a ledger reads such a log.
@@ -29,17 +29,16 @@ from pyspark.sql.types import StringType, StructType
 
 from strandline.core.feed import CountingFeed, Feed, topics_of
 from strandline.core.modes import FeedMode
-from strandline.engine.kafka.expired import Ranges
 from strandline.engine.kafka.slices import Backlog, Bounds, Positions, name_of, part_of, range_ends
+from strandline.engine.kafka.topic_changes import Ranges
 from strandline.engine.kafka.topic_log import check_positions
-from strandline.engine.pipeline import feed_counts
-from strandline.engine.pipeline.feed_counts import Counts
-from strandline.engine.pipeline.feed_query import FEED, client, most_of
+from strandline.engine.pipeline import feed_query
+from strandline.engine.pipeline.feed_query import FEED, Counts, client, most_of
 from strandline.engine.pipeline.ingest import by_topic, identities, own_of, refuse_unlike
 from strandline.engine.storage import create_table, delta_commit
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, Offsets, last_entry
-from strandline.engine.storage.move_checkpoint import is_before, move_to
+from strandline.engine.storage.mend_checkpoint import is_before, is_being_left, leave, move_to
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.spark_checkpoint import (
     kafka_ends,
@@ -47,7 +46,6 @@ from strandline.engine.storage.spark_checkpoint import (
     newest_planned,
     plan_epoch,
 )
-from strandline.engine.storage.torn_checkpoint import is_being_left, leave
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -248,7 +246,7 @@ class FeedLedger:
             return None
         # A checkpoint that was made anew counts from 0.
         before = newest.batch if newest.batch <= found[0] else -1
-        reports = {} if query is None else feed_counts.reported(query, before)
+        reports = {} if query is None else feed_query.reported(query, before)
         return sum(
             (reports.get(n) or self._counted(n, newest) for n in range(before + 1, found[0] + 1)),
             Counts(),
@@ -257,7 +255,7 @@ class FeedLedger:
     def _counted(self, number: int, newest: Entry) -> Counts:
         """Count an epoch again."""
         feed = cast(CountingFeed, self._feed)
-        return feed_counts.counted(
+        return feed_query.counted(
             self._spark,
             feed,
             self._checkpoint,

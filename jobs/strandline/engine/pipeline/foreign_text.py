@@ -20,7 +20,7 @@ from strandline.engine.runtime.code_files import own_texts_of
 from strandline.engine.runtime.jvm import jvm, loss
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.read_version import rows_at
+from strandline.engine.storage.table_frames import rows_at
 
 HARMLESS = (HALF_A_PAIR, NUMBER)
 """Patterns of ours that repeat, and that no text makes expensive: one begins where another has ended, or gives nothing back."""

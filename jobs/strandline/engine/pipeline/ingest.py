@@ -8,31 +8,298 @@ order (jobs/strandline/engine/kafka/slices.py), and one code path serves batch, 
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from contextlib import closing
+from datetime import UTC, datetime
 from typing import TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
+from confluent_kafka import Message
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
+from strandline.core.decode import decoder
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.received import RECEIVED
+from strandline.core.lateness import SKEW
+from strandline.core.parse_registered import HEAD, Registered
+from strandline.core.received import HEADERS, NOTHING_ARRIVED, RECEIVED
 from strandline.core.table import Table
 from strandline.core.topic import Topic
+from strandline.core.writer_schema import WriterSchema
 from strandline.engine.kafka import topic_log
-from strandline.engine.kafka.beyond_calendar import FEW, as_spark_reads, is_beyond, within_calendar
-from strandline.engine.kafka.recreated import RecreatedError, deleted, identities_in
+from strandline.engine.kafka.schema_registry import Registry
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
-from strandline.engine.kafka.stays import current
+from strandline.engine.kafka.topic_changes import RecreatedError, current, deleted, identities_in
 from strandline.engine.pipeline.governor import Governor
-from strandline.engine.pipeline.learn_schemas import Learner
-from strandline.engine.pipeline.newest_arrival import newest_before, newest_with
 from strandline.engine.runtime.meter import Meter, code_version
+from strandline.engine.runtime.settings import settings
 from strandline.engine.storage import create_table, delta_commit
+from strandline.engine.storage.commit_log import added_file
+from strandline.engine.storage.delta_commit import Written
+from strandline.engine.storage.duckdb_table import literal, peek_files
+from strandline.engine.storage.file_index import EPOCH, MICROSECOND
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, is_table, last_entry
-from strandline.engine.storage.ledger_snapshot import sums_of
-from strandline.engine.storage.ledger_sums import Sums
+from strandline.engine.storage.ledger_sums import Sums, sums_of
+from strandline.engine.storage.log_actions import file_of
+from strandline.engine.storage.place import Place
+from strandline.engine.storage.schema_shelf import Shelf
+from strandline_infra import extras
+
+# The newest arrival in bronze before a commit; a row that arrived too far behind it is disordered.
+#
+# Each entry carries it forward, so a commit reads only the entry before it. An arrival beyond the reader's clock by more
+# than ``SKEW`` does not count (jobs/strandline/core/lateness.py): one record of the year 9999 would make every later row disordered.
+#
+# History that was imported before any stream had read a row counts as what came before Kafka's first record: the streams
+# begin with it, so it has moved their watermarks. A record that Kafka has of the same time is a copy that state still knows,
+# or lies further back than the table admits and is held as disordered, as after any other commit.
+
+
+def newest_credible(clock: str) -> str:
+    """Return the SQL for the newest arrival among rows that a reader believed, in microseconds since 1970.
+
+    An arrival beyond the reader's clock counts as that of its clock, and one beyond it by more than the skew not at all.
+
+    Args:
+        clock: The SQL of the reader's clock, in microseconds.
+    """
+    arrived, skew = "epoch_us(_arrived_at)", SKEW // MICROSECOND
+    return f"max(least({arrived}, {clock})) FILTER ({arrived} <= {clock} + {skew})"
+
+
+def newest_before(newest: Entry | None, history: str | None = None) -> datetime | None:
+    """Return the newest arrival up to a commit of bronze; None if its entry is of an older version without it.
+
+    Args:
+        newest: The entry of the commit; None before the first.
+        history: The newest arrival of history with which the streams began (``Sums.history``), or will begin.
+    """
+    known = [datetime.fromisoformat(history)] if history else []
+    if newest is None:
+        return max([NOTHING_ARRIVED, *known])
+    if newest.newest_arrival:
+        known.append(datetime.fromisoformat(newest.newest_arrival))
+    return max(known, default=None)
+
+
+def newest_with(
+    known: datetime | None, path: Place, written: Written, seen_at: datetime
+) -> datetime | None:
+    """Return the newest arrival including rows that were just written.
+
+    Args:
+        known: The newest arrival before them.
+        path: The table.
+        written: Their files; the statistics of each have its newest arrival.
+        seen_at: The reader's clock.
+    """
+    return max([*_newest(path, written, seen_at), *([known] if known else [])], default=None)
+
+
+def _newest(path: Place, written: Written, seen_at: datetime) -> Iterator[datetime]:
+    """Yield the newest credible arrival of the files; only those with an arrival that is not credible are opened."""
+    ahead = []
+    for add in map(added_file, written.files):
+        newest = _moment(json.loads(add["stats"])["maxValues"]["_arrived_at"])
+        if newest is not None and newest <= seen_at + SKEW:
+            yield min(newest, seen_at)
+        else:
+            ahead.append(file_of(path, add))
+    if not ahead:
+        return
+    wanted = newest_credible("getvariable('clock_')")
+    ((within,),) = peek_files(ahead, "ahead").ask(
+        f"SELECT {wanted} FROM ahead",  # noqa: S608  # our own names
+        clock_=(seen_at - EPOCH) // MICROSECOND,
+    )
+    if isinstance(within, int):
+        yield EPOCH + within * MICROSECOND
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):  # Kafka has times beyond the year 9999, Python has not
+        return None
+
+
+# New ids of schemas are asked for while bronze takes their payloads in, before the commit.
+#
+# Why here and not in silver: a record is taken in by one process, once, and that process has the network and the credentials of
+# sources anyway. What is derived from bronze then needs only the lake: executors, a backfill, a rebuild of next year.
+#
+# The ids are read from the files that were just written, which are in the page cache, by DuckDB; only those that the lake does
+# not know yet cost a request. To find the ids of 50,000 records takes 27 ms (tests/benchmarks/registered_payloads.py).
+
+
+AT_ONCE = 1_000
+"""Ids that are read at once; a topic full of rubbish may have one in each payload."""
+
+REMEMBERED = 10_000
+"""Ids that a stream remembers to have seen, for the same reason; the others are looked up on the shelf."""
+
+
+class Learner:
+    """Learns the schemas of a bronze table's payloads; does nothing for a table whose topics have none."""
+
+    def __init__(self, table: Table, lake: Lake) -> None:
+        """Look at the table's topics."""
+        self._path = lake.table(table)
+        self._shelf = Shelf(lake.schemas)
+        self._seen: set[int] = set()
+        self._columns: dict[str, list[str]] = {"_payload": [], "_message_key": []}
+        for topic in table.topics:
+            if isinstance(topic.parse, Registered):
+                self._columns["_payload"].append(topic.name)
+                if topic.parse.keys:
+                    self._columns["_message_key"].append(topic.name)
+
+    def learn(self, written: Written) -> None:
+        """Keep the schemas of records that are about to be committed.
+
+        Raises:
+            TransientError: The registry does not answer.
+            DefinitionError: No registry is known, or a schema cannot be used.
+        """
+        if written.is_empty:
+            return
+        files = [file_of(self._path, added_file(each)) for each in written.files]
+        for column, topics in self._columns.items():
+            after = -1
+            while topics and (found := ids_behind(after, files, column, topics)):
+                new = [each for each in found if each not in self._seen]
+                self._keep([each for each in new if not self._shelf.has(each)])
+                self._remember(new)
+                after = found[-1]
+
+    def _remember(self, new: Sequence[int]) -> None:
+        if len(self._seen) + len(new) > REMEMBERED:
+            self._seen.clear()
+        self._seen.update(new)
+
+    def _keep(self, numbers: list[int]) -> None:
+        if not numbers:
+            return
+        with closing(_registry(numbers[0])) as registry:
+            for number in numbers:
+                schema = registry.schema(number)
+                if schema is not None:
+                    _refuse_unusable(schema)
+                self._shelf.keep(number, schema)
+
+
+def ids_behind(
+    after: int, files: Sequence[str], column: str, topics: Sequence[str]
+) -> Sequence[int]:
+    """Return ids of schemas in files of bronze, in their order, some at a time.
+
+    Args:
+        after: The last id of the time before.
+        files: The files.
+        column: The column with payloads in the wire format.
+        topics: The topics whose payloads are.
+    """
+    of = ", ".join(map(literal, topics))
+    rows = peek_files(files, "records").ask(
+        f"""
+        SELECT DISTINCT ('0x' || hex(array_slice({column}, 2, {HEAD})))::BIGINT AS number
+        FROM records
+        WHERE _topic IN ({of}) AND octet_length({column}) >= {HEAD}
+            AND array_slice({column}, 1, 1) = '\\x00'::BLOB AND number > {after}
+        ORDER BY number LIMIT {AT_ONCE}
+        """  # noqa: S608  # our own names and numbers
+    )
+    return [int(str(number)) for (number,) in rows]
+
+
+def _registry(number: int) -> Registry:
+    found = settings()
+    if found.schema_registry is None:
+        raise DefinitionError(
+            f"a record has the schema {number}, which the lake does not know, and no schema registry is named",
+            hint="set STRANDLINE_SCHEMA_REGISTRY; nothing was committed.",
+            schema=number,
+        )
+    return Registry(found.schema_registry, found.schema_registry_options)
+
+
+def _refuse_unusable(schema: WriterSchema) -> None:
+    """Refuse a schema from which no decoder can be made; its payloads would end the stream of silver instead.
+
+    Raises:
+        DefinitionError: None can be made.
+    """
+    try:
+        decoder(schema)
+    except ImportError as error:
+        raise DefinitionError(
+            f"the library that decodes {schema.kind} is not installed: {error}",
+            hint=f"install the extra: {extras.command('registry')}.",
+        ) from error
+    except Exception as error:  # libraries of three formats raise what they like
+        raise DefinitionError(
+            f"the registry's schema {schema.number} cannot be used: {error}",
+            hint="correct it in the registry, or leave the topic out; nothing was committed.",
+            schema=schema.number,
+        ) from error
+
+
+# Records with a time beyond the calendar: a producer sent microseconds or nanoseconds where Kafka has milliseconds.
+#
+# Microseconds are the year 57,742, which Spark can represent and Python cannot. Nanoseconds are more than Spark can
+# represent at all, and one such record makes its Kafka reader fail; then the C client reads a few records at a time.
+# In bronze both arrive at the last millisecond of the year 9999: silver quarantines them, and no watermark moves.
+
+
+LAST = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+FEW = 1_000
+"""How many records of such a slice are held in Python; each may have a megabyte."""
+
+REFUSAL = ("KafkaIllegalStateException", "overflows")
+"""Words in the error of Spark's reader."""
+
+RECORD = (
+    StructType()
+    .add("topic", StringType())
+    .add("partition", IntegerType())
+    .add("offset", LongType())
+    .add("millisecond", LongType())
+    .add("key", BinaryType())
+    .add("value", BinaryType())
+    .add("headers", HEADERS)
+)
+
+
+def is_beyond(error: Exception) -> bool:
+    """Return whether Spark failed because of a record's time."""
+    text = str(error)
+    return all(word in text for word in REFUSAL)
+
+
+def within_calendar(moment: Column) -> Column:
+    """Return a time, or the calendar's last one where the time is beyond it."""
+    return F.least(moment, F.timestamp_millis(F.lit(LAST)))
+
+
+def as_spark_reads(spark: SparkSession, messages: Iterable[Message]) -> DataFrame:
+    """Return records of the C client with the columns of Spark's reader."""
+    rows = [
+        (
+            message.topic(),
+            message.partition(),
+            message.offset(),
+            min(message.timestamp()[1], LAST),
+            message.key(),
+            message.value(),
+            message.headers(),
+        )
+        for message in messages
+    ]
+    found = spark.createDataFrame(rows, RECORD)
+    return found.withColumn("timestamp", F.timestamp_millis("millisecond")).drop("millisecond")
+
 
 SMALL = 50_000
 """Up to this number of records a slice is written as one file; a file for each partition would be too small."""
@@ -273,7 +540,7 @@ def received(records: DataFrame) -> DataFrame:
 
 
 def numbered(records: DataFrame, numbers: Mapping[str, int]) -> DataFrame:
-    """Return records with the numbers that their partitions have in the lake (jobs/strandline/engine/kafka/stays.py)."""
+    """Return records with the numbers that their partitions have in the lake (jobs/strandline/engine/kafka/topic_changes.py)."""
     partition = F.col("_partition")
     for topic, first in numbers.items():
         partition = F.when(F.col("_topic") == topic, F.col("_partition") + first).otherwise(

@@ -23,8 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from strandline.core.errors import DefinitionError
 from strandline.core.lateness import milliseconds
 from strandline.core.table import Streamed
-from strandline.engine.pipeline.plan_tree import Node, written
-from strandline.engine.pipeline.stateful_plan import LogicalPlan, logical_plan
+from strandline.engine.pipeline.spark_plan import LogicalPlan, Node, logical_plan, written
 from strandline.engine.runtime.jvm import jvm
 
 DELAY = "spark.watermarkDelayMs"

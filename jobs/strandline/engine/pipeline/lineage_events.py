@@ -40,7 +40,7 @@ from openlineage.client.naming.dataset import S3, DatasetNaming, Kafka, LocalFil
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.pipeline.column_lineage import Columns
-from strandline.engine.pipeline.run_summary import Parent, Report
+from strandline.engine.pipeline.running import Parent, Report
 from strandline.engine.runtime.meter import code_version
 from strandline.engine.runtime.outage import first_line
 from strandline.engine.storage.lake import Lake

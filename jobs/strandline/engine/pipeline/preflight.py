@@ -12,49 +12,124 @@ from enum import StrEnum
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
+from strandline import catalog
 
 from strandline.core.declared import refuse_unsearchable
-from strandline.core.errors import DefinitionError, LakeError
+from strandline.core.errors import DamagedError, DefinitionError, LakeError
 from strandline.core.lateness import milliseconds
 from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table, Upserted
 from strandline.core.verdict import good_rows
-from strandline.engine.kafka.recreated import deleted, identities_in
 from strandline.engine.kafka.slices import range_ends
-from strandline.engine.pipeline.compare_plans import Difference, Remedy, state_differences
-from strandline.engine.pipeline.compare_tables import sink_differences, source_differences
+from strandline.engine.kafka.topic_changes import deleted, identities_in
+from strandline.engine.pipeline.compare_plans import (
+    Difference,
+    Remedy,
+    fingerprint,
+    former_sources,
+    sink_differences,
+    source_differences,
+    source_tables,
+    state_differences,
+)
 from strandline.engine.pipeline.dimension_lookup import unknown
 from strandline.engine.pipeline.foreign_text import may_search, of_function, searches, sentences
 from strandline.engine.pipeline.joined_streams import joined
-from strandline.engine.pipeline.run_fingerprint import fingerprint, source_tables
-from strandline.engine.pipeline.spark_plan import refusal
-from strandline.engine.pipeline.stateful_plan import StatefulPlan, output_mode, stateful_plan
-from strandline.engine.pipeline.strangers import refuse_strangers
-from strandline.engine.pipeline.stream_frames import Frames, framed
-from strandline.engine.storage.checkpoint_copy import operator_names
+from strandline.engine.pipeline.plan import Frames, framed
+from strandline.engine.pipeline.spark_plan import StatefulPlan, output_mode, refusal, stateful_plan
+from strandline.engine.storage.create_table import add_columns, let_be_null
 from strandline.engine.storage.damage import damage
-from strandline.engine.storage.declared_table import declared_table, never_null_now
-from strandline.engine.storage.files_at_version import table_id
 from strandline.engine.storage.formats import STATE
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import last_entry
-from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.ledger_sums import sums_of
+from strandline.engine.storage.locks import lease
+from strandline.engine.storage.log_actions import table_id
+from strandline.engine.storage.mend_checkpoint import operator_names, retire_state, rewrite_sources
+from strandline.engine.storage.open_table import declared_table, never_null_now
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.run_record import (
-    JOIN,
-    SEARCHES,
-    RunRecord,
-    read_record,
-    write_record,
-)
 from strandline.engine.storage.spark_checkpoint import (
+    JOIN,
     NOWHERE,
+    SEARCHES,
     Position,
     Positions,
+    RunRecord,
+    is_ahead,
     is_new,
     newest_planned,
     planned,
+    read_record,
     source_ids,
+    stream_id,
+    write_record,
 )
+
+# Refusing a stream that would not continue its own table, from the ledger and the checkpoint alone.
+
+
+def refuse_strangers(table: Table, lake: Lake) -> None:
+    """Refuse a stream that would not continue its own table.
+
+    Raises:
+        DefinitionError: The table's rows or its source's were written by another stream or by batch.
+        DamagedError: Rows that the stream has written are gone.
+    """
+    checkpoint = lake.checkpoint(table)
+    found = last_entry(lake.table(table))
+    newest = found[1] if found else None
+    if newest is not None and newest.stream != stream_id(checkpoint):
+        by_batch = newest.mode == "batch"
+        writer = "a batch run" if by_batch else "a stream whose checkpoint is gone"
+        raise DefinitionError(
+            f"{table.id} was written by {writer}, so a stream has no state to continue it",
+            hint="run it with `--mode batch`, or use another lake for the stream.",
+            table=table.id,
+        )
+    for source in table.upstream:
+        read = last_entry(lake.table(source))
+        if read is not None and read[1].replaced and read[1].promoted is None:
+            raise DefinitionError(
+                f"{source.id} is replaced as a whole by batch runs, so no stream can follow it",
+                hint=f"run {table.id} with `--mode batch` as well.",
+                table=table.id,
+                source=source.id,
+            )
+    sources = [lake.table(source) for source in table.upstream]
+    if is_ahead(checkpoint, newest.batch if newest else None, sources):
+        above = _above(table, lake)
+        then = f", then the same with {' and '.join(above)}, which read them" if above else ""
+        raise DamagedError(
+            f"{table.id} lacks rows that its stream's checkpoint says were written",
+            hint=f"`strandline rebuild {table.id}` and `strandline promote {table.id}` compute them again{then}.",
+            table=table.id,
+            above=above,
+        )
+
+
+def _above(table: Table, lake: Lake) -> list[str]:
+    """Return the existing tables downstream of a table, each after those that it reads."""
+    reached = [table]
+    for other in catalog.tables():
+        if any(source in reached for source in other.needs) and lake.exists(other):
+            reached.append(other)
+    return [each.id for each in reached[1:]]
+
+
+def refuse_without_source(table: Table, lake: Lake) -> None:
+    """See that there is something to read.
+
+    Raises:
+        DefinitionError: A table that this one reads was never made.
+    """
+    for source in table.upstream:
+        if not lake.exists(source):
+            raise DefinitionError(
+                f"{table.id} reads {source.id}, which does not exist in {lake.root} yet",
+                hint=f"run them in order: `strandline run {source.id} {table.id}`.",
+                table=table.id,
+                source=source.id,
+            )
+
 
 FOLD = "TransformWithStateInPySpark"
 """Spark's name of an operator whose state a fold keeps."""
@@ -463,3 +538,61 @@ def _verdict(
 
 def _asks(verdict: Verdict) -> str:
     return "needs a migration" if verdict.answer is Answer.MIGRATE else verdict.answer.value
+
+
+# Do what a verdict of the pre-flight asks for, where no row must be computed again.
+#
+# Each step leaves a checkpoint from which either the former code or that of today goes on, and a step that was killed is
+# simply done again.
+
+
+def migrate(spark: SparkSession, table: Streamed, lake: Lake) -> Verdict:
+    """Do what a table's verdict asks for, and return the verdict after it.
+
+    Raises:
+        DefinitionError: It must be computed again.
+        TransientError: A stream writes the table.
+    """
+    with lease(spark, table, lake):
+        verdict = judge(spark, table, lake)
+        refuse_rebuild(verdict)
+        if not verdict.remedies:
+            return verdict
+        if Remedy.LET_BE_NULL in verdict.remedies:
+            for source in table.upstream:
+                columns = tight_columns(table, lake).get(source.id, ())
+                let_be_null(spark, lake.table(source), columns)
+            return judge(spark, table, lake)
+        run = framed(spark, table, lake)
+        if Remedy.ADD_COLUMNS in verdict.remedies:
+            add_columns(spark, lake.table(table), columns_of(table, run))
+        if Remedy.REWRITE_SOURCES in verdict.remedies:
+            _rewrite(table, lake, run)
+        if Remedy.HAND_OVER in verdict.remedies:
+            retire_state(lake.checkpoint(table))
+        return judge(spark, table, lake)
+
+
+def refuse_rebuild(verdict: Verdict) -> None:
+    """Refuse a table for which no migration is enough.
+
+    Raises:
+        DefinitionError: It must be computed again.
+    """
+    if Remedy.REBUILD in verdict.remedies:
+        reasons = [each.what for each in verdict.differences if each.remedy is Remedy.REBUILD]
+        raise DefinitionError(
+            f"{verdict.table} cannot be migrated: {'; '.join(reasons)}",
+            hint=verdict.hint,
+            table=verdict.table,
+        )
+
+
+def _rewrite(table: Streamed, lake: Lake, run: Frames) -> None:
+    checkpoint = lake.checkpoint(table)
+    ids = {name: each.id for name, each in source_tables(table, lake).items()}
+    plan = stateful_plan(table, run.sources, run.result)
+    were = former_sources(source_ids(checkpoint), plan, ids, read_record(checkpoint))
+    rewrite_sources(
+        checkpoint, [were.index(name) if name in were else None for name in plan.sources]
+    )

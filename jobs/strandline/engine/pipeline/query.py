@@ -15,18 +15,14 @@ from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.pipeline.batch_writer import Writer
 from strandline.engine.pipeline.dimension_lookup import unknown
 from strandline.engine.pipeline.joined_streams import refuse_losing_join
-from strandline.engine.pipeline.make_table import make
-from strandline.engine.pipeline.plan import emits_over_time
-from strandline.engine.pipeline.preflight import refuse_unsafe
-from strandline.engine.pipeline.stateful_plan import output_mode
-from strandline.engine.pipeline.strangers import refuse_strangers
-from strandline.engine.pipeline.stream_frames import bring_back_unread, framed
+from strandline.engine.pipeline.plan import bring_back_unread, emits_over_time, framed, make
+from strandline.engine.pipeline.preflight import refuse_strangers, refuse_unsafe
+from strandline.engine.pipeline.spark_plan import output_mode
 from strandline.engine.pipeline.trigger_limit import ReplanError
 from strandline.engine.runtime.outage import first_line
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.relocate_checkpoint import settle
+from strandline.engine.storage.mend_checkpoint import mend, play_again, settle
 from strandline.engine.storage.spark_checkpoint import is_idle
-from strandline.engine.storage.torn_checkpoint import mend, play_again
 
 POLL = 0.05
 

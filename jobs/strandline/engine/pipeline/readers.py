@@ -25,14 +25,14 @@ from strandline.engine.pipeline import shadow_lake
 from strandline.engine.pipeline.shadow_lake import Shadow
 from strandline.engine.storage.commit_log import logged_versions
 from strandline.engine.storage.damage import damage
-from strandline.engine.storage.files_at_version import table_id
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import is_table, last_entry
-from strandline.engine.storage.ledger_snapshot import name_of, sums_of
-from strandline.engine.storage.pinned_versions import lowest
+from strandline.engine.storage.ledger_sums import name_of, sums_of
+from strandline.engine.storage.log_actions import table_id
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.retired import retired
 from strandline.engine.storage.spark_checkpoint import NOWHERE, unread_from
+from strandline.engine.storage.table_versions import lowest
 
 
 class How(StrEnum):

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from strandline.core.table import Table
 from strandline.engine.pipeline.column_lineage import lineage
-from strandline.engine.pipeline.run_summary import Parent, Report
+from strandline.engine.pipeline.running import Parent, Report
 from strandline.engine.pipeline.shadow_lake import Shadow
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry

@@ -15,27 +15,24 @@ from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Computed, Ingested, Recomputed, Streamed, Table
 from strandline.core.writer_schema import schemas_from
-from strandline.engine.accounting.close_ledger import close_or_reason
+from strandline.engine.accounting.table_books import close_or_reason
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import GateShutError, stops
-from strandline.engine.pipeline import masked_columns
+from strandline.engine.pipeline import column_lineage
 from strandline.engine.pipeline.batch_writer import Writer
 from strandline.engine.pipeline.dimension_lookup import Again
 from strandline.engine.pipeline.foreign_text import of_function, sentences
-from strandline.engine.pipeline.full_batch import compute
 from strandline.engine.pipeline.governor import Governor
 from strandline.engine.pipeline.ingest import Intake
+from strandline.engine.pipeline.preflight import refuse_without_source
 from strandline.engine.pipeline.query import follow_again, start
-from strandline.engine.pipeline.recompute_windows import Afresh
+from strandline.engine.pipeline.recompute import Afresh, compute
 from strandline.engine.pipeline.run_recorder import Recorder, Wrote, unrecorded
-from strandline.engine.pipeline.run_summary import Report
-from strandline.engine.pipeline.running import Lookout, Running
+from strandline.engine.pipeline.running import Lookout, Report, Running, weighing
 from strandline.engine.pipeline.shadow_lake import refuse_half_done
-from strandline.engine.pipeline.state_size import weighing
-from strandline.engine.pipeline.strangers import refuse_without_source
 from strandline.engine.pipeline.trigger_limit import TriggerLimit
-from strandline.engine.runtime.heap import Heap
-from strandline.engine.runtime.retry import Patience, soon
+from strandline.engine.runtime.jvm import Heap
+from strandline.engine.runtime.outage import Patience, soon
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry
 from strandline.engine.storage.locks import lease
@@ -181,7 +178,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
         recorded.append(wrote)
         refuse_retired(table, lake)  # since the look above: who retires it looks at the lease
         if not isinstance(table, Ingested):
-            masked_columns.learn(site.spark, table, lake)
+            column_lineage.learn(site.spark, table, lake)
         match mode:
             case MicroBatch():
                 patience.outlast(work)

@@ -14,15 +14,14 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.feed import Feed
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import in_force
-from strandline.engine.runtime.holders import own
-from strandline.engine.storage.file_lock import HeldError, hold
+from strandline.engine.runtime.processes import own
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, entries, is_table, latest_version
-from strandline.engine.storage.ledger_snapshot import name_of, sums_of
-from strandline.engine.storage.ledger_sums import Sums
+from strandline.engine.storage.ledger_sums import Sums, name_of, sums_of
 from strandline.engine.storage.locks import refuse_if_taken
 from strandline.engine.storage.open_table import live_rows
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_lease import HeldError, hold
 
 
 @dataclass(frozen=True, slots=True)

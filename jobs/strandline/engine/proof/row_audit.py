@@ -28,7 +28,7 @@ from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
 from strandline.engine.storage.log_actions import changes_rows, files_between
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.read_version import rows_at
+from strandline.engine.storage.table_frames import rows_at
 from strandline_quality.expectations import Expectation, Finding, Share, Within, shares
 from strandline_quality.judge.choice import judge
 from strandline_quality.rules import Severity

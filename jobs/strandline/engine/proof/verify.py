@@ -28,8 +28,7 @@ from strandline.engine.pipeline.query import is_settled
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.proof.compare import Kept, Range, compare
-from strandline.engine.proof.kill_trial import KillTrial
-from strandline.engine.proof.resplit_log import Log, resplit
+from strandline.engine.proof.kill_trial import KillTrial, Log, resplit
 from strandline.engine.proof.row_audit import rows_in_windows
 from strandline.engine.quarantine.resolutions import RELEASED, generation
 from strandline.engine.quarantine.write import UNSIGNED, open_records
@@ -37,26 +36,32 @@ from strandline.engine.repair.bring_imported import bring
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import backfill_above
 from strandline.engine.repair.import_files import append
-from strandline.engine.repair.replay import Work, begin
-from strandline.engine.repair.replay_plan import healing
+from strandline.engine.repair.replay import Work, begin, healing
 from strandline.engine.runtime.meter import Meter, code_version
 from strandline.engine.storage import model_shelf
+from strandline.engine.storage.file_index import EPOCH
 from strandline.engine.storage.horizon import (
     horizon,
     refuse_expired,
     refuse_never_whole,
     whole_from,
 )
-from strandline.engine.storage.import_marks import BATCH, IMPORT
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, entries, is_table, last_entry, latest_version
-from strandline.engine.storage.ledger_snapshot import sums_of
-from strandline.engine.storage.pinned_versions import pin_versions
+from strandline.engine.storage.ledger import (
+    BATCH,
+    IMPORT,
+    Entry,
+    entries,
+    is_table,
+    last_entry,
+    latest_version,
+)
+from strandline.engine.storage.ledger_sums import sums_of
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.read_version import rows_at
 from strandline.engine.storage.schema_shelf import Shelf
 from strandline.engine.storage.scratch import scratch
-from strandline.engine.storage.window_index import EPOCH
+from strandline.engine.storage.table_frames import rows_at
+from strandline.engine.storage.table_versions import pin_versions
 
 ALWAYS = datetime(9999, 1, 1, tzinfo=UTC)
 """The end of the closed time of a lake that no stream writes."""

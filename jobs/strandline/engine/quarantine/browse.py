@@ -1,24 +1,31 @@
 """Read a quarantine without a JVM: rows by reason and age, each row as received, and what was done about it."""
 
-from collections.abc import Mapping, Sequence
+import base64
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, TypeAlias
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strandline.core.errors import DefinitionError
 from strandline.core.received import PLACE
-from strandline.core.table import Table
+from strandline.core.table import Judged, Table
 from strandline.engine.quarantine.resolutions import State, offer, refuse_unheld
-from strandline.engine.storage.arrow_data_set import rows_where
-from strandline.engine.storage.batch_of_offset import batch_of
-from strandline.engine.storage.duckdb_session import Duck, session
+from strandline.engine.storage.duckdb_table import Duck, Peek, rows_where, session
+from strandline.engine.storage.file_index import EPOCH
+from strandline.engine.storage.find_rows import version_of
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import entry_at, is_table
+from strandline.engine.storage.ledger_search import batch_of
+from strandline.engine.storage.open_table import kinds
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.version_of_file import version_of
-from strandline.engine.storage.window_index import EPOCH
+from strandline.engine.storage.plain_files import write_lines, write_parquet
+from strandline_quality import mask
+from strandline_quality.report.findings import Open, Sample
 
 KafkaPlace: TypeAlias = tuple[str, int, int]
 """Topic, partition, offset."""
@@ -248,3 +255,146 @@ def _done(
         done = Done(status=row["status"], who=row["who"], at=row["resolved_at"], why=row["why"])
         found.setdefault(_place(row), []).append(done)
     return found
+
+
+# The open rows of a quarantine: their number by age, and a few masked samples.
+#
+# Rows that were replayed or discarded are settled and not counted (jobs/strandline/engine/quarantine/resolutions.py). DuckDB reads the rows
+# without a JVM, and the payloads of the samples only.
+
+
+SAMPLES = 5
+AGES = (
+    ("under an hour", timedelta(hours=1)),
+    ("under a day", timedelta(days=1)),
+    ("under a week", timedelta(days=7)),
+    ("under a month", timedelta(days=30)),
+)
+OLDER = "older"
+OLDEST = "SELECT count(*), min(_arrived_at) FROM held"
+YOUNGER = "SELECT count(*) FROM held WHERE _arrived_at > getvariable('limit_')"
+NEWEST = """
+    WITH chosen AS (
+        SELECT _topic, _partition, _offset, row_number() OVER (
+            PARTITION BY reasons[1] ORDER BY _arrived_at DESC, _partition, _offset) AS place
+        FROM held WHERE _arrived_at < getvariable('until_')
+        ORDER BY place, _arrived_at DESC, _partition, _offset LIMIT getvariable('count_'))
+    SELECT _topic, _partition, _offset, _arrived_at, reasons, _payload
+    FROM held JOIN chosen USING (_topic, _partition, _offset)
+    ORDER BY place, _arrived_at DESC, _partition, _offset
+"""
+"""Payloads are long, so they are read for the chosen rows only."""
+
+
+def open_rows(table: Table, lake: Lake, now: datetime) -> Open | None:
+    """Return the number of open rows by how long ago they arrived; None where there is no quarantine."""
+    held = _opened(table, lake)
+    if held is None:
+        return None
+    ((rows, oldest),) = held.ask(OLDEST)
+    limits = [now - age for _, age in AGES]
+    younger = [held.ask(YOUNGER, limit_=limit)[0][0] for limit in limits]
+    totals = [int(str(each)) for each in (*younger, rows)]
+    counts = [after - before for before, after in pairwise([0, *totals])]
+    return Open(
+        rows=totals[-1],
+        oldest=oldest.isoformat() if isinstance(oldest, datetime) else None,
+        ages=tuple(zip((*(label for label, _ in AGES), OLDER), counts, strict=True)),
+    )
+
+
+def samples(table: Table, lake: Lake, until: datetime) -> tuple[Sample, ...]:
+    """Return the newest rows that were held back before a time: first the newest of each reason, then the next."""
+    held = _opened(table, lake)
+    if held is None:
+        return ()
+    known = harmless(table, lake)
+    found = held.named(NEWEST, until_=until, count_=SAMPLES)
+    return tuple(_sample(row, table, known) for row in found)
+
+
+def _sample(row: Mapping[str, Any], table: Table, known: Collection[str]) -> Sample:
+    return Sample(
+        topic=row["_topic"],
+        partition=row["_partition"],
+        offset=row["_offset"],
+        arrived_at=row["_arrived_at"].isoformat(),
+        reasons=tuple(row["reasons"]),
+        payload=mask.payload(row["_payload"], table.secret, known),
+    )
+
+
+def _opened(table: Table, lake: Lake) -> Peek | None:
+    if not isinstance(table, Judged) or not is_table(lake.quarantine(table)):
+        return None
+    duck = connected(table, lake)
+    duck.execute(f"CREATE VIEW held AS SELECT * FROM records WHERE _state = '{State.OPEN}'")  # noqa: S608  # no user's text
+    return Peek(duck)
+
+
+def harmless(table: Table, lake: Lake) -> tuple[str, ...]:
+    """Return the columns of a table that may be shown unmasked."""
+    return table.shown(kinds(lake.table(table)))
+
+
+# Export the open rows of a quarantine to a file, completely, for a repair outside the lake.
+
+
+AT_ONCE = 10_000
+"""Rows in memory at the same time."""
+
+
+def export(table: Table, lake: Lake, file: Place, *, reason: str | None = None) -> int:
+    """Write all open rows to a file with all their columns; return how many.
+
+    Bytes are base64 in lines of JSON, and bytes in Parquet. The file is written completely or not at all.
+
+    Raises:
+        DefinitionError: The file exists, or its name has no known ending.
+    """
+    if not file.name.endswith((".ndjson", ".jsonl", ".parquet")):
+        raise DefinitionError(
+            f"{file.name} does not name a format by its ending",
+            hint="use .ndjson or .jsonl for lines of JSON, or .parquet.",
+            file=str(file),
+        )
+    if file.exists():
+        raise DefinitionError(f"{file} exists already", hint="choose another name.", file=str(file))
+    where, values = chosen(reason, None)
+    found = connected(table, lake).execute(
+        f"SELECT * EXCLUDE (_state) FROM records WHERE {where} ORDER BY _topic, _partition, _offset",  # noqa: S608  # no user's text
+        values,
+    )
+    batches = found.to_arrow_reader(AT_ONCE)
+    try:
+        if file.name.endswith(".parquet"):
+            return write_parquet(batches, file)
+        return write_lines(map(_line, _rows(batches)), file)
+    except OSError as error:
+        raise DefinitionError(
+            f"{file} cannot be written: {error.strerror}",
+            hint="choose a folder that exists and can be written.",
+            file=str(file),
+        ) from error
+
+
+def _rows(batches: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # Arrow has no types
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    headers = row["_headers"]
+    encoded = {
+        **row,
+        "_message_key": _text(row["_message_key"]),
+        "_payload": _text(row["_payload"]),
+        "_headers": None
+        if headers is None
+        else [{"key": each["key"], "value": _text(each["value"])} for each in headers],
+    }
+    return orjson.dumps(encoded)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()

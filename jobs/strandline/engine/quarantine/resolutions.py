@@ -17,21 +17,22 @@ So each resolution names its generation of records; an undo restores the former 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
 from strandline.core.errors import DefinitionError
-from strandline.core.received import QUARANTINE
+from strandline.core.received import PLACE, QUARANTINE
 from strandline.core.table import Judged, Table
-from strandline.engine.storage.duckdb_session import Duck, session
-from strandline.engine.storage.duckdb_view import register
-from strandline.engine.storage.import_marks import IMPORT
+from strandline.engine.storage.duckdb_table import Duck, register, session
+from strandline.engine.storage.find_rows import Found, Where, look
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, entries, entry_at, is_table
-from strandline.engine.storage.ledger_snapshot import sums_of
-from strandline.engine.storage.ledger_sums import Sums
+from strandline.engine.storage.ledger import IMPORT, Entry, entries, entry_at, is_table
+from strandline.engine.storage.ledger_sums import Sums, sums_of
 from strandline.engine.storage.place import Place
 
 REPLAY = "replay"
@@ -241,3 +242,79 @@ def held(table: Table, lake: Lake, at: tuple[int | None, int | None] = (None, No
         f"SELECT * EXCLUDE (_state) FROM records WHERE _state <> '{State.CLOSED}'"  # noqa: S608  # no user's text
     )
     return answer.to_arrow_table()
+
+
+# The state of a few records of a quarantine, and what was done about each; without a JVM.
+#
+# The rule is that of jobs/strandline/engine/quarantine/resolutions.py: equal records are counted, and as many of them as were released
+# are no longer held. Here it is applied to single records, because a large quarantine is not read whole for one of them.
+
+
+def still_held(silver: Table, lake: Lake, kept: Sequence[Found]) -> list[Found]:
+    """Return those of the records that the quarantine still holds."""
+    left = list(kept)
+    for place in {tuple(row.row[name] for name in PLACE) for row in kept}:
+        for resolution in _resolutions(silver, lake, place):
+            record = _record(resolution)
+            same = (row for row in left if _record(row.row) == record)
+            if resolution["status"] in RELEASED and (gone := next(same, None)):
+                left.remove(gone)
+    return left
+
+
+def done_about(silver: Table, lake: Lake, row: dict[str, Any]) -> list[dict[str, object]]:
+    """Return the decisions about the event of a record, oldest first."""
+    resolutions = _resolutions(silver, lake, tuple(row[name] for name in PLACE))
+    return [
+        {
+            "status": each["status"],
+            "who": each["who"],
+            "at": each["resolved_at"],
+            "why": each["why"],
+        }
+        for each in sorted(resolutions, key=lambda each: str(each["resolved_at"]))
+    ]
+
+
+def _resolutions(silver: Table, lake: Lake, place: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Return the resolutions of the event at a place in Kafka."""
+    since = generation(lake.quarantine(silver))
+    where = Where(equal={**dict(zip(PLACE, place, strict=True)), "generation": since})
+    return [found.row for found in look(lake.resolutions(silver), where)]
+
+
+def _record(row: dict[str, Any]) -> tuple[object, ...]:
+    return tuple(tuple(v) if isinstance(v := row[name], list) else v for name in RECORD)
+
+
+# How many records of a quarantine that are deleted had been released before, so that the books know how many it still holds.
+
+
+def released_among(spark: SparkSession, table: Judged, lake: Lake, records: DataFrame) -> int:
+    """Count the released ones among records that are deleted.
+
+    Equal records are counted, as many of them are released as were resolved (jobs/strandline/engine/quarantine/resolutions.py).
+
+    Args:
+        spark: The session.
+        table: A judged table.
+        lake: Its lake.
+        records: Records with the columns that identify one, and ``_goes``: whether it is deleted. All records that equal
+            a deleted one are among them.
+    """
+    path = lake.resolutions(table)
+    if not is_table(path):
+        return 0
+    decided = spark.read.format("delta").load(str(path))
+    now = F.col("generation") == generation(lake.quarantine(table))
+    is_release = F.col("status").isin([str(each) for each in RELEASED])
+    done = decided.where(now & is_release).groupBy(*RECORD).agg(F.count("*").alias("_done"))
+    known = records.groupBy(*RECORD).agg(
+        F.count("*").alias("_all"), F.sum(F.col("_goes").cast("bigint")).alias("_going")
+    )
+    same = [known[each].eqNullSafe(done[each]) for each in RECORD]
+    both = known.where("_going > 0").join(done, same)
+    before = F.least("_all", "_done")
+    after = F.least(F.col("_all") - F.col("_going"), F.col("_done"))
+    (count,) = both.agg(F.sum(before - after)).collect()[0]
+    return int(count or 0)

@@ -12,7 +12,7 @@ from strandline.engine.quarantine.resolutions import State, Status, generation, 
 from strandline.engine.storage import create_table, delta_commit
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, is_table, latest_version
-from strandline.engine.storage.output_files import write
+from strandline.engine.storage.table_frames import write
 
 RESOLVABLE = (*IDENTITY, "reasons", "event_at", "_state")
 """The columns of a record that its resolution repeats."""

@@ -17,8 +17,8 @@ from strandline.core.feed import Feed
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import Topic
-from strandline.engine.kafka.expired import Ranges, expired
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
+from strandline.engine.kafka.topic_changes import Ranges, expired
 from strandline.engine.kafka.topic_log import refuse_shrunk
 from strandline.engine.pipeline.feed_ledger import FeedLedger
 from strandline.engine.pipeline.ingest import identities, own_of, refuse_unlike
@@ -27,7 +27,7 @@ from strandline.engine.quarantine.write import Signed
 from strandline.engine.storage import delta_commit
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, last_entry
-from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.ledger_sums import sums_of
 from strandline.engine.storage.locks import lease
 from strandline.engine.storage.place import Place
 

@@ -41,23 +41,30 @@ from strandline.engine.repair.downstream import (
     possible_above,
     refuse_behind_above,
 )
-from strandline.engine.repair.replay import refuse_half_backfilled, refuse_unled
-from strandline.engine.repair.replay_plan import Fate, healing
-from strandline.engine.repair.write_healed import write_healed
+from strandline.engine.repair.replay import (
+    Fate,
+    healing,
+    refuse_half_backfilled,
+    refuse_unled,
+    write_healed,
+)
 from strandline.engine.runtime.meter import Meter, code_version
 from strandline.engine.storage import create_table
-from strandline.engine.storage.batch_of_offset import commit_with
 from strandline.engine.storage.horizon import horizon
-from strandline.engine.storage.import_marks import IMPORT
-from strandline.engine.storage.import_notes import forget_range, note_range, range_to_follow
-from strandline.engine.storage.import_slices import ImportSlices
+from strandline.engine.storage.import_notes import (
+    ImportSlices,
+    forget_range,
+    note_range,
+    range_to_follow,
+)
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, latest_version
-from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.ledger import IMPORT, Entry, latest_version
+from strandline.engine.storage.ledger_search import commit_with
+from strandline.engine.storage.ledger_sums import sums_of
 from strandline.engine.storage.locks import HasWriterError, lease
-from strandline.engine.storage.read_version import rows_at
+from strandline.engine.storage.mend_checkpoint import leave
 from strandline.engine.storage.retired import fed, refuse_retired
-from strandline.engine.storage.torn_checkpoint import leave
+from strandline.engine.storage.table_frames import rows_at
 
 PATIENCE, AGAIN = 120.0, 0.5
 """Seconds to wait for the stream to pass over a commit of bronze, and between two looks."""
@@ -84,7 +91,7 @@ def _judging(bronze: Ingested, lake: Lake) -> list[Judged]:
 def before_streams(spark: SparkSession, bronze: Ingested, lake: Lake) -> Iterator[bool]:
     """Keep streams that have read nothing from beginning while history comes; yield whether that is all of them.
 
-    Such a stream begins with all that bronze has, in one batch (jobs/strandline/engine/pipeline/stream_frames.py), so no time is
+    Such a stream begins with all that bronze has, in one batch (jobs/strandline/engine/pipeline/plan.py), so no time is
     closed to history that comes before it. One that has begun over an empty table begins anew: it follows commits, and
     would pass over those of an import.
 

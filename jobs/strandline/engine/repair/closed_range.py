@@ -1,20 +1,31 @@
 """A range of event time, and whether a table's stream has left it for good: whether it is closed."""
 
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from strandline import catalog
 
-from strandline.core.errors import DefinitionError
+from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.moment import shifted
-from strandline.core.table import Recomputed, Table
+from strandline.core.table import Ingested, Judged, Recomputed, Table
+from strandline.engine.accounting.balance_sheet import read_until
+from strandline.engine.history.commit_history import moment_of
 from strandline.engine.pipeline.plan import emits_over_time
-from strandline.engine.storage.known_reach import known_reach, refuse_unbounded
+from strandline.engine.storage.file_index import EPOCH, MICROSECOND
+from strandline.engine.storage.horizon import known_reach, refuse_unbounded
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
+from strandline.engine.storage.ledger import between, last_entry, latest_version
+from strandline.engine.storage.ledger_sums import sums_of
+from strandline.engine.storage.locks import is_held
+from strandline.engine.storage.log_actions import LaterCommits
+from strandline.engine.storage.open_table import earliest
+from strandline.engine.storage.retired import fed, retired
 from strandline.engine.storage.spark_checkpoint import settled_ms, stream_id
-from strandline.engine.storage.window_index import EPOCH, MICROSECOND
+from strandline.engine.storage.table_frames import rows_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,3 +144,155 @@ def refuse_streamless(table: Table, lake: Lake) -> None:
             "a batch run replaces a table as a whole.",
             table=table.id,
         )
+
+
+# The closed days of a table: no stream will write events of them any more.
+
+
+DAY = timedelta(days=1)
+
+
+def closed_days(
+    table: Table, lake: Lake, first: date, *, before_rows: bool = False
+) -> Iterator[date]:
+    """Yield the closed days of a table, oldest first, from a day on.
+
+    Args:
+        table: The table.
+        lake: Its lake.
+        first: The day.
+        before_rows: Whether also those before its first row, on which there was nothing to do.
+    """
+    until = _closed(table, lake)
+    begins = _begins(table, lake)
+    if until is None or begins is None:
+        return
+    day = first if before_rows else max(first, begins.date())
+    while datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY <= until:
+        yield day
+        day += DAY
+
+
+def _closed(table: Table, lake: Lake) -> datetime | None:
+    """Return the end of the closed time; a table without a stream is closed where all of its sources are."""
+    if isinstance(table, Ingested):
+        return None
+    if not isinstance(table, Recomputed):
+        return closed_until(table, lake)
+    below = [_closed(source, lake) for source in table.upstream]
+    known = [each for each in below if each is not None]
+    return min(known) if known and len(known) == len(below) else None
+
+
+def _begins(table: Table, lake: Lake) -> datetime | None:
+    """Return the earliest event time in a table, from the statistics of its files."""
+    return earliest(lake.table(table), moment_of(table))
+
+
+# A version of a table, and those of its sources whose rows its stream had written into it by then.
+#
+# The rows of a closed range are compared with what their sources give. As a rule nothing comes to such a range beside a repair, so
+# it does not matter which versions are read. But a table that believes history gets rows of any time: one that its source has,
+# and its stream is about to write, was brought by a repair and then once more by the stream; one that the stream wrote between
+# two looks was taken for a row that must go. So where history is believed, both sides are read as of one moment.
+
+
+PATIENCE, AGAIN = 120.0, 0.5
+"""Seconds to wait for a stream to write what its sources have, and between two looks."""
+
+
+def believed_by(table: Table) -> list[Judged]:
+    """Return the sources of a table that believe history: its stream may write a row of a time that it has left."""
+    return [each for each in table.upstream if isinstance(each, Judged) and each.believes_history]
+
+
+def read_together(
+    table: Table, sources: Sequence[Table], lake: Lake
+) -> tuple[int, Mapping[str, int]]:
+    """Return a version of a table and those of sources, by their names, of which it has all rows and no more."""
+    path = lake.table(table)
+    while True:
+        version = latest_version(path)
+        read = {source.id: _read_until(table, source, lake) for source in sources}
+        if latest_version(path) == version:
+            return version, read
+
+
+def all_read(table: Table, sources: Sequence[Table], lake: Lake) -> tuple[int, Mapping[str, int]]:
+    """Return the same once the table's stream has written all that the sources have now, the change of a repair among it.
+
+    Raises:
+        TransientError: The stream does not run, or does not read on.
+    """
+    wanted = {source.id: latest_version(lake.table(source)) for source in sources}
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        version, read = read_together(table, sources, lake)
+        behind = [name for name, until in wanted.items() if read[name] < until]
+        if not behind:
+            return version, read
+        if not is_held(lake.lease(table)) or time.monotonic() > deadline:
+            raise TransientError(
+                f"{table.id} has not read all of {' and '.join(behind)}, which may have rows of any time",
+                hint=f"`strandline run {table.id}`, then the same again.",
+                table=table.id,
+            )
+        time.sleep(AGAIN)
+
+
+def _read_until(table: Table, source: Table, lake: Lake) -> int:
+    """Return the last version of a source without a row that a table's stream has still to read."""
+    path, version = lake.table(source), read_until(table, source, lake)
+    newest = latest_version(path)
+    while version < newest and not any(
+        entry.appended for entry in between(path, version + 1, version + 1)
+    ):
+        version += 1
+    return version
+
+
+# The files of a table that a table above has not read yet, from the ledgers: what is deleted of them would be lost to it.
+
+
+def unread_files(table: Table, lake: Lake) -> tuple[dict[str, int], list[str]]:
+    """Return the names of the unread files with their rows, and the names of the tables that have not read them.
+
+    The commits since the slowest of these tables read last are opened, and no earlier one. A table that was never run in
+    the lake waits for nothing; its stream will begin with what is there then. For one that is retired nothing waits.
+    """
+    return _unread(table, fed(_readers(table, lake), lake), lake)
+
+
+def retired_readers(table: Table, lake: Lake) -> dict[Table, set[str]]:
+    """Return the retired tables that could read on, each with the names of the files of a table that it has not read."""
+    known = retired(lake)
+    could = [
+        each
+        for each in (_readers(table, lake) if known else [])
+        if each.id in known and known[each.id].place_kept
+    ]
+    return {each: {*_unread(table, [each], lake)[0]} for each in could}
+
+
+def _readers(table: Table, lake: Lake) -> list[Table]:
+    return [
+        other
+        for other in catalog.tables()
+        if table.id in {source.id for source in other.needs} and lake.exists(other)
+    ]
+
+
+def _unread(table: Table, readers: Sequence[Table], lake: Lake) -> tuple[dict[str, int], list[str]]:
+    latest = latest_version(lake.table(table))
+    read = {other.id: _unread_files_read_until(table, other, lake) for other in readers}
+    later = LaterCommits(lake.table(table), min(read.values(), default=latest))
+    later.follow(latest)
+    rows = {name: rows_in(line) for name, line in later.came.items()}
+    return rows, [name for name, version in read.items() if version < latest]
+
+
+def _unread_files_read_until(table: Table, other: Table, lake: Lake) -> int:
+    sums = sums_of(lake.table(other))
+    if table.id in {source.id for source in other.upstream}:
+        return sums.seen.get(table.id, -1)
+    return sums.right_until

@@ -25,7 +25,7 @@ from strandline.engine.quarantine.resolutions import (
 from strandline.engine.quarantine.write import Signed, open_records, records, resolve
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import refuse_streamless
-from strandline.engine.repair.replay_plan import Choice
+from strandline.engine.repair.replay import Choice
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry
 from strandline.engine.storage.locks import lease

@@ -21,28 +21,25 @@ from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.pipeline.dimension_lookup import Again
 from strandline.engine.pipeline.plan import emits_over_time
-from strandline.engine.pipeline.recompute_windows import Afresh
-from strandline.engine.repair.backfill import MODE, backfill, computed
+from strandline.engine.pipeline.recompute import Afresh
+from strandline.engine.repair.backfill import MODE, backfill, computed, reach_of
 from strandline.engine.repair.closed_range import (
     Span,
+    believed_by,
     closed_until,
     is_open,
     left_until,
     possible_from,
     refuse_open,
 )
-from strandline.engine.repair.reach import reach_of
-from strandline.engine.repair.read_together import believed_by
-from strandline.engine.storage.horizon import computable_from
-from strandline.engine.storage.join_by_key import by_key
-from strandline.engine.storage.known_reach import known_reach, refuse_unbounded
+from strandline.engine.storage.file_index import EPOCH
+from strandline.engine.storage.horizon import computable_from, known_reach, refuse_unbounded
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry
 from strandline.engine.storage.locks import lease
-from strandline.engine.storage.read_version import rows_now
 from strandline.engine.storage.replace_rows import changes
 from strandline.engine.storage.retired import fed, retired
-from strandline.engine.storage.window_index import EPOCH
+from strandline.engine.storage.table_frames import by_key, rows_now
 
 
 def above(table: Table, lake: Lake) -> list[Table]:

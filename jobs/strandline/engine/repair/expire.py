@@ -21,18 +21,16 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.window import length_of
 from strandline.engine.pipeline.shadow_lake import refuse_half_done
-from strandline.engine.quarantine.released_among import released_among
-from strandline.engine.quarantine.resolutions import RECORD, unfinished
+from strandline.engine.quarantine.resolutions import RECORD, released_among, unfinished
 from strandline.engine.repair.backfill import ROLE
-from strandline.engine.repair.unread_files import retired_readers, unread_files
+from strandline.engine.repair.closed_range import retired_readers, unread_files
 from strandline.engine.runtime.meter import code_version
-from strandline.engine.storage.changed_range import NO_TIME
+from strandline.engine.storage.find_rows import OldFiles, old_files
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import EXPIRE, Entry, is_table
 from strandline.engine.storage.locks import lease
-from strandline.engine.storage.old_files import OldFiles, old_files
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.remove_rows import Files, Removal, remove_rows
+from strandline.engine.storage.replace_rows import NO_TIME, Files, Removal, remove_rows
 from strandline.engine.storage.retired import let_go
 
 DUE = timedelta(days=7)

@@ -15,8 +15,9 @@ A retired table is forgotten from as well, and holds up no other: nothing waits 
 cannot be understood, so a request is refused until it is declared again or deleted.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -27,13 +28,12 @@ from strandline.core.received import PLACE
 from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
 from strandline.core.verdict import judged, with_newest_arrival
 from strandline.core.writer_schema import schemas_from
-from strandline.engine.accounting.undeclared import refuse_undeclared
+from strandline.engine.accounting.left_topics import refuse_undeclared
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.pipeline.runner import Site
-from strandline.engine.quarantine.released_among import released_among
-from strandline.engine.quarantine.resolutions import RECORD
+from strandline.engine.quarantine.resolutions import RECORD, released_among
 from strandline.engine.repair.backfill import ROLE
-from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.closed_range import Span, unread_files
 from strandline.engine.repair.downstream import (
     above,
     backfill_one,
@@ -47,19 +47,25 @@ from strandline.engine.repair.downstream import (
 from strandline.engine.repair.expire import refuse_unfit
 from strandline.engine.repair.forget_request import Condition, Request, as_received, understood
 from strandline.engine.repair.rebuild import compute_anew, refuse_lossy
-from strandline.engine.repair.unread_files import unread_files
 from strandline.engine.runtime.meter import code_version, is_code_of
-from strandline.engine.storage.changed_range import NO_TIME, Reach, reach_of
-from strandline.engine.storage.join_by_key import by_key
-from strandline.engine.storage.known_reach import known_reach
+from strandline.engine.storage.forgotten import Forgotten, folder_of, keep, requests
+from strandline.engine.storage.horizon import known_reach
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import FORGET, Entry, is_table, last_entry, latest_version
+from strandline.engine.storage.ledger_sums import name_of
 from strandline.engine.storage.locks import lease
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.read_version import rows_at, rows_now
-from strandline.engine.storage.remove_rows import Files, Removal, remove_rows
+from strandline.engine.storage.replace_rows import (
+    NO_TIME,
+    Files,
+    Reach,
+    Removal,
+    reach_of,
+    remove_rows,
+)
 from strandline.engine.storage.retired import let_go, retired
 from strandline.engine.storage.schema_shelf import Shelf
+from strandline.engine.storage.table_frames import by_key, rows_at, rows_now
 
 MOST = 10_000
 """How many files one commit writes again."""
@@ -524,3 +530,65 @@ def _span(times: DataFrame) -> Span | None:
     at = F.unix_micros("_time")
     first, last = times.agg(F.min(at), F.max(at)).collect()[0]
     return None if first is None else Span.of_micros(first, last)
+
+
+# Carry out a request to forget and write it down: by a hash, the tables that it concerned, and their versions after it.
+
+
+def carry_out(
+    work: Forgetting,
+    lake: Lake,
+    request: Request,
+    clock: Callable[[], datetime],
+    found: Sequence[Part],
+) -> Iterator[Part]:
+    """Carry out what does not wait, and yield what went from each table.
+
+    The record is there before the first row goes, so that a request that was killed is seen; where nothing was found, and no
+    earlier record of it is open, none is written.
+
+    Args:
+        work: What was found.
+        lake: The lake.
+        request: The request.
+        clock: The time.
+        found: The parts of what was found.
+    """
+    concerned = {name_of(path): path for path in work.concerned()}
+    known = _record(work, lake, request)
+    is_open = known is not None and not known.is_done
+    if not (is_open or any(part.rows for part in found)):
+        return
+    # One that was killed after its last row finds nothing any more, but its tables are written down.
+    names = [
+        *concerned,
+        *(name for name in (known.versions if known else ()) if name not in concerned),
+    ]
+    record = Forgotten(
+        mark=known.mark if known else request.mark(folder_of(lake, names[0])),
+        begun_at=known.begun_at if known else clock().isoformat(),
+        versions=dict.fromkeys(names, -1),
+    )
+    keep(lake, record)
+    yield from work.carry_out(record.mark)
+    versions = {name: latest_version(folder_of(lake, name)) for name in names}
+    done_at = None if any(part.waits for part in found) else clock().isoformat()
+    keep(lake, replace(record, versions=versions, done_at=done_at))
+
+
+def _record(work: Forgetting, lake: Lake, request: Request) -> Forgotten | None:
+    """Return what was written down of a request before.
+
+    A record is named by the hash of one of its tables, and which table that was may have changed: a catalogue with a new first
+    table looked for another name, and the interrupted request stayed open for ever, so that its history was never scrubbed.
+    """
+    known = requests(lake)
+    tables = [lake.table(table) for table in work.tables]
+    named = {name for each in known for name in each.versions}
+    paths = [
+        *tables,
+        *(path for path in (folder_of(lake, name) for name in named) if is_table(path)),
+    ]
+    marks = {request.mark(path) for path in dict.fromkeys(paths)}
+    found = [each for each in known if each.mark in marks]
+    return min(found, key=lambda each: each.is_done, default=None)

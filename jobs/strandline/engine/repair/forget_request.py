@@ -32,9 +32,9 @@ from strandline.core.received import RECEIVED
 from strandline.core.table import Judged
 from strandline.core.verdict import with_newest_arrival
 from strandline.engine.runtime.jvm import classic, jvm
-from strandline.engine.storage.files_at_version import table_id
+from strandline.engine.storage.forgotten import literal, mark_of, pattern_of
+from strandline.engine.storage.log_actions import table_id
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.text_in_bytes import literal, mark_of, pattern_of
 
 SHORTEST = 3
 """Characters of the shortest text that is searched in bytes; a shorter one is in every second record."""

@@ -28,26 +28,24 @@ from strandline.engine.pipeline import shadow_lake
 from strandline.engine.pipeline.column_lineage import take_over_lineage
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.pipeline.shadow_lake import Promotion, Shadow, summed
-from strandline.engine.repair.backfill import ROLE
-from strandline.engine.repair.leave_behind import leave_behind
+from strandline.engine.repair.backfill import ROLE, leave_behind
 from strandline.engine.runtime.meter import is_code_of
 from strandline.engine.storage import delta_commit
-from strandline.engine.storage.commit_time import committed_at
-from strandline.engine.storage.dead_files import UNDOABLE, swept
-from strandline.engine.storage.declared_table import nullable
-from strandline.engine.storage.files_at_version import TableFiles, table_files, table_id
+from strandline.engine.storage.commit_log import committed_at
 from strandline.engine.storage.forgotten import requests
 from strandline.engine.storage.handover import handed_over
 from strandline.engine.storage.horizon import refuse_never_whole, sources_whole_from
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, entry_at, last_entry, latest_version
-from strandline.engine.storage.ledger_snapshot import name_of, sums_of
-from strandline.engine.storage.linked_files import link_files
+from strandline.engine.storage.ledger_sums import name_of, sums_of
 from strandline.engine.storage.locks import lease
-from strandline.engine.storage.open_table import earliest
+from strandline.engine.storage.log_actions import TableFiles, table_files, table_id
+from strandline.engine.storage.open_table import earliest, nullable
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.retired import refuse_retired, retired, strike_out
+from strandline.engine.storage.snapshot_files import link_files
 from strandline.engine.storage.spark_checkpoint import unread_from
+from strandline.engine.storage.vacuum import UNDOABLE, swept
 
 AWAY = "put_away"
 """The file in a checkpoint that was put away completely; Spark ignores it."""

@@ -14,7 +14,7 @@ from strandline.core.moment import shifted
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.repair.closed_range import Span, closed_until
 from strandline.engine.storage.duckdb_table import peek
-from strandline.engine.storage.known_reach import known_reach, refuse_unbounded
+from strandline.engine.storage.horizon import known_reach, refuse_unbounded
 from strandline.engine.storage.lake import Lake
 from strandline.engine.trace.locate import Spot
 

@@ -5,23 +5,229 @@ the source text, at any depth of a module, and followed wherever a table's funct
 operate and cli are not followed: they decide when and where rows are computed, and a certificate shows that this does not
 change them. An import by a computed name is not found.
 
-What decides is what they say (jobs/strandline/engine/runtime/code_statements.py), not what they are called or where they are.
+What decides is what they say (jobs/strandline/engine/runtime/code_files.py), not what they are called or where they are.
 """
 
+import ast
+import hashlib
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from strandline.catalog import module_of
 from strandline.core import errors
 from strandline.core.model import Model
 from strandline.core.table import Ingested, Table
-from strandline.engine.runtime.code_statements import Import, Inside, Reading, digest, hashes
-from strandline.project import package, tables_root
+from strandline.project import package, project, tables_root
+from strandline_infra import home
 from strandline_quality import rules
+
+# What the statements of a module say, whatever its name, its place, and the order in which it imports.
+#
+# A fingerprint of code is made of them: of each statement at the top of a module, without docstrings, comments and imports. What
+# an import does is kept where it is used: a name carries what it means, which is the name in a library, or the hash of
+# the statements that define it in a module of ours. So a function that moves is the same, and another one under the same name is not.
+#
+# Python's own ``ast.dump`` and ``ast.unparse`` differ from version to version (fields that are new, empty ones left out, quotes in
+# f-strings), so the form is one of our own: fields that are empty are never written, texts are written in ASCII, and the
+# parts of an f-string that are text are one.
+
+
+IGNORED = frozenset(["kind", "type_comment", "ctx"])
+"""Fields that decide nothing: how a text was written, a comment, and what the place of a name says already."""
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What one import binds a name to: a module, or a name within it.
+
+    Args:
+        module: The module's whole name.
+        name: The name within it; empty where the module itself is meant.
+    """
+
+    module: str
+    name: str = ""
+
+
+Inside = Callable[[str], str]
+"""Says what a name within a module of ours means."""
+
+
+@dataclass
+class Reading:
+    """One module, read.
+
+    Args:
+        text: Its text.
+        package: Returns the package at which its relative imports of a level begin.
+    """
+
+    text: bytes
+    package: Callable[[int], str]
+    bound: dict[str, list[ast.stmt]] = field(init=False)
+    imports: dict[str, list[Import]] = field(init=False)
+    stars: list[str] = field(init=False)
+    names: list[str] = field(init=False)
+    """All that it imports, as whole names; whether the last part of one is a module is not known from here."""
+
+    def __post_init__(self) -> None:
+        """Find what its names are bound to."""
+        tree = ast.parse(self.text)
+        self.statements = [each for each in tree.body if not _is_nothing(each)]
+        self.bound, self.imports = defaultdict(list), defaultdict(list)
+        self.stars, self.names = [], []
+        for node in ast.walk(tree):
+            match node:
+                case ast.Import(names=names):
+                    for each in names:
+                        self._import(each)
+                case ast.ImportFrom():
+                    self._import_from(node)
+        for statement in self.statements:
+            for name in set(_bound(statement)):
+                self.bound[name].append(statement)
+
+    def _import(self, each: ast.alias) -> None:
+        self.names.append(each.name)
+        self.imports[each.asname or each.name].append(Import(each.name))
+        if not each.asname and "." in each.name:
+            top = each.name.partition(".")[0]
+            self.imports[top].append(Import(top))
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        above = self.package(node.level) if node.level else ""
+        whole = ".".join(each for each in (above, node.module or "") if each)
+        if node.level and not above:
+            whole = f".{whole}"  # a relative import outside the project
+        self.names.append(whole)
+        for each in node.names:
+            self.names.append(f"{whole}.{each.name}")
+            if each.name == "*":
+                self.stars.append(whole)
+            else:
+                self.imports[each.asname or each.name].append(Import(whole, each.name))
+
+    def hash_of(self, statements: "list[ast.stmt]", inside: "dict[str, Inside]") -> str:
+        """Return the hash of statements in their order; what the names mean that they use is no part of it."""
+        return digest([_Form(None, _free(each, inside)).of(each) for each in statements])
+
+
+def hashes(reading: Reading, meanings: dict[str, str], inside: dict[str, Inside]) -> Iterator[str]:
+    """Yield the hash of each statement of a module.
+
+    Args:
+        reading: The module.
+        meanings: What its names mean.
+        inside: The names that are modules of ours.
+    """
+    for each in reading.statements:
+        yield digest([_Form(meanings, _free(each, inside)).of(each)])
+
+
+def digest(parts: list[str]) -> str:
+    """Return the hash of some texts in their order."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+
+
+def _is_nothing(node: object) -> bool:
+    """Return whether a statement does nothing by itself: an import, a docstring, or a place that has to have one."""
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(ast.Constant(str())):
+            return True
+    return False
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a statement binds in its module; what is bound within a function is the function's own."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            yield name
+    if not isinstance(node, SCOPES):
+        for each in ast.iter_child_nodes(node):
+            yield from _bound(each)
+
+
+def _free(statement: ast.stmt, inside: dict[str, Inside]) -> dict[str, Inside]:
+    """Return the modules that a statement can mean: those whose names it gives to nothing of its own."""
+    if not inside:
+        return inside
+    own = set()
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                own.add(name)
+    return {name: each for name, each in inside.items() if name.partition(".")[0] not in own}
+
+
+@dataclass
+class _Form:
+    """Writes a statement in one form, in every version of Python."""
+
+    meanings: dict[str, str] | None
+    inside: dict[str, Inside]
+
+    def of(self, node: object) -> str:
+        """Return a node, or a value of one, as text."""
+        match node:
+            case ast.Constant(value=value):
+                written = ascii(value)
+            case ast.Name(id=name):
+                written = f"Name({name} {(self.meanings or {}).get(name, '')})"
+            case ast.Attribute(value=value, attr=attr) if found := self._module(value):
+                written = f"Name({attr} {'' if self.meanings is None else found(attr)})"
+            case ast.JoinedStr(values=values):
+                written = f"JoinedStr({' '.join(self._joined(values))})"
+            case ast.AST():
+                written = f"{type(node).__name__}({' '.join(self._fields(node))})"
+            case list():
+                kept = (self.of(each) for each in node if not _is_nothing(each))
+                written = f"[{' '.join(kept)}]"
+            case _:
+                written = ascii(node)
+        return written
+
+    def _module(self, node: ast.expr) -> Inside | None:
+        """Return the module of ours that an expression names."""
+        match node:
+            case ast.Name(id=name):
+                return self.inside.get(name)
+            case ast.Attribute(value=ast.Name() | ast.Attribute()):
+                return self.inside.get(ast.unparse(node))
+        return None
+
+    def _fields(self, node: ast.AST) -> Iterator[str]:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if value is None or name in IGNORED:
+                continue
+            written = self.of(value)
+            if written != "[]":
+                yield f"{name}={written}"
+
+    def _joined(self, values: list[ast.expr]) -> Iterator[str]:
+        text = ""
+        for each in values:
+            match each:
+                case ast.Constant(value=str() as more):
+                    text += more
+                case _:
+                    if text:
+                        yield ascii(text)
+                    text = ""
+                    yield self.of(each)
+        if text:
+            yield ascii(text)
+
 
 ROOT = Path(__file__).parents[3]
 """Where the engine's package is."""
@@ -29,7 +235,7 @@ ENGINE, QUALITY = (each.__name__.partition(".")[0] for each in (errors, rules))
 """The packages of the engine; both are asked for their names, so that no hash depends on these."""
 NOT_FOLLOWED = ("engine", "operate", "cli")
 PIPELINE = Path(__file__).parents[1] / "pipeline"
-SHAPING = ("plan.py", "query.py", "stream_frames.py", "make_table.py")
+SHAPING = ("plan.py", "query.py")
 """Modules of the engine's pipeline that turn a table's function into a query."""
 
 
@@ -267,3 +473,83 @@ def _file_of(function: Callable[..., Any]) -> Path:
     """Return the module of a function, of one with some of its arguments given, or of an object that is called."""
     named = getattr(function, "func", function)
     return Path(inspect.getfile(named if inspect.isroutine(named) else type(named)))
+
+
+# The code of former programs: what lakes keep of it is a hash of whole files, which nothing that is here today has.
+#
+# Up to a day of November 2026 certificates, ledgers and caches of lineage had the hash of the bytes of modules, with their comments.
+# The texts of those modules are kept in an archive, and give that hash again. It means today's code as long as
+# the statements of both are the same; once a statement of a table or of the vocabulary changes, it is other code, as it should be.
+#
+# The archive is opened only where a hash is not today's.
+
+
+ARCHIVE = Path(home.__file__).with_name("former_code.zip")
+PACKED = Path("former")
+"""Where the files of the archive count as being; there is no such folder."""
+FORMER_ENGINE, FORMER_QUALITY = "jobs", "quality"
+"""What the packages were called then."""
+MOVED = PACKED.joinpath(FORMER_ENGINE, "core", "project.py")
+"""Was among the vocabulary, and decided no row."""
+REWORDED = {
+    f"module in {FORMER_ENGINE}/bronze,": "module of bronze,",
+    f"over it in {FORMER_ENGINE}/silver,": "over it in silver,",
+}
+"""Sentences of errors that named a folder; what they name today."""
+
+
+@cache
+def was_code_of(table: Table, code: str) -> bool:
+    """Return whether a hash is of the files of a former program that says of a table what today's says."""
+    tree = _former_code_tree()
+    for own in (_of_example(tree, table), _of_project(table)):
+        files = tree.reached([*tree.vocabulary(), *own]) if own else ()
+        if files and _hash_of_files(files) == code:
+            return tree.version([each for each in files if each != MOVED]) == version_of(table)
+    return False
+
+
+@cache
+def _texts() -> dict[Path, bytes]:
+    with ZipFile(ARCHIVE) as archive:
+        names = archive.namelist()
+        return {PACKED.joinpath(*name.split("/")): archive.read(name) for name in names}
+
+
+@cache
+def _former_code_tree() -> Tree:
+    said = {file: _reworded(text) for file, text in _texts().items()}
+    found = project()
+    own = {found.tables.partition(".")[0]: found.root} if found else {}
+    then = dict.fromkeys((FORMER_ENGINE, FORMER_QUALITY), PACKED)
+    return Tree(roots={**own, **then}, engine=FORMER_ENGINE, quality=FORMER_QUALITY, packed=said)
+
+
+def _reworded(text: bytes) -> bytes:
+    for old, new in REWORDED.items():
+        text = text.replace(old.encode(), new.encode())
+    return text
+
+
+def _of_example(tree: Tree, table: Table) -> list[Path]:
+    """Return the modules in the archive of a table of the example; none where the table is another one."""
+    tables = [table]
+    for each in tables:
+        tables += each.needs
+    files = [PACKED.joinpath(FORMER_ENGINE, each.layer, f"{each.name}.py") for each in tables]
+    return files if all(file in tree.packed for file in files) else []
+
+
+def _of_project(table: Table) -> list[Path]:
+    """Return the modules of a table of a project of one's own: its files as they are."""
+    found = project()
+    return [each for each in declared(table) if found and each.is_relative_to(found.root)]
+
+
+def _hash_of_files(files: tuple[Path, ...]) -> str:
+    """Return the hash as former programs made it: name and bytes of each file, in the order of their places."""
+    digest, packed = hashlib.sha256(), _texts()
+    for file in files:
+        content = packed[file] if file in packed else file.read_bytes()
+        digest.update(file.name.encode() + b"\0" + content)
+    return digest.hexdigest()[:12]

@@ -1,10 +1,13 @@
 """Access to the JVM, for what Delta and the kernel offer nowhere else."""
 
 import subprocess
+import time
 import traceback
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError  # noqa: A004  # its own name
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
@@ -195,3 +198,102 @@ def _is_loss(error: BaseException) -> bool:
         return True
     frames = traceback.extract_tb(error.__traceback__)
     return isinstance(error, ConnectionError) and any("py4j" in f.filename for f in frames)
+
+
+# How short the JVM's heap is: what is in use after a full collection, and the time that collecting takes.
+#
+# Why not the memory in use: a heap fills until it is collected, so a healthy one is often nearly full. What a full
+# collection leaves is in use, and its share of the old generation says how much more a batch may need.
+
+
+OLD = ("Old Gen", "Tenured Gen")
+"""What collectors call the old generation: "PS Old Gen", "G1 Old Gen", "Tenured Gen"."""
+
+FULL = ("PS MarkSweep", "G1 Old Generation", "MarkSweepCompact")
+
+
+class Heap:
+    """Reads the beans of the JVM; a look is some ten calls of it, which take about 2 ms together."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Find the beans, and begin to measure."""
+        self._spark = spark
+        beans: Any = jvm(spark).java.lang.management.ManagementFactory
+        pools = list(beans.getMemoryPoolMXBeans())
+        old = (pool for pool in pools if pool.getName().endswith(OLD))
+        self._old = next(old, None)  # a collector without generations has none
+        self._collectors = list(beans.getGarbageCollectorMXBeans())
+        self._full = [each for each in self._collectors if each.getName() in FULL]
+        self.bytes = int(beans.getMemoryMXBean().getHeapMemoryUsage().getMax())
+        self._at, self._spent, self._times = 0.0, 0, 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Measure from here on."""
+        self._at, self._spent, self._times = time.monotonic(), self._collected(), self._fully()
+
+    def is_gone(self) -> bool:
+        """Return whether the JVM has ended, or ends within a second."""
+        return has_ended(self._spark)
+
+    def held(self) -> float:
+        """Return the share of the old generation in use after the last full collection; 0 without one since the beginning."""
+        if self._old is None or self._fully() == self._times:
+            return 0.0
+        usage = self._old.getCollectionUsage()
+        return float(usage.getUsed() / usage.getMax()) if usage.getMax() > 0 else 0.0
+
+    def collecting(self) -> float:
+        """Return the share of the time since the beginning that went to collecting garbage."""
+        passed = max(time.monotonic() - self._at, 0.001) * 1000
+        return float(min((self._collected() - self._spent) / passed, 1.0))
+
+    def _collected(self) -> int:
+        return sum(int(each.getCollectionTime()) for each in self._collectors)
+
+    def _fully(self) -> int:
+        return sum(int(each.getCollectionCount()) for each in self._full)
+
+
+# Run an action of Spark and show meanwhile how many of its tasks are done.
+#
+# The action runs in a thread of its own, and Python's main thread waits in short steps, because one that waits inside of
+# the JVM cannot be interrupted (see the facts about py4j in jobs/strandline/engine/service/stream_host.py).
+
+
+T = TypeVar("T")
+Show = Callable[[int, int], None]
+"""Gets the number of tasks that are done, and of all that are known of."""
+
+LOOK = 0.5
+"""Seconds between two looks."""
+
+
+def watched(spark: SparkSession, action: Callable[[], T], show: Show) -> T:
+    """Return what an action returns.
+
+    Args:
+        spark: The session; no other job of it may run meanwhile, because its tasks would be counted too.
+        action: Starts a job and waits for it.
+        show: Is called every half second while tasks are under way.
+    """
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        answer: Future[T] = pool.submit(action)
+        try:
+            while True:
+                try:
+                    return answer.result(timeout=LOOK)
+                except TimeoutError:
+                    if answer.done():
+                        raise
+                    show(*_tasks(spark))
+        except BaseException:
+            spark.sparkContext.cancelAllJobs()
+            raise
+
+
+def _tasks(spark: SparkSession) -> tuple[int, int]:
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    return sum(s.numCompletedTasks for s in known), sum(s.numTasks for s in known)

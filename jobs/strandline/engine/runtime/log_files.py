@@ -7,16 +7,22 @@ Several programs may look after one log (a broker's, by the stream and by `stran
 the file copies it, or the second would copy the truncated file over the copy of the first.
 
 No reader holds a log in memory: it steps back from the end, block by block, to the line at which it begins, and from
-there reads forward (jobs/strandline/engine/runtime/log_reader.py).
+there reads forward (jobs/strandline/engine/runtime/log_files.py).
 """
 
 import fcntl
+import json
 import os
 import shutil
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 MOST = 20_000_000
 """Bytes; as much as Spark's own log has in one file (infra/strandline_infra/spark/log4j2.properties)."""
@@ -105,3 +111,275 @@ def forwards(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
 def text(line: bytes) -> str:
     """Return a line as text, whatever a program wrote into it."""
     return line.decode(errors="replace")
+
+
+# Read a log that a program still writes: its newest lines at once, then each further line as it comes.
+#
+# A log that reaches its bound is copied and truncated (jobs/strandline/engine/runtime/log_files.py), or renamed and begun again, as
+# Spark does with its own. A reader notices both and first reads on in the earlier file.
+
+
+class LogReader:
+    """Reads the lines of one log in their order."""
+
+    def __init__(self, log: Path) -> None:
+        """Open a log that exists; what it has now is its newest lines, and the rest is read by ``more``."""
+        self._log = log
+        self._file = log.open("rb")
+        self._at = self._file.seek(0, os.SEEK_END)
+        self._unfinished = b""
+        if self._at and not _ends_with_newline(self._file, self._at):
+            begin, self._unfinished = next(backwards(self._file, self._at))
+            self._whole = begin
+        else:
+            self._whole = self._at
+
+    def newest(
+        self,
+        is_wanted: Callable[[str], bool],
+        is_too_old: Callable[[str], bool],
+        most: int | None = None,
+    ) -> Iterator[str]:
+        """Yield the newest whole lines that are wanted, the oldest of them first.
+
+        Args:
+            is_wanted: Whether a line is yielded.
+            is_too_old: Whether this line and all before it are not wanted.
+            most: How many lines at most; all when None.
+        """
+        with ExitStack() as opened:
+            parts: list[tuple[BinaryIO, int]] = [(self._file, self._whole)]
+            if earlier(self._log).exists():
+                copy = opened.enter_context(earlier(self._log).open("rb"))
+                parts.append((copy, copy.seek(0, os.SEEK_END)))
+            spans: list[tuple[BinaryIO, int, int]] = []
+            left = most
+            for file, end in parts:
+                begin, left = _begin(file, end, is_wanted, is_too_old, left)
+                spans.append((file, begin, end))
+                if left == 0:
+                    break
+            for file, begin, end in reversed(spans):
+                yield from filter(is_wanted, map(text, forwards(file, begin, end)))
+
+    def more(self) -> Iterator[str]:
+        """Yield the whole lines that were written since the last call."""
+        if os.fstat(self._file.fileno()).st_size < self._at:
+            if earlier(self._log).exists():
+                with earlier(self._log).open("rb") as copy:
+                    yield from self._read(copy)
+            self._at = 0
+        yield from self._read(self._file)
+        if self._is_renamed():
+            self._file.close()
+            self._file, self._at = self._log.open("rb"), 0
+            yield from self._read(self._file)
+
+    def unfinished(self) -> str:
+        """Return what follows the last whole line."""
+        return text(self._unfinished)
+
+    def _read(self, file: BinaryIO) -> Iterator[str]:
+        file.seek(self._at)
+        while block := file.read(BLOCK):
+            self._at += len(block)
+            *lines, self._unfinished = (self._unfinished + block).split(b"\n")
+            yield from map(text, lines)
+            if len(self._unfinished) > LONGEST:
+                yield self.unfinished()
+                self._unfinished = b""
+
+    def _is_renamed(self) -> bool:
+        """Return whether the log's name has another file by now."""
+        try:
+            named = self._log.stat()
+        except FileNotFoundError:
+            return False
+        return named.st_ino != os.fstat(self._file.fileno()).st_ino
+
+    def close(self) -> None:
+        """Close the log."""
+        self._file.close()
+
+
+def _begin(
+    file: BinaryIO,
+    end: int,
+    is_wanted: Callable[[str], bool],
+    is_too_old: Callable[[str], bool],
+    most: int | None,
+) -> tuple[int, int | None]:
+    """Return where the wanted lines of a file begin, and how many are still wanted from the file before it."""
+    begin, left = end, most
+    for at, line in backwards(file, end):
+        if left == 0 or is_too_old(text(line)):
+            return begin, 0
+        if is_wanted(text(line)):
+            begin, left = at, None if left is None else left - 1
+    return begin, left
+
+
+def _ends_with_newline(file: BinaryIO, end: int) -> bool:
+    file.seek(end - 1)
+    return file.read(1) == b"\n"
+
+
+# The records of a log: one JSON object a line, for programs, and the same record as text, for people.
+#
+# A record has ``time`` (UTC), ``level`` and ``event``; what concerns a table has ``table`` or ``tables``, and ``batch``.
+# Everything else is a figure of the event. An error adds ``message``, ``hint``, ``error`` (its class), ``kind`` (who must
+# act), ``fields`` (its facts) and, unless it was foreseen, ``exception`` (its traceback).
+#
+# A line that is no record is text of another program or of a crash before logging began. It is shown as it is.
+
+
+Record: TypeAlias = Mapping[str, Any]
+
+LAST = 20
+"""Lines from the end among which the last error is searched."""
+
+IN_TEXT = frozenset(
+    ("time", "level", "event", "table", "tables", "message", "hint", "exception", "fields", "error")
+)
+"""The keys that a line has a place for; all others follow as ``key=value``."""
+
+INDENT = "    "
+
+
+class Level(StrEnum):
+    """How much attention a record needs, the least first."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
+    def is_at_least(self, other: "Level") -> bool:
+        """Return whether it needs as much attention as another level."""
+        levels = list(Level)
+        return levels.index(self) >= levels.index(other)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A record as text: what is printed in a colour, and what follows."""
+
+    time: str
+    level: Level
+    body: str
+
+    def __str__(self) -> str:
+        """Return all of it; the lines after the first are indented."""
+        return f"{self.time} {self.level:<8} {self.body}"
+
+
+@lru_cache(maxsize=1)  # a line is asked about several times in a row
+def record(line: str) -> Record | None:
+    """Return the record in a line; None when the line is no record."""
+    if not line.startswith("{"):
+        return None
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    is_one = (
+        {"time", "level", "event"} <= found.keys()
+        and found["level"] in list(Level)
+        and isinstance(found.get("tables", []), list)
+        and isinstance(found.get("fields", {}), dict)
+    )
+    return found if is_one else None
+
+
+def is_before(found: Record, moment: datetime) -> bool:
+    """Return whether a record was written before a moment."""
+    try:
+        return datetime.fromisoformat(str(found["time"])) < moment
+    except (ValueError, TypeError):  # not written by us
+        return False
+
+
+def concerns(found: Record, table: str) -> bool:
+    """Return whether a record is about a table, or about the whole program."""
+    tables = [found["table"]] if "table" in found else found.get("tables")
+    return tables is None or table in tables
+
+
+def as_text(found: Record) -> Text:
+    """Return a record as text."""
+    time = str(found["time"]).partition(".")[0].replace("T", " ").removesuffix("Z") + "Z"
+    return Text(time, Level(found["level"]), _body(found))
+
+
+def last_error(log: Path) -> str:
+    """Return the last error in a log with its hint and the text after it, or the last line of the log."""
+    lines = last_lines(log, LAST)
+    if not lines:
+        return "its log is empty"
+    for number, line in reversed(list(enumerate(lines))):
+        found = record(line)
+        if found is not None and Level(found["level"]).is_at_least(Level.ERROR):
+            after = takewhile(lambda each: record(each) is None, lines[number + 1 :])
+            return " ".join((_short(found), *after))
+        if line.startswith("error"):
+            return " ".join(map(_plain, lines[number:]))
+    return _plain(lines[-1])
+
+
+def _short(found: Record) -> str:
+    hint = f" hint: {found['hint']}" if found.get("hint") else ""
+    return f"error: {found.get('message') or found['event']}{hint}"
+
+
+def _plain(line: str) -> str:
+    found = record(line)
+    return line if found is None else _body(found)
+
+
+def _body(found: Record) -> str:
+    subject = found.get("table") or _some(found.get("tables", ()))
+    first = f"{subject}: {found['event']}" if subject else str(found["event"])
+    if found.get("message"):
+        first += f": {found['message']}"
+    figures = {**found.get("fields", {}), **found}
+    words = (f"{name}={_value(figures[name])}" for name in figures if _is_shown(name, figures))
+    parts = [" ".join((first, *words))]
+    if found.get("hint"):
+        parts.append(f"hint: {found['hint']}")
+    if found.get("exception"):
+        parts.append(str(found["exception"]))
+    return "\n".join(_indented("\n".join(parts)))
+
+
+def _is_shown(name: str, figures: Record) -> bool:
+    return name not in IN_TEXT and figures[name] is not None
+
+
+def _indented(text: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines()):
+        yield INDENT + line if number else line
+
+
+def _some(tables: list[str]) -> str:
+    return (
+        tables[0]
+        if len(tables) == 1
+        else f"{tables[0]} and {len(tables) - 1} more"
+        if tables
+        else ""
+    )
+
+
+def _value(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.1f}"
+        case str() if value and not any(letter.isspace() for letter in value):
+            return value
+        case _:
+            return json.dumps(value, ensure_ascii=False, default=str)

@@ -14,7 +14,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 from strandline.core.errors import LakeError
-from strandline.engine.runtime.log_records import as_text
+from strandline.engine.runtime.log_files import as_text
 from strandline.engine.runtime.outage import first_line
 
 Event = MutableMapping[str, Any]

@@ -10,8 +10,12 @@ from pyspark.sql import SparkSession
 
 from strandline.core.model import Model
 from strandline.core.table import Table
-from strandline.engine.runtime.code_files import version_of, version_of_model, version_of_queries
-from strandline.engine.runtime.former_code import was_code_of
+from strandline.engine.runtime.code_files import (
+    version_of,
+    version_of_model,
+    version_of_queries,
+    was_code_of,
+)
 
 WORKS = 0.2
 """The share of a core that is work; looking whether a query is at its end takes some hundredths."""

@@ -8,14 +8,22 @@ record was deleted.
 
 import os
 import signal
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
 import psutil
+from pyspark.sql import SparkSession
+
+from strandline.core.errors import DefinitionError
+from strandline_infra.broker import HOST
 
 # Enough to run a JVM, and nothing from the caller: an option in the caller's JAVA_TOOL_OPTIONS would otherwise
 # work until another user starts the broker. UTF-8, because folders have names in every language.
@@ -216,3 +224,141 @@ def _reap(pid: int) -> None:
     # A child of this process that ended stays a zombie until it is waited for; no other process can be waited for.
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
+
+
+# The process that holds something, recorded with its start so that a later process with the same pid differs.
+#
+# Why not the pid alone: in a container every program has one of the first few pids, so after a restart a recorded pid
+# exists again and belongs to another process. The start is recorded in ticks since the machine started, which no
+# correction of the clock changes.
+#
+# Locks are record locks (``lockf``), because the JVM takes such ones (jobs/strandline/engine/storage/locks.py).
+
+
+STARTED_AT = 19
+"""The field of /proc/PID/stat, counted after the program's name, which may contain spaces."""
+
+
+def own() -> dict[str, Any]:
+    """Return the record of this process."""
+    pid = os.getpid()
+    return {"pid": pid, "host": socket.gethostname(), "started": started(pid)}
+
+
+def started(pid: int) -> float | None:
+    """Return the start of a process, as a number for comparisons only; None when it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        return float(stat.rpartition(")")[2].split()[STARTED_AT])
+    except OSError:
+        pass  # gone, or a system without such files
+    try:
+        return round(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return None
+
+
+def is_there(holder: Mapping[str, Any]) -> bool | None:
+    """Return whether a recorded process still runs; None when it runs on another host."""
+    if holder.get("host") != socket.gethostname():
+        return None
+    pid = int(holder["pid"])
+    if has_ended(pid):
+        return False
+    if holder.get("started") is None:  # recorded by a version without this field
+        return None
+    return bool(started(pid) == holder["started"])
+
+
+# Ctrl-C that waits for the end of a portion.
+#
+# An interrupt in the middle of a portion would make the truth wrong by an event. So the first one is only
+# recorded, and the former handler is restored, so that a second one interrupts at once.
+
+
+class Interrupt:
+    """Records the first SIGINT inside a ``with`` block."""
+
+    def __init__(self) -> None:
+        """Begin without an interrupt."""
+        self.asked = False
+
+    def __enter__(self) -> Self:
+        """Install the handler; only the main thread can, so in other threads nothing changes."""
+        self._is_ours = threading.current_thread() is threading.main_thread()
+        if self._is_ours:
+            self._former = signal.signal(signal.SIGINT, self._record)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Restore the former handler."""
+        self._restore()
+
+    def _record(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        self._restore()
+
+    def _restore(self) -> None:
+        if self._is_ours:
+            signal.signal(signal.SIGINT, self._former)
+            self._is_ours = False
+
+
+# Letting other programs of the machine go first.
+#
+# A nice value counts within a session of programs only, where the kernel groups them (``sched_autogroup_enabled``, the default of
+# most distributions), and each JVM of the project has a session of its own. So the group is given the value as well.
+
+
+NICE = 10
+"""A tenth of the share of a program that does not give way; with 15 a server took two minutes to start on a machine whose cores had
+nine programs each."""
+
+
+def let_give_way(spark: SparkSession, nice: int = NICE) -> None:
+    """Let the JVM of a session give way, with all of its threads, and as a group where the kernel has groups."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # there is no public way
+    with suppress(OSError, AttributeError):
+        pid = gateway.proc.pid
+        os.setpriority(os.PRIO_PROCESS, pid, nice)  # of all threads on macOS, of the first on Linux
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
+        Path(f"/proc/{pid}/autogroup").write_text(f"{nice}\n")
+
+
+# Ports on loopback: whether one is free, and which.
+
+
+def refuse_taken(port: int | None) -> None:
+    """Refuse a port that is taken; None means any port and is never refused.
+
+    Raises:
+        DefinitionError: The port cannot be used.
+    """
+    if port is None:
+        return
+    try:
+        bind(port)
+    except (OSError, OverflowError) as error:
+        raise DefinitionError(
+            f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}",
+            hint="name another port with --port; without it a free port is used.",
+            port=port,
+        ) from error
+
+
+def free(wanted: int) -> int:
+    """Return the wanted port, or any other that is free."""
+    try:
+        return bind(wanted)
+    except OSError:
+        return bind(0)
+
+
+def bind(port: int) -> int:
+    """Bind a port for a moment, any free one for 0, and return its number."""
+    with socket.socket() as probe:
+        # As Java does: a port is taken by a listener, not by connections that are still closing.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((HOST, port))
+        return int(probe.getsockname()[1])

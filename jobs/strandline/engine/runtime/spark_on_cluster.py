@@ -8,7 +8,10 @@ that goes with the tasks; here they are taken out again, so executors have keys 
 of the workers, by a secret of Kubernetes, or by the role of the machine.
 """
 
+import hashlib
+import importlib.util
 import ipaddress
+import os
 import shlex
 import socket
 import sys
@@ -17,14 +20,65 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from zipfile import PyZipFile
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.engine.runtime import shipped_code
+from strandline.engine.runtime.code_files import roots
 from strandline.engine.runtime.jvm import executors, hadoop
-from strandline.engine.runtime.settings import Settings
+from strandline.engine.runtime.settings import Settings, store_options
+from strandline_infra import object_store
+from strandline_infra.logged import SetupError
+
+# The project's code as one file, which executors on other machines put before their own modules.
+#
+# So what a task runs is what the driver has, also where an image of the executors is older. It holds compiled modules,
+# as Python's own ``PyZipFile`` makes them: Python keeps no compiled form of what it reads from an archive, and each worker would
+# compile it anew. Executors have the driver's Python, of the same minor version, or Spark refuses them.
+
+
+PACKAGES = ("strandline", "strandline_quality", "strandline_infra")
+
+
+def archive(folder: Path) -> Path:
+    """Return the archive of the code as it is, made in a folder unless it is there.
+
+    Its name changes with the code and its content never does, because executors that come later fetch it again.
+    """
+    file = folder / f"strandline-{_digest()}.zip"
+    if not file.exists():
+        draft = file.with_suffix(f".{os.getpid()}.partial")
+        with PyZipFile(str(draft), "w") as made:
+            for package in _folders():
+                made.writepy(str(package))
+        draft.replace(file)
+    return file
+
+
+def _folders() -> list[Path]:
+    """Return the folders of the packages: the engine's, and the one with the tables."""
+    own = [root / name for name, root in roots().items() if name not in PACKAGES]
+    engine = [folder for name in PACKAGES for folder in _folder(name)]
+    return [*engine, *own]
+
+
+def _folder(package: str) -> list[Path]:
+    """Return the folder of a package of the engine."""
+    found = importlib.util.find_spec(package)
+    return [Path(found.origin).parent] if found and found.origin else []
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for package in _folders():
+        for module in sorted(package.rglob("*.py")):
+            digest.update(
+                str(module.relative_to(package.parent)).encode() + b"\0" + module.read_bytes()
+            )
+    return digest.hexdigest()[:16]
+
 
 KUBERNETES = "k8s://"
 TLS_PORT = 443
@@ -98,7 +152,7 @@ def equip(spark: SparkSession, found: Settings, folder: Path) -> None:
     for name in OF_ARCHIVE:
         spark.sparkContext.environment.pop(name, None)
     before = list(sys.path)
-    spark.sparkContext.addPyFile(str(shipped_code.archive(folder)))
+    spark.sparkContext.addPyFile(str(archive(folder)))
     # PySpark puts the archive before our own modules, and those read files that lie beside them.
     sys.path[:] = before
 
@@ -184,3 +238,50 @@ def _addresses(master: str) -> list[tuple[str, int]]:
         return [(str(server.hostname), server.port or TLS_PORT)]
     pairs = (each.rpartition(":") for each in master.partition("://")[2].split(","))
     return [(host, int(port)) for host, _, port in pairs]
+
+
+# What Spark needs beside its own settings where the lake is on an object store.
+
+
+CREDENTIALS = (
+    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider,"
+    "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"
+)
+
+
+def store_jars() -> list[Path]:
+    """Return the jars of an object store, which are fetched when the first lake on one is opened.
+
+    Raises:
+        DefinitionError: They cannot be had.
+    """
+    try:
+        return object_store.JARS.class_path()
+    except SetupError as error:
+        raise DefinitionError(error.message, hint=error.hint) from error
+
+
+def store_properties() -> dict[str, str]:
+    """Return how Hadoop reaches the object store; the keys stay in the environment, where its own client finds them."""
+    where = store_options()
+    return {
+        # None of Delta's own is safe for two drivers (infra/strandline_infra/spark/ConditionalLogStore.scala).
+        "spark.delta.logStore.s3a.impl": object_store.LOG_STORE,
+        # A rename is a copy and a removal there (infra/strandline_infra/spark/ConditionalCheckpointFiles.scala).
+        "spark.sql.streaming.checkpointFileManagerClass": object_store.CHECKPOINT_FILES,
+        "spark.hadoop.fs.AbstractFileSystem.s3a.impl": "org.apache.hadoop.fs.s3a.S3A",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": CREDENTIALS,
+        "spark.hadoop.fs.s3a.endpoint.region": where.region,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        # Small files: no part of one is written to a disk first, and no bucket is asked whether it exists.
+        "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
+        "spark.hadoop.fs.s3a.bucket.probe": "0",
+        # A file that is created asks first whether it is there, and whether it is a folder: two requests for each file of rows, whose
+        # name no other has. What must be new is decided by the server all the same (infra/strandline_infra/spark/ConditionalWrite.scala).
+        "spark.hadoop.fs.s3a.performance.flags": "create",
+        # Each open file takes a buffer of this size, and no less. With the default of 64 MB eight commits at once ended with
+        # "Cannot reserve direct buffer memory" in a heap of 512 MB (tests/faults/test_two_drivers.py).
+        "spark.hadoop.fs.s3a.multipart.size": "8M",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": str(not where.is_plain).lower(),
+        **({"spark.hadoop.fs.s3a.endpoint": where.endpoint} if where.endpoint else {}),
+    }

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,78 @@ from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.runtime import jvm_names, spark_on_cluster, spark_on_store, submitted
-from strandline.engine.runtime.holders import own
+from strandline.engine.runtime import spark_on_cluster, submitted
 from strandline.engine.runtime.jvm import hadoop, jvm
 from strandline.engine.runtime.open_files import raise_limit
+from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.runtime.spark_added import NOTHING, Added
 from strandline_infra import home, jars, java, linear
 from strandline_infra.home import setup_command
 from strandline_infra.logged import SetupError
+
+# What one kind of program adds to the Spark session of all.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """Options and jars beside those of every session.
+
+    Args:
+        options: Options of Spark, which win over the others.
+        jars: Jars at the end of the class path.
+    """
+
+    options: dict[str, str] = field(default_factory=dict)
+    jars: Sequence[Path] = ()
+
+
+NOTHING = Added()
+
+
+# Names of the JVM that PySpark asks for again and again, resolved once.
+
+
+NAMES = {
+    "functions": ("col", "lit", "when", "not", "coalesce", "expr"),
+    "PythonUtils": ("toSeq",),
+    "PythonSQLUtils": (),
+    "org.apache.spark.sql.functions": ("col", "lit", "when", "not", "coalesce", "expr"),
+    "org.apache.spark.sql.classic.SparkSession": (),
+    "org.apache.spark.util.Utils": (),
+    "org.apache.spark.sql.internal.SQLConf": (),
+    "org/apache/spark/util/Utils": (),
+    "org/apache/spark/sql/SaveMode": (),
+    "org/apache/spark/sql/delta/DeltaLog": (),
+    "org/apache/spark/sql/delta/DeltaOperations": (),
+    "org/apache/spark/sql/delta/actions/Action": (),
+    "scala/Option": (),
+    "java/io/RandomAccessFile": (),
+    "java/lang/String": (),
+    "java/util/ArrayList": (),
+    "py4j/reflection/TypeUtil": ("isInstanceOf",),
+    "scala/jdk/javaapi/CollectionConverters": (),
+}
+"""Names of the JVM, and of their methods, that PySpark resolves hundreds of times a minute; a slash where a package is
+resolved first."""
+
+
+def remember(spark: SparkSession) -> None:
+    """Resolve some names of the JVM once.
+
+    PySpark resolves ``functions`` for every column expression; the JVM then tries each package that PySpark has imported,
+    and searches every jar for each. That was a fourteenth of the work of short batches [stack samples]. Then it asks for
+    the method: 2,400 of the 16,000 calls of a replay, for which the JVM reads the class's methods each time.
+    """
+    view = jvm(spark)
+    for name, methods in NAMES.items():
+        place = view
+        for part in name.split("/"):
+            # A view calls the JVM for every name that is not one of its attributes.
+            vars(place).setdefault(part, getattr(place, part))
+            place = vars(place)[part]
+        for method in methods:
+            vars(place).setdefault(method, getattr(place, method))
+
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 FILE_MANAGER = (
@@ -142,7 +206,7 @@ def start(
     # above 1,023, its thread dies without a word, and no batch is ever handed to Python.
     ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001  # PySpark has neither
     _write_no_sidecars(session)
-    jvm_names.remember(session)
+    remember(session)
     if found.master:
         spark_on_cluster.equip(session, found, _scratch(log))
     return session
@@ -183,7 +247,7 @@ def _beside(found: Settings) -> list[Path]:
         functions = linear.JARS.class_path()
     except SetupError as error:
         raise DefinitionError(error.message, hint=error.hint) from error
-    return [*functions, *(spark_on_store.jars() if found.is_on_store else ())]
+    return [*functions, *(spark_on_cluster.store_jars() if found.is_on_store else ())]
 
 
 def _launched(conf: SparkConf, log: Path) -> Any:  # noqa: ANN401  # py4j's objects have no types
@@ -302,7 +366,7 @@ def _sized(settings: Settings) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(settings.state_partitions),
         # On the driver's class path, because file systems are loaded before spark.jars are added.
         "spark.driver.extraClassPath": ":".join(str(jar) for jar in jars.spark_jars()),
-        **(spark_on_store.options() if settings.is_on_store else {}),
+        **(spark_on_cluster.store_properties() if settings.is_on_store else {}),
     }
 
 

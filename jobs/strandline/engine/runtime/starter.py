@@ -26,7 +26,7 @@ EVERY = 0.5
 
 def tied() -> Mapping[str, str]:
     """Return the environment of a program that ends with this process; otherwise it is that of this one."""
-    from strandline.engine.runtime.holders import own  # noqa: PLC0415  # each command imports this module, and few need that
+    from strandline.engine.runtime.processes import own  # noqa: PLC0415  # each command imports this module, and few need that
 
     return {**os.environ, VARIABLE: json.dumps(own())}
 
@@ -45,7 +45,7 @@ def end_with_starter() -> None:
 
 
 def _watch(starter: Mapping[str, object]) -> None:
-    from strandline.engine.runtime.holders import is_there  # noqa: PLC0415  # as above
+    from strandline.engine.runtime.processes import is_there  # noqa: PLC0415  # as above
 
     if hasattr(os, "pidfd_open"):
         with suppress(OSError):  # gone, or a kernel of before 5.3

@@ -12,8 +12,7 @@ from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.runtime.addresses import MASTER
-from strandline.engine.runtime.settings import Settings, is_submitted
+from strandline.engine.runtime.settings import MASTER, Settings, is_submitted
 from strandline_infra import jars
 
 THREADS = "local"

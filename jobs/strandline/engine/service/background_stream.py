@@ -1,6 +1,6 @@
 """The always-on stream as a program of its own, which outlives the command that starts it.
 
-The process that raises alerts is another such program (jobs/strandline/engine/service/program.py); what is said of the stream here
+The process that raises alerts is another such program (jobs/strandline/engine/service/background_stream.py); what is said of the stream here
 holds for it.
 
 It is found by a mark on its command line, as the broker is (jobs/strandline/engine/runtime/processes.py). The mark does not make
@@ -13,19 +13,119 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime import processes
-from strandline.engine.runtime.holders import is_there, own
-from strandline.engine.runtime.log_files import bound
-from strandline.engine.runtime.log_records import last_error
+from strandline.engine.runtime.log_files import bound, last_error
+from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.service.desired_state import Order, order, write
 from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.service.program import STREAM, Program
-from strandline.engine.storage.file_lock import hold
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_lease import hold
+
+# The options with which a stream is started, as words of the command line, merged with those of the last start.
+
+
+EVERY_OPTION = "--every"
+MAX_OFFSETS = "--max-offsets"
+AUTO = "auto"
+"""The value that takes an option of the last start back: it is chosen again as if it had never been named."""
+
+
+def merged(
+    last: Sequence[str], asked: Sequence[str], *, everything: bool = False
+) -> tuple[str, ...]:
+    """Return this start's options, and those of the last start that this one does not override.
+
+    Args:
+        last: The words of the last start.
+        asked: The words of this start; its tables, if it names any, replace the former ones.
+        everything: Whether to start all tables, whatever the last start named.
+    """
+    former, options = _apart(last)
+    tables, newer = _apart(asked)
+    chosen = tables or (() if everything else former)
+    kept = {name: value for name, value in {**options, **newer}.items() if value != AUTO}
+    return (*chosen, *(word for pair in kept.items() for word in pair))
+
+
+def _apart(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return tables, and the value of each option."""
+    first = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
+    return tuple(words[:first]), dict(zip(words[first::2], words[first + 1 :: 2], strict=True))
+
+
+# The programs of a lake that are to run always: the stream of tables, and the process that raises alerts.
+
+
+class Merge(Protocol):
+    """Returns the options of a start, by those of the last start and those that were given."""
+
+    def __call__(
+        self, last: Sequence[str], asked: Sequence[str], *, everything: bool = False
+    ) -> tuple[str, ...]:
+        """Return them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A verb that runs always, and its files in a lake.
+
+    Args:
+        name: Of its log, and of the mark by which it is found.
+        title: What it is, in sentences.
+        verb: The verb, with the options that it always has.
+        starter: What a person types to have it run.
+        reader: What a person types to read its log.
+        heartbeat: Where it writes its heartbeat.
+        order: Where its desired state is.
+        lock: The lock of one who decides about it.
+        merged: How the options of a start follow from those of the last one.
+    """
+
+    name: str
+    title: str
+    verb: tuple[str, ...]
+    starter: str
+    reader: str
+    heartbeat: Callable[[Lake], Place]
+    order: Callable[[Lake], Place]
+    lock: Callable[[Lake], Place]
+    merged: Merge
+
+
+def _given_or_last(
+    last: Sequence[str], asked: Sequence[str], *, everything: bool = False
+) -> tuple[str, ...]:
+    """Return the options that were given, if any was; a folder and a mode belong together."""
+    return tuple(asked) if asked or everything else tuple(last)
+
+
+STREAM = Program(
+    name="stream",
+    title="the stream",
+    verb=("stream", "--patient"),
+    starter="strandline resume",
+    reader="strandline logs",
+    heartbeat=lambda lake: lake.heartbeat,
+    order=lambda lake: lake.order,
+    lock=lambda lake: lake.order_lock,
+    merged=merged,
+)
+ALERTS = Program(
+    name="alerts",
+    title="the process that raises alerts",
+    verb=("alerts",),
+    starter="strandline alerts --background",
+    reader="strandline logs --of alerts",
+    heartbeat=lambda lake: lake.feeds_beat,
+    order=lambda lake: lake.alerts_order,
+    lock=lambda lake: lake.alerts_order_lock,
+    merged=_given_or_last,
+)
+
 
 STARTING = 180.0
 ENDING = 120.0

@@ -13,11 +13,11 @@ from typing import Any
 from strandline.core.table import Table
 from strandline.engine.gates import gate_files
 from strandline.engine.pipeline import radar
-from strandline.engine.pipeline.retention_risk import Level
+from strandline.engine.pipeline.radar import Level
+from strandline.engine.service.background_stream import ALERTS, STREAM
 from strandline.engine.service.desired_state import Order, order
 from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.service.program import ALERTS, STREAM
-from strandline.engine.service.stream_health import Ill, failing, ill, is_well
+from strandline.engine.service.stream_health import Ill, failing_tables, ill, is_well
 from strandline.engine.storage.damage import damage
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import between, latest_version
@@ -165,7 +165,7 @@ def _of_alerts(lake: Lake, now: datetime) -> Iterator[Trouble]:
 
 
 def _of_tables(beat: Mapping[str, Any] | None) -> Iterator[Trouble]:
-    for name, each in sorted(failing(beat).items()):
+    for name, each in sorted(failing_tables(beat).items()):
         yield Trouble(
             what=Ill.FAILING,
             says=f"{name} fails: {each['says']}",

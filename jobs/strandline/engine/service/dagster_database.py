@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 
-PATIENCE = 4
+DATABASE_PATIENCE = 4
 EVERY = 5.0
 STARTS_OR_ENDS = "the database system is "
 """The beginning of the server's answer while it starts up, shuts down or recovers."""
@@ -87,7 +87,7 @@ class Reservation:
     def close(self) -> None:
         """Release the database."""
         self._closed.set()
-        self._thread.join(PATIENCE)
+        self._thread.join(DATABASE_PATIENCE)
 
     def _keep(self) -> None:
         while not self._closed.wait(self._every):
@@ -146,7 +146,7 @@ def _shared() -> SharedError:
 
 def _connected(url: SecretStr) -> Connection:
     try:
-        held = psycopg2.connect(url.get_secret_value(), connect_timeout=PATIENCE)
+        held = psycopg2.connect(url.get_secret_value(), connect_timeout=DATABASE_PATIENCE)
     except psycopg2.OperationalError as error:
         raise _refusal(error) from None
     except psycopg2.Error:

@@ -22,12 +22,12 @@ from pydantic import SecretStr
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.kafka.local_broker import bound_log
-from strandline.engine.runtime import ports, processes
+from strandline.engine.runtime import processes
 from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.log_files import bound
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.file_lock import HeldError, hold
 from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.store_lease import HeldError, hold
 from strandline_infra.broker import HOST
 from strandline_infra.dagster_instance import WORKSPACE, instance
 
@@ -66,8 +66,8 @@ class Console:
             refuse_without(extra)
         self._lake = lake
         self._home = lake.dagster
-        ports.refuse_taken(port)
-        self._port = ports.bind(port or 0)
+        processes.refuse_taken(port)
+        self._port = processes.bind(port or 0)
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
         self._held = ExitStack()
         self._reservation: Reservation | None = None

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from strandline.engine.runtime.holders import is_there, own
+from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from strandline.engine.runtime.holders import is_there
+from strandline.engine.runtime.processes import is_there
 from strandline.engine.service.stream_health import SILENT
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.locks import is_held

@@ -22,10 +22,8 @@ from prometheus_client.registry import Collector
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Table
 from strandline.engine.runtime.store_away import AWAY as STORE_AWAY
-from strandline.engine.service import lake_metrics, ledger_metrics, process_metrics
-from strandline.engine.service.ledger_metrics import LedgerFigures
-from strandline.engine.service.metric import Metric, Sample
-from strandline.engine.service.process_metrics import Processes
+from strandline.engine.service import metrics
+from strandline.engine.service.metrics import LedgerFigures, Metric, Processes, Sample
 from strandline.engine.storage.lake import Lake
 
 BUILD = Metric("strandline_build_info", "The version of Strandline.", ("version",))
@@ -48,9 +46,9 @@ LOOK_TOOK = Metric("strandline_look_duration_seconds", "Duration of the last loo
 
 METRICS = (
     *(BUILD, FAILED, PART_AT, AWAY, LOOKED_AT, LOOK_TOOK),
-    *process_metrics.METRICS,
-    *ledger_metrics.METRICS,
-    *lake_metrics.METRICS,
+    *metrics.PROGRAM_METRICS,
+    *metrics.LEDGER_METRICS,
+    *metrics.LAKE_METRICS,
 )
 
 
@@ -109,11 +107,11 @@ class LakeLook(Collector):
             "processes": processes,
             "unread": unread,
             "ledger": ledger,
-            "gates": lambda: lake_metrics.of_gates(tables, lake),
-            "leases": lambda: lake_metrics.of_leases(lake),
-            "receivers": lambda: lake_metrics.of_receivers(lake),
-            "radar": lambda: lake_metrics.of_radar(lake),
-            "machine": lambda: lake_metrics.of_machine(lake),
+            "gates": lambda: metrics.of_gates(tables, lake),
+            "leases": lambda: metrics.of_leases(lake),
+            "receivers": lambda: metrics.of_receivers(lake),
+            "radar": lambda: metrics.of_radar(lake),
+            "machine": lambda: metrics.of_machine(lake),
         }
         for part, samples in parts.items():
             if self.away:
@@ -186,7 +184,7 @@ class LakeLook(Collector):
             self._on_failure(f"{why.message}; more than this machine has is not known {since}")
         parts = [each for each in self._parts if each != "look"]
         self._reasons = dict.fromkeys(parts, why.message)
-        known = process_metrics.of_this_machine(self._lake, self._parts["processes"])
+        known = metrics.of_this_machine(self._lake, self._parts["processes"])
         self._parts["processes"] = list(known)
 
     def _read(self, part: str, samples: Callable[[], Iterable[Sample]]) -> None:
@@ -211,7 +209,7 @@ def _store_away(lake: Lake) -> LakeError | None:
     if lake.root.is_local:
         return None
     # Not imported above: few lakes are on a store, and its client takes time.
-    from strandline.engine.storage.object_client import refuse_silent  # noqa: PLC0415  # as above
+    from strandline.engine.storage.object_files import refuse_silent  # noqa: PLC0415  # as above
 
     try:
         refuse_silent(lake.formats.path)

@@ -14,9 +14,9 @@ from typing import Any
 
 from strandline.core.errors import TransientError
 from strandline.engine.runtime import processes
-from strandline.engine.runtime.holders import is_there
+from strandline.engine.runtime.processes import is_there
+from strandline.engine.service.background_stream import Program
 from strandline.engine.service.heartbeat import near
-from strandline.engine.service.program import Program
 from strandline.engine.service.stream_health import ill
 from strandline.engine.storage.lake import Lake
 

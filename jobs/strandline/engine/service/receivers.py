@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from strandline.engine.storage.file_lock import note_of_holder
 from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.store_lease import note_of_holder
 
 STORED, LOCK = ".json", ".lock"
-"""The names of a receiver's books (jobs/strandline/alerting/delivery/delivery_books.py), and of its lease."""
+"""The names of a receiver's books (jobs/strandline/alerting/delivery/alert_inbox.py), and of its lease."""
 
 NOTHING = {"delivered": 0, "notices": 0, "lag": None, "at": "", "away": None}
 """The figures of books that cannot be read."""

@@ -35,26 +35,27 @@ from strandline.engine.storage.commit_log import (
     sum_file,
 )
 from strandline.engine.storage.damage import damage
-from strandline.engine.storage.files_at_version import table_id
 from strandline.engine.storage.forgotten import requests
-from strandline.engine.storage.import_marks import IMPORT, part_of_imports
 from strandline.engine.storage.import_notes import FOLDER as IMPORTS
-from strandline.engine.storage.import_slices import ImportSlices
+from strandline.engine.storage.import_notes import ImportSlices
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import (
     EXPIRE,
+    IMPORT,
     Entry,
     between,
     entry_in,
     last_entry,
     newest_checkpoint,
+    part_of_imports,
 )
-from strandline.engine.storage.ledger_snapshot import name_of, snapshot_file, sums_of
+from strandline.engine.storage.ledger_sums import name_of, snapshot_file, sums_of
 from strandline.engine.storage.locks import WriterWatch, turn_without_jvm
+from strandline.engine.storage.log_actions import table_id
+from strandline.engine.storage.mend_checkpoint import unfinished
 from strandline.engine.storage.open_table import opened
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.spark_checkpoint import newest_done, stream_id, unread_from
-from strandline.engine.storage.withdrawn_batch import unfinished
 
 FOLDER = "_damaged"
 """In the lake: the torn files."""
@@ -63,7 +64,7 @@ MERGED = "OPTIMIZE"
 """What Delta calls a commit that puts files together; it has no rows of its own, and the next maintenance makes it again."""
 
 SLICES = f"{IMPORTS}/slices"
-"""Where imports note their slices, by table (jobs/strandline/engine/storage/import_slices.py)."""
+"""Where imports note their slices, by table (jobs/strandline/engine/storage/import_notes.py)."""
 
 ENDLESS = 1 << 62
 """An offset behind every row."""

@@ -12,10 +12,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from strandline.engine.storage.commit_log import log_files, log_of
-from strandline.engine.storage.lasting_files import keep_files
 from strandline.engine.storage.log_actions import added
 from strandline.engine.storage.open_table import delta_options, opened
-from strandline.engine.storage.place import Place
+from strandline.engine.storage.place import Place, keep_files
 
 ALWAYS: dict[str, str | None] = {
     "delta.enableExpiredLogCleanup": "false",

@@ -3,18 +3,88 @@
 Only lines of the wanted kinds are parsed. A commit of a busy table has hundreds of ``add`` lines, and a reader that looks
 for its schema needs none of them.
 
-A commit is read alike whether it is in the log or was moved out of it (jobs/strandline/engine/storage/old_commits.py).
+A commit is read alike whether it is in the log or was moved out of it (jobs/strandline/engine/storage/commit_log.py).
 """
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from strandline.core.errors import DamagedError
-from strandline.engine.storage.old_commits import PACKED, is_old, old_commit
 from strandline.engine.storage.place import Place
+
+# Commits that were moved out of a table's log, a hundred to a file, and that every reader of the ledger still finds.
+#
+# Delta lists the whole log of a table three times a batch, at 36 µs a file: after a day of a busy stream that is 1.8 s a
+# batch. The ledger is that log, so its commits may not be deleted either. They are packed beside the table instead
+# (jobs/strandline/engine/storage/vacuum.py), where neither Delta nor delta-rs looks, and ``commit_log`` reads a commit from there when it
+# is not in the log. A pack of a hundred commits is a twentieth of their size, and one commit is read from it in a millisecond.
+#
+# A pack is found by its number, so no folder is ever listed. It is lines of JSON in gzip: ``zcat`` and ``jq`` read it.
+
+
+FOLDER = "_old_commits"
+"""In the folder of the table; Delta ignores names that begin with an underscore."""
+
+PACKED = 100
+"""Commits in a pack; the interval of Delta's checkpoints (jobs/strandline/engine/storage/create_table.py), before which a log can be cut."""
+
+PACKS = 1_000
+"""Packs in a folder."""
+
+KEPT = 4
+"""Packs that a process keeps unpacked: a walk along the log opens each once, a search opens about twenty."""
+
+
+def pack_file(path: Place, number: int) -> Place:
+    """Return the file of a pack of a table."""
+    return path / FOLDER / f"{number // PACKS:06d}" / f"{number:09d}.jsonl.gz"
+
+
+def is_old(path: Place, version: int) -> bool:
+    """Return whether a commit was moved out of a table's log."""
+    return version >= 0 and pack_file(path, version // PACKED).is_file()
+
+
+def old_commit(path: Place, version: int) -> str | None:
+    """Return the text of a commit that was moved out of a table's log; None if it was not."""
+    if version < 0:
+        return None
+    file = pack_file(path, version // PACKED)
+    try:
+        changed_at = file.modified_at()
+    except FileNotFoundError:
+        return None
+    return _unpacked(file, changed_at).get(version)
+
+
+def write_pack(path: Place, commits: Mapping[int, str]) -> None:
+    """Write a pack of commits that follow each other; a reader sees all of it or none."""
+    first = min(commits)
+    lines = (json.dumps({"version": each, "commit": text}) for each, text in commits.items())
+    packed = gzip.compress("\n".join(lines).encode(), compresslevel=6, mtime=0)
+    pack_file(path, first // PACKED).put_bytes(packed)
+
+
+@lru_cache(maxsize=KEPT)
+def _unpacked(file: Place, changed_at: datetime) -> Mapping[int, str]:  # noqa: ARG001  # a pack that was written again is another
+    packed = file.bytes()
+    try:
+        lines = gzip.decompress(packed).decode().split("\n") if packed else []
+        found = [json.loads(line) for line in lines if line]
+        return {each["version"]: each["commit"] for each in found}
+    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, KeyError) as error:
+        raise DamagedError(
+            f"{file} is torn, which has the commits of before",
+            hint="only a copy has them: `strandline restore` into another folder, and copy the file from there.",
+            file=str(file),
+        ) from error
 
 
 class Kind(StrEnum):
@@ -158,3 +228,23 @@ def _lines(path: Place, version: int) -> Iterator[str]:
 def added_file(line: str) -> Mapping[str, Any]:
     """Return the file that a line of the log adds: its path, partition and statistics."""
     return dict(json.loads(line)["add"])
+
+
+# The time of a commit, read from the commit itself: a file's own time may be that of a copy or of a restore.
+
+
+FIELDS = ("inCommitTimestamp", "timestamp")
+"""Milliseconds; the first exists where the table has Delta's in-commit timestamps, which never run backwards."""
+
+
+def committed_at(path: Place, version: int) -> datetime:
+    """Return when a version of a table was committed; the file's time where the commit holds none."""
+    info = next((action.body for action in actions(path, version, Kind.INFO)), {})
+    known = [info[name] for name in FIELDS if info.get(name) is not None]
+    seconds = known[0] / 1000 if known else commit_file(path, version).modified_at().timestamp()
+    return datetime.fromtimestamp(seconds, tz=UTC)
+
+
+def modified_at(file: Place) -> datetime:
+    """Return when a file was written, or copied; it says about when its commit was, and proves nothing."""
+    return file.modified_at()

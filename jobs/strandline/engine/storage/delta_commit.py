@@ -21,13 +21,10 @@ from pyspark.sql import functions as F
 
 from strandline.core.errors import DataError
 from strandline.engine.runtime.jvm import classic, jvm
-from strandline.engine.storage.commit_log import added_file, log_files, log_of, sum_file
-from strandline.engine.storage.lasting_files import keep_files
+from strandline.engine.storage.commit_log import PACKED, added_file, log_files, log_of, sum_file
 from strandline.engine.storage.ledger import latest_version, newest_checkpoint
-from strandline.engine.storage.locks import turn
-from strandline.engine.storage.locks_on_store import leases
-from strandline.engine.storage.old_commits import PACKED
-from strandline.engine.storage.place import Place
+from strandline.engine.storage.locks import leases, turn
+from strandline.engine.storage.place import Place, keep_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +137,7 @@ class Commit:
 
         Not if there is a newer checkpoint than the one that the snapshot is based on. It would stay based on that for the
         life of the process, read more commits at every checkpoint that it writes, and need those that maintenance moves
-        out of the log (jobs/strandline/engine/storage/cut_log.py).
+        out of the log (jobs/strandline/engine/storage/vacuum.py).
         """
         log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
             classic(self._spark), str(self._path)

@@ -15,13 +15,19 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from duckdb import BinderException
 
 from strandline.core.errors import DefinitionError
 from strandline.core.moment import in_utc, shifted
-from strandline.engine.storage.duckdb_session import let_read, literal, session
-from strandline.engine.storage.ledger import is_table
+from strandline.engine.storage.commit_log import modified_at
+from strandline.engine.storage.duckdb_table import let_read, literal, peek_files, session
+from strandline.engine.storage.ledger import is_table, latest_version
+from strandline.engine.storage.ledger_search import nearest_versions
+from strandline.engine.storage.ledger_sums import sums_of
+from strandline.engine.storage.log_actions import brings_rows
 from strandline.engine.storage.open_table import opened, statistics
 from strandline.engine.storage.place import Place
 
@@ -256,3 +262,149 @@ def _fetched(
 def _aware(value: object) -> object:
     """Return a value of DuckDB; Spark's Parquet files hold times without a zone, which are in UTC."""
     return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
+
+
+# The newest rows of a Delta table, from the few files that hold them, however many others there are.
+
+
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+def newest_rows(path: Place, column: str, number: int) -> list[dict[str, Any]]:
+    """Return the rows with the latest times in a column, the latest first.
+
+    A file that ends before the newest files that hold as many rows is not opened. Rows that are appended in the order of
+    their times, as arrivals are, are the newest; of others it is a row of the newest files.
+    """
+    if not is_table(path):
+        return []
+    adds = statistics(opened(path))
+    names = [name for name in ("path", "num_records", f"max.{column}") if name in adds.schema.names]
+    files = [
+        {name: value.as_py() for name, value in zip(names, values, strict=True)}
+        for values in zip(*(adds[name] for name in names), strict=True)
+    ]
+    files.sort(key=lambda file: _newest_rows_aware(file.get(f"max.{column}")), reverse=True)
+    chosen, rows = [], 0
+    for file in files:
+        if rows >= number:
+            break
+        chosen.append(str(path / unquote(file["path"])))
+        rows += file["num_records"]
+    if not chosen:
+        return []
+    sql = f'SELECT * FROM rows ORDER BY "{column}" DESC LIMIT {number}'  # noqa: S608  # our own names
+    found = peek_files(chosen, "rows").named(sql)
+    return [{name: _zoned(value) for name, value in row.items()} for row in found]
+
+
+def _newest_rows_aware(moment: datetime | None) -> datetime:
+    if moment is None:
+        return EARLIEST
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _zoned(value: object) -> object:
+    """Return a value; Spark's files hold times without a zone, which are in UTC."""
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) and not value.tzinfo else value
+
+
+# Find the version that added a file to its table, from about when the file was written.
+#
+# A row knows its file and not its batch. The file was written just before its commit, so the search begins at the commits of
+# that time and goes on in both directions: it opens about twenty of a million commits, and all of them only where the file's
+# time is that of a copy.
+
+
+def version_of(table: Place, file: Place, until: int | None = None) -> int | None:
+    """Return the version that added a file to its table; the last one where a promotion or an undo added it again.
+
+    None where it is not there, and where maintenance made it of others, whose rows came in many versions.
+
+    Args:
+        table: The table.
+        file: Its file.
+        until: The last version to consider.
+    """
+    last = latest_version(table) if until is None else until
+    replaced_at = sums_of(table, until).replaced_at
+    if replaced_at >= 0 and brings_rows(table, replaced_at, file):
+        return replaced_at
+    if not file.exists():
+        return None
+    versions = (each for each in nearest_versions(table, modified_at(file)) if each <= last)
+    for version in versions:
+        brought = brings_rows(table, version, file)
+        if brought is not None:
+            return version if brought else None
+    return None
+
+
+# The files of a table by the age of their rows, from the statistics in its log; no file is opened.
+#
+# Delta cuts the largest time of a file to its millisecond, so a file counts as old a millisecond later.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldFiles:
+    """Files with rows that are older than a moment.
+
+    Args:
+        whole: The names of those in which all rows are.
+        rows: How many rows these have.
+        partly: The names of those in which some are, with the time of the oldest row of each.
+    """
+
+    whole: tuple[str, ...] = ()
+    rows: int = 0
+    partly: tuple[tuple[str, datetime], ...] = ()
+
+
+def old_files(path: Place, column: str, before: datetime) -> OldFiles:
+    """Return the files with rows whose time is before a moment; a file without a statistic counts as new.
+
+    Args:
+        path: The table.
+        column: The column with the time of a row; a row without one never gets old.
+        before: The moment.
+    """
+    if not is_table(path):
+        return OldFiles()
+    found = statistics(opened(path))
+    lowest, highest, empty = _times(found, column)
+    is_begun = pc.fill_null(pc.less(lowest, _like(lowest, before)), False)
+    is_past = pc.fill_null(pc.less(highest, _like(highest, before - CUT)), False)
+    is_whole = pc.and_(is_past, pc.equal(pc.fill_null(empty, 1), 0))
+    is_partly = pc.and_(is_begun, pc.invert(is_whole))
+    names = pa.chunked_array(found["path"])
+    return OldFiles(
+        whole=tuple(name.rpartition("/")[2] for name in names.filter(is_whole).to_pylist()),
+        rows=pc.sum(pa.chunked_array(found["num_records"]).filter(is_whole)).as_py() or 0,
+        partly=tuple(
+            (name.rpartition("/")[2], at)
+            for name, at in zip(
+                names.filter(is_partly).to_pylist(),
+                lowest.filter(is_partly).to_pylist(),
+                strict=True,
+            )
+        ),
+    )
+
+
+def _times(found: Any, column: str) -> tuple[Any, Any, Any]:  # noqa: ANN401  # Arrow has no types
+    """Return the smallest and the largest time of each file, and how many of its rows have none."""
+    names = found.schema.names
+    count = len(found["path"])
+    if f"partition.{column}" in names:  # one value a file
+        at = pa.chunked_array(found[f"partition.{column}"])
+        return at, at, pa.array([0] * count)
+    if f"min.{column}" not in names or f"max.{column}" not in names:
+        none = pa.nulls(count, pa.timestamp("us", "UTC"))
+        return none, none, pa.nulls(count, pa.int64())
+    nulls = f"null_count.{column}"
+    empty = pa.chunked_array(found[nulls]) if nulls in names else pa.nulls(count, pa.int64())
+    return pa.chunked_array(found[f"min.{column}"]), pa.chunked_array(found[f"max.{column}"]), empty
+
+
+def _like(times: Any, moment: datetime) -> pa.Scalar:  # noqa: ANN401  # as above
+    return pa.scalar(moment, times.type)

@@ -20,8 +20,8 @@ from importlib.metadata import version
 from typing import Any
 
 from strandline.core.errors import DataError, DefinitionError
-from strandline.engine.storage.file_lock import hold
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_lease import hold
 
 STATE, ENTRIES, TABLES = "state of streams", "ledger entries", "tables"
 """Kinds of what is stored; a newer program may have more of them."""

@@ -18,8 +18,8 @@ from typing import Any
 
 from strandline.core.errors import TransientError
 from strandline.core.table import Table
-from strandline.engine.runtime.holders import is_there, own
 from strandline.engine.runtime.outage import skipped_in_outage
+from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.locks import HasWriterError, WriterWatch, waited_for
 from strandline.engine.storage.place import Place

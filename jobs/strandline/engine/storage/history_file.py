@@ -14,18 +14,214 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import IO, TYPE_CHECKING, BinaryIO
+from decimal import Decimal
+from enum import StrEnum
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.moment import in_utc
-from strandline.engine.storage.history_names import ENDINGS, GZIP, Format, format_of, is_compressed
-from strandline.engine.storage.history_rows import NO_VALUE, as_json, parquet_rows
 from strandline.engine.storage.place import Place
+
+# Which files of a folder hold history, and in which format: their names say it.
+
+
+class Format(StrEnum):
+    """What a file holds, by the end of its name."""
+
+    JSON = "JSON lines"
+    CSV = "CSV"
+    PARQUET = "Parquet"
+
+
+ENDINGS = {
+    ".jsonl": Format.JSON,
+    ".ndjson": Format.JSON,
+    ".json": Format.JSON,
+    ".csv": Format.CSV,
+    ".parquet": Format.PARQUET,
+}
+GZIP = ".gz"
+DELTA_LOG = "_delta_log"
+
+
+def format_of(place: Place) -> Format | None:
+    """Return what a file holds; None where its name does not say, and for a compressed file that is no text."""
+    name = place.name.lower().removesuffix(GZIP)
+    found = next((kind for ending, kind in ENDINGS.items() if name.endswith(ending)), None)
+    return None if found is Format.PARQUET and is_compressed(place) else found
+
+
+def is_compressed(place: Place) -> bool:
+    """Return whether a file is compressed, by its name."""
+    return place.name.lower().endswith(GZIP)
+
+
+def files_of(place: Place, on_other: Callable[[Place], None] = lambda _: None) -> Iterator[Place]:
+    """Yield the file of a place, or the files of a folder and those below it that hold history by their names.
+
+    What begins with a dot or an underscore belongs to the program that wrote the folder.
+
+    Args:
+        place: A file or a folder.
+        on_other: Called with each file of the folder whose name names no format.
+
+    Raises:
+        DefinitionError: There is nothing, or it is a Delta table.
+    """
+    if place.is_file():
+        yield place
+        return
+    is_empty = True
+    for each in place.files():
+        above = each.below(place).split("/")
+        if DELTA_LOG in above:
+            raise _delta(each, place)
+        if any(name[0] in "._" for name in above):
+            continue
+        if format_of(each) is None:
+            on_other(each)
+            continue
+        is_empty = False
+        yield each
+    if is_empty:
+        raise DefinitionError(
+            f"{place} is neither a file nor a folder with files of history",
+            hint=f"their names end with one of {', '.join(ENDINGS)}; a text may also end with {GZIP}.",
+            file=str(place),
+        )
+
+
+def _delta(found: Place, folder: Place) -> DefinitionError:
+    return DefinitionError(
+        f"{folder} has a Delta table, which may have removed rows that are still in its files: {found}",
+        hint="write the rows of its version into a folder of their own, for example with DuckDB: "
+        "COPY (FROM delta_scan('table')) TO 'a.parquet'.",
+        file=str(folder),
+    )
+
+
+# The rows of a Parquet file as payloads of JSON, with their types kept; what JSON has no value for is refused.
+
+
+ROWS = 5_000
+"""Rows that are in memory at a time."""
+
+NO_VALUE = (pa.ArrowException, OverflowError, UnicodeDecodeError, orjson.JSONEncodeError)
+"""What a value raises that is none: a moment of no calendar, a text of no letters."""
+
+
+def parquet_rows(place: Place) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file.
+
+    Raises:
+        DataError: It has what no payload can hold.
+    """
+    with place.opened() as raw, pq.ParquetFile(raw) as file:
+        _refuse_twins(place, file.schema_arrow.names)
+        for field in file.schema_arrow:
+            _refuse_unfit(place, field.name, field.type)
+        for batch in file.iter_batches(batch_size=ROWS):
+            _refuse_nan(place, batch)
+            yield from _in_python(batch)
+
+
+def as_json(row: dict[str, Any]) -> bytes:
+    """Return a row as one line of JSON."""
+    return orjson.dumps(row, default=_exactly)
+
+
+def _in_python(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a batch; where one of them has no value in Python, those before it."""
+    try:
+        rows = batch.to_pylist()
+    except NO_VALUE:
+        for number in range(batch.num_rows):
+            yield from batch.slice(number, 1).to_pylist()
+    else:
+        yield from rows
+
+
+def _refuse_unfit(place: Place, name: str, kind: pa.DataType) -> None:
+    """Refuse a column that JSON has no value for.
+
+    Raises:
+        DataError: It is one.
+    """
+    if pa.types.is_dictionary(kind):
+        _refuse_unfit(place, name, kind.value_type)
+        return
+    unfit = (
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_binary_view,
+        pa.types.is_fixed_size_binary,
+    )
+    if pa.types.is_map(kind) or pa.types.is_duration(kind) or any(is_(kind) for is_ in unfit):
+        raise DataError(
+            f"column {name} of {place} is {kind}, and a payload of JSON has no such value",
+            hint="write the file again without it, or with it as a text or a struct.",
+            file=str(place),
+        )
+    if pa.types.is_struct(kind):
+        _refuse_twins(place, [each.name for each in kind], f"{name}.")
+    for number in range(kind.num_fields):
+        _refuse_unfit(place, f"{name}.{kind.field(number).name}", kind.field(number).type)
+
+
+def _refuse_twins(place: Place, names: list[str], above: str = "") -> None:
+    """Refuse two columns of one name, of which an object of JSON can have one.
+
+    Raises:
+        DataError: There are two.
+    """
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(
+                f"{place} has two columns {above}{name}, and an object of JSON has one value of a name",
+                hint="write the file again with other names.",
+                file=str(place),
+            )
+
+
+def _refuse_nan(place: Place, batch: pa.RecordBatch) -> None:
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _has_nan(column):
+            raise DataError(
+                f"column {name} of {place} has a number that is none (NaN or infinite), which JSON cannot say",
+                hint="write the file again with NULL in its place.",
+                file=str(place),
+            )
+
+
+def _exactly(value: Any) -> object:  # noqa: ANN401  # what orjson does not know
+    if isinstance(value, Decimal):
+        return orjson.Fragment(format(value, "f"))
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(type(value).__name__)
+
+
+_NESTED: Callable[[pa.DataType], bool] = pa.types.is_nested
+
+
+def _has_nan(column: pa.Array) -> bool:
+    if pa.types.is_floating(column.type):
+        return bool(pc.any(pc.invert(pc.is_finite(column))).as_py())
+    return _NESTED(column.type) and any(map(_has_nan, _parts(column)))
+
+
+def _parts(column: pa.Array) -> list[pa.Array]:
+    flat = column.flatten()
+    return flat if isinstance(flat, list) else [flat]
+
 
 if TYPE_CHECKING:
     import hashlib

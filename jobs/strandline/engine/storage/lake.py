@@ -1,19 +1,127 @@
 """The places of a lake: one folder, every place derived from a table's one name."""
 
+import hashlib
 import os
+import re
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
-from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.feed import Feed
 from strandline.core.table import Judged, Table
-from strandline.engine.runtime.settings import near_folder
+from strandline.engine.runtime.settings import near_folder, store_options
 from strandline.engine.storage import formats
-from strandline.engine.storage.lake_folder import refuse_folder, unwritable
 from strandline.engine.storage.ledger import is_table
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.store_probe import refuse_unsafe
+
+# Refuse folders that cannot hold a lake at the start, because Spark, Delta and DuckDB fail late with another message.
+#
+# Spaces, quotes and umlauts work. What is refused was tried: delta-rs opens ``A`` for ``%41`` and panics at ``[``, DuckDB
+# reads ``*`` and ``?`` as a pattern, which matches other files as well, Spark splits its scratch folders at a comma, and
+# Delta writes a folder into SQL between backticks.
+
+
+MISREAD = re.compile(r"[\x00-\x1f\x7f\\,%*?^|\[\]{}`]")
+LONGEST = 3_500
+"""Bytes; the system's limit of 4,096 less the names of Spark's state and scratch files below the lake."""
+CHOOSE = "choose another folder with --lake or STRANDLINE_LAKE."
+
+
+def refuse_folder(root: Place) -> None:
+    """Refuse a folder that cannot hold a lake, whether it exists or not.
+
+    Raises:
+        DefinitionError: It is a file, lies under one, or its name cannot be used.
+    """
+    if not root.is_local:
+        return
+    misread = sorted(set(MISREAD.findall(str(root))))
+    if misread:
+        raise _refusal(root, f"its path contains {', '.join(map(repr, misread))}")
+    if len(os.fsencode(root)) > LONGEST:
+        raise _refusal(root, f"it is longer than {LONGEST:,} bytes")
+    try:
+        kind = root.local.stat().st_mode
+    except FileNotFoundError:
+        return
+    except PermissionError:  # reported when the folder is used
+        return
+    except OSError as error:
+        raise DefinitionError(
+            f"the lake folder {root} cannot be written: {error.strerror}",
+            hint=CHOOSE,
+            lake=str(root),
+        ) from error
+    if not stat.S_ISDIR(kind):
+        raise DefinitionError(f"{root} is a file, not a lake", hint=CHOOSE, lake=str(root))
+
+
+def unwritable(root: Place, error: OSError) -> LakeError:
+    """Return the error of a lake in which a file could not be written: a full disk passes, all else is the folder's."""
+    # Not imported above: with Kafka's client it takes longer than most answers.
+    from strandline.engine.runtime.outage import absence  # noqa: PLC0415  # as above
+
+    return absence(error) or DefinitionError(
+        f"the lake folder {root} cannot be written: {error.strerror}",
+        hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
+        lake=str(root),
+    )
+
+
+def _refusal(root: Place, why: str) -> DefinitionError:
+    return DefinitionError(
+        f"the lake folder {root} cannot be used, because {why}", hint=CHOOSE, lake=str(root)
+    )
+
+
+# Refuse an object store on which two writers would overwrite each other, before the first write to a lake.
+#
+# All that keeps writers apart there rests on ``If-None-Match`` and ``If-Match``. A server, or a proxy before it, that ignores
+# these headers looks fine until two writers meet, and then loses a commit without an error. So it is asked once a lake and
+# address to create an object that is there, and to replace one that has changed; that it refused both is remembered in the lake.
+
+
+FOLDER = "_store"
+"""The folder of a lake with what was seen of its store."""
+
+
+def refuse_unsafe(root: Place, *, remembers: bool = True) -> None:
+    """Refuse a store that does not honour conditions.
+
+    Args:
+        root: The lake.
+        remembers: Whether to write down in the lake that it does, and to believe that another time.
+
+    Raises:
+        DefinitionError: It does not.
+    """
+    address = hashlib.sha256((store_options().endpoint or "").encode()).hexdigest()[:12]
+    mark = root / FOLDER / f"{address}.json"
+    if remembers and mark.is_file():
+        return
+    if not _honours_conditions(root / FOLDER / f"probe-{uuid4().hex}"):
+        raise DefinitionError(
+            f"the object store of {root} ignores If-None-Match or If-Match, so of two writers the second would overwrite "
+            "what the first has committed",
+            hint="choose a store that honours both, as Amazon S3, SeaweedFS and versitygw do, and no proxy that drops headers.",
+            lake=str(root),
+        )
+    if remembers:
+        mark.put('{"honours": ["If-None-Match", "If-Match"]}\n')
+
+
+def _honours_conditions(probe: Place) -> bool:
+    try:
+        first = probe.exchange("created", None)
+        is_created_once = first is not None and probe.exchange("created again", None) is None
+        is_replaced = probe.exchange("replaced", first) is not None
+        return is_created_once and is_replaced and probe.exchange("replaced late", first) is None
+    finally:
+        probe.remove()
+
 
 WRITER = "writer"
 LOOK_AT_STORE = 10.0

@@ -107,7 +107,7 @@ class Entry:
         offsets: For a topic, the range of each partition.
         sent: For a feed, the range of each partition of its topic in which the records that it wrote were counted; a
             range begins where that of the entry before ended.
-        imported: Of the rows read, the ranges that came from files (jobs/strandline/engine/storage/import_marks.py).
+        imported: Of the rows read, the ranges that came from files (jobs/strandline/engine/storage/ledger.py).
         versions: For each table that was read, the first version and the last, both included; none without rows.
         most: The most rows that a batch should have when this one was planned; a single commit may have more.
         read: Rows read.
@@ -155,7 +155,7 @@ class Entry:
         rules: Fingerprint of the rules by which it was judged.
         contract: Fingerprint of the columns of its rows.
         newest: The newest event time among its good rows, as text.
-        newest_arrival: For bronze, the newest arrival up to this commit and with it, as text (jobs/strandline/engine/pipeline/newest_arrival.py);
+        newest_arrival: For bronze, the newest arrival up to this commit and with it, as text (jobs/strandline/engine/pipeline/ingest.py);
             for an import that of its own rows, where no stream above had read a row yet.
         watermark: The watermark of the batch, as text.
         duration_ms: From the start of the batch to its commit.
@@ -418,3 +418,30 @@ def _entry_of(found: Mapping[str, Any]) -> Entry:
     for ranges in ("sent", "imported", "lost", "moved"):
         values[ranges] = {name: (a, b) for name, (a, b) in found.get(ranges, {}).items()}
     return Entry(**values)
+
+
+# How imported history is marked: its partition, its number in bronze's order, and the mode of its commits.
+#
+# A row of a file has no place in Kafka. It gets one that no broker gives: partition -1 of its topic, and as its offset the
+# number of rows that were imported for that topic before it. So every part of the engine that follows an offset follows an
+# imported row too, and the ledger's own check, that a range begins where the one before it ended, holds for files.
+#
+# All imported rows have the batch -1 and so come before every commit of Kafka's records, among each other in the order of
+# their arrival: which copy of an event counts does not depend on when, or in which order, files were imported.
+
+
+IMPORT = "import"
+"""The mode of a commit that brings in rows of a file; streams pass over it."""
+
+PARTITION = -1
+BATCH = -1
+
+
+def part_of_imports(topic: str) -> str:
+    """Return the name of the partition of a topic's imported rows, as a ledger entry has it."""
+    return f"{topic}/{PARTITION}"
+
+
+def is_imported(part: str) -> bool:
+    """Return whether a partition, as a ledger entry names it, has imported rows."""
+    return part.endswith(f"/{PARTITION}")

@@ -1,20 +1,23 @@
 """What the entries of a table add up to, entry by entry: the figures of a million commits in one small value.
 
 No reader should read the entries of years for a sum. So the sums are carried forward: they are written
-down from time to time (jobs/strandline/engine/storage/ledger_snapshot.py), and a reader begins there and adds what came after.
+down from time to time (jobs/strandline/engine/storage/ledger_sums.py), and a reader begins there and adds what came after.
 All readers add in this one way, so their figures cannot differ.
 
 ``in force`` are the entries since the last batch that replaced the whole table, and that batch itself.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from strandline.core.moment import in_utc
-from strandline.engine.storage.commit_log import Kind, actions, is_commit
-from strandline.engine.storage.import_marks import IMPORT
-from strandline.engine.storage.ledger import EXPIRE, FORGET, LOOKED_AGAIN, Entry, entry_at
+from strandline.engine.storage.commit_log import Kind, actions, commit_text, is_commit
+from strandline.engine.storage.ledger import EXPIRE, FORGET, IMPORT, LOOKED_AGAIN, Entry, entry_at
+from strandline.engine.storage.log_actions import table_id
 from strandline.engine.storage.place import Place
 
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
@@ -89,7 +92,7 @@ class Sums:
         imported: How many rows of files it has, by the partition of their topic.
         brought: How many rows imports have read, in force; no stream reads them.
         history: Of bronze, the newest arrival among the imported rows that came before any stream above had read a row, as
-            text. What Kafka brings later is measured against it (jobs/strandline/engine/pipeline/newest_arrival.py).
+            text. What Kafka brings later is measured against it (jobs/strandline/engine/pipeline/ingest.py).
         retired: Of bronze, the topics that are read no more: the id that each had, then who decided that and why. All are kept:
             a person typed each.
         clusters: Of bronze, by partition on a cluster that was left: the offset up to which it was read, and its end there.
@@ -339,3 +342,110 @@ def _count(sums: dict[str, int], more: Mapping[str, int]) -> None:
             sums[name] = total
         else:
             sums.pop(name, None)
+
+
+# The sums of a table's ledger, written down at a version, so that no reader adds up years of entries.
+#
+# A snapshot is one small file, a pure function of the log up to its version, and may be lost or old: then a reader adds
+# more entries. It names the table by the id that Delta gave it and a hash of the commit at its version, so that one of a
+# table that was removed, created again or restored from a copy is not taken for one of this table.
+#
+# ``chain`` is a hash over all entries up to the version, each over the one before; an audit computes it again from the log
+# (jobs/strandline/engine/accounting/table_books.py).
+
+
+FOLDER = "_books"
+FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The sums of a table up to a version.
+
+    Args:
+        sums: What the entries add up to.
+        chain: The hash over all of them.
+        sheet: What else was carried forward for the table's balance (jobs/strandline/engine/accounting/table_books.py).
+    """
+
+    sums: Sums
+    chain: str = ""
+    sheet: Mapping[str, Any] = field(default_factory=dict)
+
+
+def name_of(path: Place) -> str:
+    """Return a table's name as its folder says it: ``silver.readings``, ``quarantine.readings``."""
+    return f"{path.parent.name}.{path.name}"
+
+
+def snapshot_file(path: Place) -> Place:
+    """Return the file with the snapshot of a table."""
+    return path.parent.parent / FOLDER / f"{name_of(path)}.json"
+
+
+def snapshot(path: Place) -> Snapshot:
+    """Return a table's last snapshot; an empty one where there is none that fits its log."""
+    try:
+        found = json.loads(snapshot_file(path).text() or "")
+        is_own = found["format"] == FORMAT and is_commit(path, 0) and _fits(path, found)
+        return _decoded(found) if is_own else Snapshot(sums=Sums())
+    except (ValueError, KeyError, TypeError, AttributeError):  # none, torn, or of another version
+        return Snapshot(sums=Sums())
+
+
+def write(path: Place, taken: Snapshot) -> None:
+    """Write the snapshot of a table; a reader sees the old one or the new one."""
+    version = taken.sums.version
+    words = {
+        "format": FORMAT,
+        "table": table_id(path),
+        "version": version,
+        "commit": fingerprint(path, version),
+        "chain": taken.chain,
+        "sums": asdict(taken.sums),
+        "sheet": taken.sheet,
+    }
+    snapshot_file(path).put(json.dumps(words, indent=1))
+
+
+def sums_of(path: Place, until: int | None = None) -> Sums:
+    """Return the sums of a table's entries, to the latest version or to a given one, from the last snapshot on."""
+    sums = snapshot(path).sums
+    if until is not None and until < sums.version:
+        sums = Sums()
+    follow(path, sums, until)
+    return sums
+
+
+def entry_text(path: Place, version: int) -> str:
+    """Return the metadata of a commit as it is in the log; empty where it has none."""
+    if not is_commit(path, version):
+        return ""
+    info = next((action.body for action in actions(path, version, Kind.INFO)), {})
+    return str(info.get("userMetadata") or "")
+
+
+def fingerprint(path: Place, version: int) -> str:
+    """Return a hash of a commit; empty where there is no such version."""
+    text = commit_text(path, version)
+    return hashed("", text) if text else ""
+
+
+def hashed(chain: str, text: str) -> str:
+    """Return the hash of a text, over the hash of the one before."""
+    return hashlib.sha256(f"{chain}\n{text}".encode()).hexdigest()
+
+
+def _fits(path: Place, found: Mapping[str, Any]) -> bool:
+    version = int(found["version"])
+    return bool(found["commit"] == fingerprint(path, version) and found["table"] == table_id(path))
+
+
+def _decoded(found: Mapping[str, Any]) -> Snapshot:
+    known = {each.name for each in fields(Sums)}
+    values = {name: value for name, value in found["sums"].items() if name in known}
+    values["drops"] = [(rows, ranges) for rows, ranges in values.get("drops", ())]
+    repairs = {stream: Repair(**repair) for stream, repair in values.pop("repairs").items()}
+    return Snapshot(
+        sums=Sums(**values, repairs=repairs), chain=found["chain"], sheet=found["sheet"]
+    )

@@ -23,9 +23,10 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any, TextIO
 
@@ -34,12 +35,83 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import TransientError
 from strandline.core.feed import Feed
 from strandline.core.table import Table
-from strandline.engine.runtime.holders import is_there, own
 from strandline.engine.runtime.jvm import jvm
+from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.runtime.settings import lease_seconds
-from strandline.engine.storage import locks_on_store, store_lease
+from strandline.engine.storage import store_lease
 from strandline.engine.storage.lake import WRITER, Lake
 from strandline.engine.storage.place import Place
+from strandline.engine.storage.store_lease import StoreLease, fence, is_living, take, take_again
+
+# The lease of a table and the turn to commit to it, where the lake is on an object store (jobs/strandline/engine/storage/locks.py).
+
+
+_LEASES: dict[Place, list[StoreLease]] = {}
+
+_FREE: dict[Place, tuple[int, str]] = {}
+"""The epoch and the tag with which this process has released a turn last: one pair a table. Mostly no other process takes the
+turn meanwhile, and then it is taken again by one request."""
+
+
+def leases(path: Place) -> Sequence[StoreLease]:
+    """Return the leases by which this process may commit to a table's folder."""
+    return _LEASES.get(path, ())
+
+
+@contextmanager
+def lease_on_store(path: Place, folders: Sequence[Place]) -> Iterator[bool]:
+    """Hold a lease for the length of the block, unless another process renews it; yield whether it is held.
+
+    Args:
+        path: Its object.
+        folders: The tables that it is for; in each the commits of a holder that did not release it are refused.
+    """
+    held = take(path, lease_seconds())
+    if held is None:
+        yield False
+        return
+    held.keep()
+    try:
+        for folder in folders:
+            if held.is_taken_over:
+                fence(folder, held)
+            _LEASES.setdefault(folder, []).append(held)
+        yield True
+    finally:
+        for folder in folders:
+            if held in leases(folder):
+                _LEASES[folder].remove(held)
+        held.release()
+
+
+@contextmanager
+def turn_on_store(
+    wait: Callable[[Callable[[], bool]], None], path: Place, life: float
+) -> Iterator[None]:
+    """Hold the turn to commit for the length of the block.
+
+    Args:
+        wait: Waits until an attempt succeeds.
+        path: Its object.
+        life: Seconds after which another process takes it over.
+    """
+    held = list[StoreLease]()
+
+    def could_take() -> bool:
+        free = _FREE.pop(path, None)
+        found = take_again(path, *free, life) if free else None
+        found = found or take(path, life)
+        held.extend([found] if found else [])
+        return found is not None
+
+    wait(could_take)
+    try:
+        yield
+    finally:
+        tag = held[0].release()
+        if tag is not None:
+            _FREE[path] = held[0].epoch, tag
+
 
 GOING_DOWN = 20.0
 """Seconds that a JVM may take to end after its Python process was killed; Spark's shutdown hooks run meanwhile."""
@@ -122,7 +194,7 @@ def _lease(
 ) -> Iterator[None]:
     if not path.is_local:
         folders = lake.books(table) if isinstance(table, Table) else (lake.table(table),)
-        with _once(table, path, role), locks_on_store.lease(path, folders) as is_held:
+        with _once(table, path, role), lease_on_store(path, folders) as is_held:
             if not is_held:
                 raise _taken(table, path, role)
             yield
@@ -176,7 +248,7 @@ def turn_without_jvm(path: Place) -> Iterator[None]:
     @contextmanager
     def locked() -> Iterator[None]:
         if not path.is_local:
-            with locks_on_store.turn(partial(_await_turn, path), path / COMMIT_LOCK, TURN / 2):
+            with turn_on_store(partial(_await_turn, path), path / COMMIT_LOCK, TURN / 2):
                 yield
             return
         with (path / COMMIT_LOCK).local.open("a+") as file:
@@ -388,3 +460,77 @@ def _taken(table: Table | Feed, path: Place, role: str) -> HasWriterError:
         table=table.id,
         **{name: value for name, value in holder.items() if name != "id"},
     )
+
+
+# Who holds which lease of a lake, for readers that take none (jobs/strandline/engine/storage/locks.py).
+#
+# The folder is listed once, and each lease is read once. In a folder a lease is a lock, and its file has the last process that took
+# it; on an object store it is an object, which says itself whether it is held and how many holders there were.
+
+
+SUFFIX = ".lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """A lease that was taken at least once.
+
+    Args:
+        table: The table.
+        role: The role that it gives.
+        is_held: Whether it is held; a holder on another machine that was killed counts until its lease has expired.
+        holder: The process that holds it; empty where none does.
+        changed_at: When it was taken, or on an object store renewed or released.
+        epoch: How many holders there were; None in a folder, which does not count them.
+    """
+
+    table: str
+    role: str
+    is_held: bool
+    holder: Mapping[str, Any] = field(default_factory=dict)
+    changed_at: datetime | None = None
+    epoch: int | None = None
+
+
+def lease_records(lake: Lake) -> Iterator[LeaseRecord]:
+    """Yield the leases of a lake."""
+    folder = lake.lease_of(WRITER).parent
+    for name in folder.names():
+        layer, _, rest = name.removesuffix(SUFFIX).partition(".")
+        short, _, role = rest.partition(".")
+        if name.endswith(SUFFIX) and short:
+            read = _in_folder if folder.is_local else _on_store
+            yield read(folder / name, f"{layer}.{short}", role or WRITER)
+
+
+def _in_folder(path: Place, table: str, role: str) -> LeaseRecord:
+    held = is_held(path)
+    return LeaseRecord(
+        table=table,
+        role=role,
+        is_held=held,
+        holder=_values(path.text()) if held else {},
+        changed_at=path.modified_at(),
+    )
+
+
+def _on_store(path: Place, table: str, role: str) -> LeaseRecord:
+    found = _values(path.text())
+    owner: Mapping[str, Any] = found.get("owner") or {}
+    held = is_living(found, path)
+    return LeaseRecord(
+        table=table,
+        role=role,
+        is_held=held,
+        holder=owner if held else {},
+        changed_at=path.modified_at() if held else None,
+        epoch=found.get("epoch"),
+    )
+
+
+def _values(text: str | None) -> dict[str, Any]:
+    """Return what a lease says; nothing while its holder is just writing it."""
+    try:
+        return dict(json.loads(text or "{}"))
+    except ValueError:
+        return {}

@@ -1,13 +1,15 @@
 """The files that versions of a table added and removed, from its log alone."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
-from strandline.engine.storage.commit_log import Kind, actions, commit_text
+import pyarrow.parquet as pq
+
+from strandline.engine.storage.commit_log import Action, Kind, actions, commit_text, log_of, torn
 from strandline.engine.storage.ledger import entry_in, latest_version
 from strandline.engine.storage.place import Place
 
@@ -125,3 +127,183 @@ def existing(files: Iterable[str]) -> list[str]:
 def file_of(path: Place, action: Mapping[str, Any]) -> str:
     """Return the path of the file in an action of a table's log."""
     return str(path / unquote(action["path"]))
+
+
+# What other processes committed to a table after a version, read from its log commit by commit.
+
+
+class LaterCommits:
+    """The files that were added and removed after a version; each commit is read once."""
+
+    def __init__(self, path: Place, version: int) -> None:
+        """Begin after a version."""
+        self._path = path
+        self._read_until = version
+        self.came: dict[str, str] = {}
+        """By name, the files that were added and not removed since, each as its line in the log."""
+        self.went: set[str] = set()
+        """The names of those that were removed."""
+        self.shaped_at = -1
+        """The last version that changed the table's columns or properties."""
+
+    def follow(self, version: int) -> None:
+        """Read the commits up to a version."""
+        for number in range(self._read_until + 1, version + 1):
+            for action in actions(
+                self._path, number, Kind.ADD, Kind.REMOVE, Kind.METADATA, Kind.PROTOCOL
+            ):
+                self._read(action, number)
+        self._read_until = max(version, self._read_until)
+
+    def _read(self, action: Action, version: int) -> None:
+        match action.kind:
+            case Kind.ADD:
+                self.came[name(action.body)] = action.line
+            case Kind.REMOVE:
+                gone = name(action.body)
+                self.came.pop(gone, None)
+                self.went.add(gone)
+            case _:
+                self.shaped_at = version
+
+
+def name(action: Mapping[str, Any]) -> str:
+    """Return the name of a file as in Spark's ``_metadata.file_name``; it is unique within the table."""
+    return unquote(str(action["path"])).rpartition("/")[2]
+
+
+# The files of a table at a version, from its log alone; no commit is ever removed from it (jobs/strandline/engine/storage/delta_commit.py).
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """The files of one version.
+
+    Args:
+        files: The log's lines that added them, by their paths as in the log.
+        columns: The schema, as in Delta's metadata.
+        folders: The partition columns.
+    """
+
+    files: dict[str, str]
+    columns: str
+    folders: tuple[str, ...] = ()
+
+
+def table_files(path: Place, version: int) -> TableFiles:
+    """Return the files, the schema and the partition columns of a table at a version."""
+    files: dict[str, str] = {}
+    columns, folders = "", ()
+    for number in range(version + 1):
+        added: dict[str, str] = {}
+        for action in actions(path, number, Kind.ADD, Kind.REMOVE, Kind.METADATA):
+            match action.kind:
+                case Kind.ADD:
+                    added[action.body["path"]] = action.line
+                case Kind.REMOVE:
+                    files.pop(action.body["path"], None)
+                case _:
+                    columns = action.body["schemaString"]
+                    folders = tuple(action.body["partitionColumns"])
+        files |= added
+    return TableFiles(files, columns, folders)
+
+
+def table_id(path: Place) -> str:
+    """Return the id that Delta gave to a table when it was created.
+
+    Raises:
+        DamagedError: Its first commit is torn.
+    """
+    found = next(actions(path, 0, Kind.METADATA), None)
+    if found is None:
+        raise torn(path, 0)
+    return str(found.body["id"])
+
+
+# The files of a table's latest version as its log names them, from Delta's newest checkpoint and the commits after it.
+#
+# delta-rs parses the statistics and decodes the paths; a commit that removes a file must repeat the path as it is, and one that
+# puts files together needs their statistics as they are. No JVM is needed.
+
+
+COLUMNS = ("path", "partitionValues", "size", "modificationTime", "stats")
+METADATA = ("schemaString", "partitionColumns", "configuration")
+ROWS = 10_000
+"""Rows of a checkpoint that are in memory at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFiles:
+    """The files of a version.
+
+    Args:
+        version: The version.
+        files: What the log says of each, by its path as in the log.
+        metadata: The table's columns, partitions and properties, as in the log.
+        reader: The version of Delta that a reader needs: above 1, a file may hold rows that the log says are deleted.
+    """
+
+    version: int
+    files: Mapping[str, Mapping[str, Any]]
+    metadata: Mapping[str, Any]
+    reader: int
+
+
+def live_files(path: Place) -> LiveFiles:
+    """Read the files of a table's latest version."""
+    latest = latest_version(path)
+    known = json.loads((log_of(path) / "_last_checkpoint").text() or "{}")
+    begun = int(known.get("version", -1))
+    files: dict[str, Mapping[str, Any]] = {}
+    metadata: Mapping[str, Any] = {}
+    reader = 1
+    for name in _parts(begun, known.get("parts")) if begun >= 0 else ():
+        for kind, body in _checkpointed(log_of(path) / name):
+            match kind:
+                case Kind.METADATA:
+                    metadata = body
+                case Kind.PROTOCOL:
+                    reader = body["minReaderVersion"]
+                case _:
+                    files[body["path"]] = body
+    for version in range(begun + 1, latest + 1):
+        added: dict[str, Mapping[str, Any]] = {}
+        for action in actions(path, version, Kind.ADD, Kind.REMOVE, Kind.METADATA, Kind.PROTOCOL):
+            match action.kind:
+                case Kind.ADD:
+                    added[action.body["path"]] = {name: action.body.get(name) for name in COLUMNS}
+                case Kind.REMOVE:
+                    files.pop(action.body["path"], None)
+                case Kind.PROTOCOL:
+                    reader = action.body["minReaderVersion"]
+                case _:
+                    metadata = action.body
+        files |= added
+    return LiveFiles(version=latest, files=files, metadata=metadata, reader=reader)
+
+
+def _parts(version: int, parts: int | None) -> Iterator[str]:
+    if not parts:
+        yield f"{version:020d}.checkpoint.parquet"
+        return
+    for part in range(1, parts + 1):
+        yield f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
+
+
+def _checkpointed(file: Place) -> Iterator[tuple[Kind, Mapping[str, Any]]]:
+    wanted = [
+        "protocol.minReaderVersion",
+        *(f"add.{name}" for name in COLUMNS),
+        *(f"metaData.{name}" for name in METADATA),
+    ]
+    for batch in pq.ParquetFile(file.source()).iter_batches(batch_size=ROWS, columns=wanted):
+        for row in batch.to_pylist():
+            add, metadata, protocol = row["add"], row["metaData"], row["protocol"]
+            if add and add["path"]:
+                yield Kind.ADD, {**add, "partitionValues": dict(add["partitionValues"] or ())}
+            elif metadata and metadata["schemaString"]:
+                known = dict(metadata["configuration"] or ())
+                yield Kind.METADATA, {**metadata, "configuration": known}
+            elif protocol and protocol["minReaderVersion"]:
+                yield Kind.PROTOCOL, protocol

@@ -13,16 +13,18 @@ A place is in a folder of this machine or on an object store (``s3a``); each has
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, Protocol, TypeAlias, TypeVar
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.runtime.settings import S3A
 from strandline.engine.storage import local_files
-from strandline.engine.storage.durable import make
+from strandline.engine.storage.local_files import make, sync_all
 
 FILE = "file"
 """The scheme of a folder of this machine; that of a store is a setting's."""
@@ -353,3 +355,49 @@ class Listed:
     place: Place
     size: int
     written: int
+
+
+# Do the same to many files: one after the other in a folder, several at once where each waits for the answer of a store.
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+AT_ONCE = 16
+"""Requests that wait for their answers at the same time."""
+
+AHEAD = 256
+"""Files that are begun before the result of the first of them is taken."""
+
+
+def each_done(
+    work: Callable[[Item], Result], items: Iterable[Item], *, among: Iterable[Place]
+) -> Iterator[Result]:
+    """Yield the result for each item, in their order.
+
+    Args:
+        work: What to do.
+        items: With what.
+        among: Places that it reads or writes; where all are of this machine, nothing is done ahead.
+    """
+    if all(place.is_local for place in among):
+        yield from map(work, items)
+        return
+    left = iter(items)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        while batch := [*islice(left, AHEAD)]:
+            yield from pool.map(work, batch)
+
+
+# Bring files of a lake to the disk (jobs/strandline/engine/storage/local_files.py); what an object store has acknowledged is there.
+
+
+def keep_files(files: Iterable[Place], *, within: Place) -> None:
+    """Bring files to the disk, and their names with those of the folders up to one.
+
+    Args:
+        files: They lie in ``within`` or below.
+        within: The highest folder whose names may be new.
+    """
+    if within.is_local:
+        sync_all((file.local for file in files), within=within.local)

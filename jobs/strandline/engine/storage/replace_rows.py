@@ -21,23 +21,24 @@ file, and it would grow: with a dimension that changed every ten minutes for thr
 megabyte in the end, and every reader of the table read it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.table import Computed, Recomputed, Upserted
 from strandline.engine.storage import delta_commit
 from strandline.engine.storage.commit_log import added_file
 from strandline.engine.storage.file_index import span_of
-from strandline.engine.storage.later_commits import LaterCommits, name
-from strandline.engine.storage.ledger import latest_version
+from strandline.engine.storage.ledger import entry_at, latest_version
 from strandline.engine.storage.locks import turn
-from strandline.engine.storage.output_files import rows_in, sized
+from strandline.engine.storage.log_actions import LaterCommits, changes_rows, files_between, name
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.read_version import OPEN, rows_at
+from strandline.engine.storage.table_frames import OPEN, by_key, rows_at, rows_in, sized
 
 Choose = Callable[[DataFrame], DataFrame]
 """Filters rows."""
@@ -259,3 +260,209 @@ def came_and_gone(changed: DataFrame) -> tuple[int, int]:
     more, fewer = F.greatest("_more", F.lit(0)), F.greatest(-F.col("_more"), F.lit(0))
     came, gone = changed.agg(F.sum(more), F.sum(fewer)).collect()[0]
     return came or 0, gone or 0
+
+
+# Delete rows of a table for good, in one commit that streams pass over.
+#
+# Files whose rows all go are taken out without being read. Of the others the rows that stay are written again, outside the
+# turn, because a stream that waits for its turn fails after a minute; inside it only the commits that came meanwhile are
+# read, and if one of them removed a file that is taken out, all begins again.
+#
+# The number of rows that go is known before the commit and is part of its ledger entry: the rows of the files that are
+# taken out, less those that were written again.
+
+
+Stays = Callable[[DataFrame], DataFrame]
+"""Selects the rows that stay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """What to take out of a table.
+
+    Args:
+        whole: The names of files whose rows all go.
+        partly: The names of files some of whose rows go.
+    """
+
+    whole: Collection[str] = ()
+    partly: Collection[str] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to do."""
+        return not self.whole and not self.partly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """Rows to delete.
+
+    Args:
+        at: The column with the time of a row, by which files that are written again keep short ranges.
+        pick: Returns the files of the latest version; asked again when another writer has removed one of them.
+        stays: Selects the rows that stay, of the files that are taken out in part.
+        entry: Returns the metadata of the commit, from the number of rows that go.
+    """
+
+    at: str
+    pick: Callable[[], Files]
+    stays: Stays
+    entry: Callable[[int], str]
+
+
+def remove_rows(spark: SparkSession, path: Place, removal: Removal) -> tuple[int, int] | None:
+    """Delete rows; return the version and how many they were, or None when there was none.
+
+    Raises:
+        TransientError: Other writers rewrote the files of these rows in every attempt.
+    """
+    for _ in range(TRIES):
+        known = latest_version(path)
+        files = removal.pick()
+        if files.is_empty:
+            return None
+        done = _attempt(spark, path, removal, files, known)
+        if done is not None:
+            return done
+    raise TransientError(
+        f"other writers rewrote files of {path} while rows of them were deleted, {TRIES} times",
+        hint="nothing was changed; run the same again.",
+        table=str(path),
+    )
+
+
+def _attempt(
+    spark: SparkSession, path: Place, removal: Removal, files: Files, known: int
+) -> tuple[int, int] | None:
+    """Write what stays and commit; None when another writer removed one of the files since a version."""
+    touched = {*files.whole, *files.partly}
+    meanwhile = LaterCommits(path, known)
+    commit = delta_commit.Commit(spark, path)
+    meanwhile.follow(commit.read_version)
+    if not touched.isdisjoint(meanwhile.went):
+        return None
+    lines = {name(added_file(line)): line for line in commit.named(touched)}
+    gone = sum(map(rows_in, lines.values()))
+    parts = [lines[each] for each in files.partly]
+    if files.whole:
+        commit.take_out([lines[each] for each in files.whole])
+    if parts:
+        rows = removal.stays(commit.take_out(parts))
+        count = sum(map(rows_in, parts))
+        gone -= commit.write(divided(rows, removal.at, [*map(added_file, parts)], count)).rows
+    with turn(spark, path):
+        meanwhile.follow(latest_version(path))
+        is_there = touched.isdisjoint(meanwhile.went) and meanwhile.shaped_at <= commit.read_version
+        if is_there:
+            commit.onto_latest()
+            return commit.commit(removal.entry(gone)), gone
+    commit.abandon()
+    return None
+
+
+# Find the event-time range in which two versions of a table differ, without a change feed.
+#
+# A writer that replaces rows records the range in its ledger entry (jobs/strandline/engine/pipeline/write_rows.py).
+# Where a commit lacks it, the rows of the files that were added and removed are compared.
+
+
+Reach = tuple[int, int]
+"""A range of event time: its first and last microsecond, both included."""
+
+NO_TIME = (0, -1)
+"""The empty range."""
+
+
+def changed_span(
+    spark: SparkSession, source: Computed, path: Place, before: int, now: int
+) -> Reach | None:
+    """Return the range in which two versions of a table differ; None when they are equal."""
+    ranges = [_range_of(path, version) for version in range(before + 1, now + 1)]
+    known = [reach for reach in ranges if reach is not None]
+    if len(known) == now - before:
+        return hull([reach for reach in known if reach != NO_TIME])
+    rows = _changed_rows(spark, path, before, now)
+    return None if rows is None else reach_of(rows, source)
+
+
+def _range_of(path: Place, version: int) -> Reach | None:
+    """Return the range that a version changed; None if its entry does not say."""
+    entry = entry_at(path, version)
+    if entry is not None:
+        return entry.changed
+    return None if changes_rows(path, version) else NO_TIME
+
+
+def hull(reaches: Sequence[Reach]) -> Reach | None:
+    """Return the shortest range that contains all of the given ones; None when none is given."""
+    if not reaches:
+        return None
+    firsts, lasts = zip(*reaches, strict=True)
+    return min(firsts), max(lasts)
+
+
+def reach_of(rows: DataFrame, source: Computed) -> Reach | None:
+    """Return the range that rows cover which only one of two versions has; None when there is no row.
+
+    A row whose validity ended between the versions is unchanged before that end, so it counts from its end on.
+    Its start may lie months back.
+    """
+    begins = F.unix_micros(source.event_at)
+    if source.valid_until is None:
+        spans = rows.select(begins.alias("first"), begins.alias("last"))
+    else:
+        end = _end(source)
+        same = [name for name in rows.columns if name not in _moving(source)]
+        ends = rows.groupBy(*same).agg(F.array_sort(F.collect_list(end)).alias("ends"))
+        first = F.when(F.size("ends") > 1, F.get("ends", F.lit(0))).otherwise(begins)
+        spans = ends.select(first.alias("first"), F.array_max("ends").alias("last"))
+    lowest, highest = spans.agg(F.min("first"), F.max("last")).collect()[0]
+    return None if lowest is None else (lowest, highest)
+
+
+def reach_of_change(rows: DataFrame, held: DataFrame, source: Computed) -> Reach | None:
+    """Return the range that changes when rows replace those with the same key.
+
+    The key joins each row to the one that it replaces, so nothing is sorted or shuffled as in ``reach_of``.
+    """
+    end = _end(source)
+    others = [name for name in rows.columns if name not in {*source.key, *_moving(source)}]
+    begins = F.unix_micros(source.event_at)
+    compared = [begins.alias("_begins"), end.alias("_end"), F.struct(*others, begins).alias("_row")]
+    new = rows.select(*source.key, *compared)
+    old = held.select(*source.key, *compared).withColumnsRenamed(
+        {name: f"{name}_before" for name in ("_begins", "_end", "_row")}
+    )
+    both = by_key(new, old, source.key, "left")
+    since = F.least("_begins", F.coalesce("_begins_before", "_begins"))
+    until = F.coalesce("_end_before", "_end")
+    is_same = F.col("_row").eqNullSafe(F.col("_row_before"))
+    first = F.when(is_same, F.least("_end", until)).otherwise(since)
+    lowest, highest = both.agg(F.min(first), F.max(F.greatest("_end", until))).collect()[0]
+    return None if lowest is None else (lowest, highest)
+
+
+def _moving(source: Computed) -> set[str | None]:
+    """Return the columns that change when a row's validity ends: its end, and the column of its partition."""
+    folder = source.window_from if isinstance(source, Upserted | Recomputed) else None
+    return {source.valid_until, folder} - {source.event_at}
+
+
+def _end(source: Computed) -> Column:
+    """Return the end of the row's validity, in microseconds."""
+    if source.valid_until is None:
+        return F.unix_micros(source.event_at)
+    return F.coalesce(F.unix_micros(source.valid_until), F.lit(OPEN))
+
+
+def _changed_rows(spark: SparkSession, path: Place, before: int, now: int) -> DataFrame | None:
+    """Return the rows that only one of two versions has; None when no file was added or removed."""
+    came, went = files_between(path, before + 1, now)
+    # With basePath, Spark reads the partition columns from the names of the folders.
+    read = partial(spark.read.option("basePath", str(path)).parquet)
+    new = read(*sorted(came)) if came else None
+    old = read(*sorted(went)) if went else None
+    if new is None or old is None:
+        return new if old is None else old
+    return changes(new, old).drop("_more")

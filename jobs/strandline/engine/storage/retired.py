@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Ingested, Table
-from strandline.engine.storage.file_lock import hold
 from strandline.engine.storage.formats import TABLES
 from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.store_lease import hold
 
 STATE_OF = "state"
 """The folder of a checkpoint with the state of its stream: rows of the past, which a request to forget may mean."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
-from strandline.engine.runtime.holders import is_there, own
+from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.storage.locks import is_held
 from strandline.engine.storage.place import Place
 

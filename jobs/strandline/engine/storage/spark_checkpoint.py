@@ -5,17 +5,20 @@ has exactly the range that a replay after a crash will read again.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
 
 from strandline.core.errors import DamagedError, DataError
 from strandline.engine.storage.damage import is_outage
-from strandline.engine.storage.files_at_version import table_id
-from strandline.engine.storage.log_actions import Added, appended
+from strandline.engine.storage.local_files import sync_all
+from strandline.engine.storage.log_actions import Added, appended, table_id
 from strandline.engine.storage.open_table import live_rows
-from strandline.engine.storage.place import Place
+from strandline.engine.storage.place import Place, keep_files
 
 NOTHING_YET = "-"
 """What Spark writes for a source without an offset."""
@@ -401,3 +404,114 @@ def _read_batch(checkpoint: Place, number: int) -> tuple[int, dict[str, Position
         at = Position(offset["reservoirVersion"], max(offset["index"] + 1, 0))
         positions[str(offset["reservoirId"])] = at
     return int(json.loads(metadata)["batchWatermarkMs"]), positions
+
+
+# What a stream ran last, in a small file inside its checkpoint, which Spark ignores.
+#
+# Spark keeps the types of a state's columns, and not what they are computed from, nor the delay of a watermark. The file has
+# that, so that the code of today can be compared with the code that made the state. It moves with the checkpoint: into a
+# copy of the lake, and through a promotion and its undo.
+
+
+FILE = "last_run.json"
+
+SEARCHES = "searches"
+
+JOIN = "Join"
+"""Spark's name of an operator that joins, as the plan has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What a stream ran last.
+
+    Args:
+        fingerprint: A hash of all that decides what it runs; while it is the same, nothing need be compared.
+        ids: The ids of the Delta tables that it read, by the names of the tables.
+        plan: What it ran, as values of JSON.
+        apart_ms: How far apart the rows lie that meet in its joins; None where no condition bounds that, and in the
+            records of older programs.
+    """
+
+    fingerprint: str
+    ids: Mapping[str, str]
+    plan: Mapping[str, Any]
+    apart_ms: int | None = None
+
+    @property
+    def searches(self) -> tuple[str, ...] | None:
+        """Return the searches by Java's engine in it; None where an older program has recorded it.
+
+        They are in the plan, where that program passes over what it does not know.
+        """
+        found = self.plan.get(SEARCHES)
+        return None if found is None else tuple(found)
+
+    @property
+    def joins(self) -> bool:
+        """Return whether streams are joined in it."""
+        return any(each["kind"] == JOIN for each in self.plan.get("operators", ()))
+
+    @property
+    def apart(self) -> timedelta | None:
+        """Return how far apart the rows lie that meet in its joins; None where it is not known."""
+        if self.apart_ms is not None:
+            return timedelta(milliseconds=self.apart_ms)
+        return None if self.joins else timedelta(0)
+
+
+def read_record(checkpoint: Place) -> RunRecord | None:
+    """Return what a stream ran last; None where nothing was recorded, or by a version that wrote it otherwise."""
+    text = (checkpoint / FILE).text()
+    if text is None:
+        return None
+    try:
+        return RunRecord(**json.loads(text))
+    except (TypeError, ValueError):
+        return None
+
+
+def write_record(checkpoint: Place, record: RunRecord) -> None:
+    """Record what a stream runs."""
+    (checkpoint / FILE).put(json.dumps(asdict(record), separators=(",", ":")))
+
+
+# Bring what Spark wrote of a checkpoint to the disk, in the order that jobs/strandline/engine/storage/local_files.py explains.
+
+
+CHANGES = ".changelog"
+LEADING_DIGITS = re.compile(r"\d+")
+
+
+def keep_plan(checkpoint: Place, number: int) -> None:
+    """Bring the plan of a batch to the disk, before the batch is written: after a power cut it decides what was read."""
+    files = [checkpoint / "metadata", checkpoint / "offsets" / str(number)]
+    keep_files(files, within=checkpoint.parent)
+
+
+def keep_state(checkpoint: Place, known: set[str]) -> None:
+    """Bring the files of the state to the disk that are new, before Spark marks their batch as finished.
+
+    Those of a batch that is marked were kept before; a snapshot is written beside the batches, and kept with the next.
+
+    Args:
+        checkpoint: The stream's checkpoint.
+        known: The files that were kept before; those of now are put in their place. Spark keeps a hundred batches.
+    """
+    if not checkpoint.is_local:
+        return
+    ends = [int(name) for name in (checkpoint / "commits").names() if name.isdigit()]
+    state, done = (checkpoint / "state").local, max(ends, default=None)
+    found = {str(file) for file in state.rglob("*") if file.is_file() and file.name[0] != "."}
+    new = [Path(file) for file in found - known]
+    kept = 0 if done is None else done + 1
+    if new := [file for file in new if file.suffix != CHANGES or _version_of(file) > kept]:
+        sync_all(new, within=checkpoint.local)
+    known.clear()
+    known.update(found)
+
+
+def _version_of(file: Path) -> int:
+    """Return the version of the state that a file brings forward: one more than the number of its batch."""
+    digits = LEADING_DIGITS.match(file.name)
+    return int(digits[0]) if digits else 0

@@ -12,20 +12,22 @@ from strandline.core.lateness import DISORDERED
 from strandline.core.received import PLACE
 from strandline.core.table import Judged
 from strandline.engine.accounting.balance_sheet import read_until
-from strandline.engine.quarantine.record_state import done_about, still_held
-from strandline.engine.quarantine.resolutions import Status
-from strandline.engine.storage.dead_files import EXPLAINED, swept
-from strandline.engine.storage.find_rows import Found, Where, look, typed
-from strandline.engine.storage.import_marks import IMPORT
+from strandline.engine.quarantine.resolutions import Status, done_about, still_held
+from strandline.engine.storage.find_rows import Found, Where, look, typed, version_of
 from strandline.engine.storage.import_notes import origin
-from strandline.engine.storage.ledger import Entry, entry_at
-from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.ledger import IMPORT, Entry, entry_at
+from strandline.engine.storage.ledger_sums import sums_of
 from strandline.engine.storage.open_table import kinds
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.version_of_file import version_of
-from strandline.engine.trace.deleted import deleted_since, expired_with, explain_deleted
+from strandline.engine.storage.vacuum import EXPLAINED, swept
 from strandline.engine.trace.explain_gold import explain_removed
-from strandline.engine.trace.explain_unread import explain_not_in_bronze, explain_waiting
+from strandline.engine.trace.explain_unread import (
+    deleted_since,
+    expired_with,
+    explain_deleted,
+    explain_not_in_bronze,
+    explain_waiting,
+)
 from strandline.engine.trace.locate import (
     Spot,
     TakenIn,

@@ -17,23 +17,28 @@ from strandline.core.moment import shifted
 from strandline.core.received import IDENTITY, PLACE
 from strandline.core.table import Judged, Table
 from strandline.engine.accounting.table_books import Books
-from strandline.engine.quarantine.record_state import still_held
-from strandline.engine.storage.batch_of_offset import (
+from strandline.engine.quarantine.resolutions import still_held
+from strandline.engine.storage.find_rows import Found, Where, look, look_in, version_of
+from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import (
+    LOOKED_AGAIN,
+    Entry,
+    between,
+    entry_at,
+    is_imported,
+    latest_version,
+)
+from strandline.engine.storage.ledger_search import (
     batch_of,
     bringing_commit,
     commit_with,
+    newest_first,
     reading_batch,
 )
-from strandline.engine.storage.find_rows import Found, Where, look, look_in
-from strandline.engine.storage.import_marks import is_imported
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import LOOKED_AGAIN, Entry, between, entry_at, latest_version
-from strandline.engine.storage.ledger_search import newest_first
-from strandline.engine.storage.ledger_snapshot import sums_of
+from strandline.engine.storage.ledger_sums import sums_of
 from strandline.engine.storage.log_actions import added, files_between, removed
 from strandline.engine.storage.open_table import kinds
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.version_of_file import version_of
 
 PLAIN = re.compile(r"[\w .:@-]+", re.ASCII)
 

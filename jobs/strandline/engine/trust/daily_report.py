@@ -5,12 +5,16 @@ the same entries. So the report and ``strandline ledger`` cannot disagree.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import chain
 
+from strandline import catalog
+
+from strandline.core.errors import DataError, DefinitionError
 from strandline.core.lateness import DISORDERED, LATE
+from strandline.core.model import Model
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance, balance
 from strandline.engine.gates import gate_files
@@ -18,10 +22,10 @@ from strandline.engine.gates.gate_files import Where
 from strandline.engine.history import commit_history
 from strandline.engine.history.anomalies import Mark, marks
 from strandline.engine.history.queries import Batch, Past
-from strandline.engine.quarantine.summary import open_rows, samples
+from strandline.engine.quarantine.browse import open_rows, samples
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.retired import retired
-from strandline.engine.trust import drifts, report_figures
+from strandline.engine.trust import day_verdicts
 from strandline.engine.trust.day_verdicts import (
     HOUR,
     DayVerdict,
@@ -34,9 +38,80 @@ from strandline.engine.trust.day_verdicts import (
     versions_in,
     worst,
 )
-from strandline_quality.report.findings import Day, Findings, Flow, Gate, TableFindings, Verdict
-from strandline_quality.report.words import span
+from strandline_quality.report.charts import span
+from strandline_quality.report.findings import (
+    Day,
+    Drift,
+    Findings,
+    Flow,
+    Gate,
+    TableFindings,
+    Verdict,
+)
 from strandline_quality.rules import Rule
+
+# The drift of models in the daily report: of each judged day, with a warning where it is beyond a model's bound.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayDrifts:
+    """The drift of a table's model on a day.
+
+    Args:
+        known: Of each feature and of the score, by the version that scored the rows.
+        unknown: Why it is not known; empty if it is.
+    """
+
+    known: Sequence[Drift] = ()
+    unknown: str = ""
+
+
+Days = Mapping[date, DayDrifts]
+
+DAY = timedelta(days=1)
+
+
+def by_day(tables: Sequence[Table], lake: Lake, days: Sequence[date]) -> dict[str, Days]:
+    """Return the drift of each scored table on each day, by the event time of its rows."""
+    found: dict[str, dict[date, DayDrifts]] = defaultdict(dict)
+    for table in tables:
+        if table.scored_by is not None:
+            model = catalog.model(table.scored_by)
+            for day in days:
+                found[table.id][day] = _on(day, model, lake)
+    return dict(found)
+
+
+def warnings(days: Days) -> dict[date, list[str]]:
+    """Return what the report says of the days on which something has moved too far."""
+    return {
+        day: [
+            *(
+                f"{each.of} of the model {each.model} has moved from its training: index {each.psi:.2f}"
+                for each in drifts.known
+                if each.warns
+            ),
+            *([drifts.unknown] if drifts.unknown else []),
+        ]
+        for day, drifts in days.items()
+    }
+
+
+def last(days: Days) -> tuple[Drift, ...]:
+    """Return the drift of the last day."""
+    return tuple(days[max(days)].known) if days else ()
+
+
+def _on(day: date, model: Model, lake: Lake) -> DayDrifts:
+    """Return the drift on a day; a version that is gone or damaged must not keep the report from being written."""
+    # Not imported above: a project without models imports nothing of them.
+    from strandline.engine.learning.drift import drift  # noqa: PLC0415  # as above
+
+    try:
+        return DayDrifts(known=drift(model, lake, begins(day), begins(day + DAY)))
+    except (DataError, DefinitionError) as error:
+        return DayDrifts(unknown=f"how far {model.name} has moved is not known: {error.message}")
+
 
 COLUMNS: tuple[tuple[str, Callable[[Rule], object]], ...] = (
     ("rule", lambda rule: rule.name),
@@ -101,7 +176,6 @@ SHOWN = 14
 LEARNT = timedelta(weeks=26)
 """How far back the baseline uses hours."""
 
-DAY = timedelta(days=1)
 
 Shut = Callable[[Table, Lake], Gate | None]
 
@@ -162,7 +236,7 @@ def gather(
         arrived=sum(each.flow.read for each in findings if each.table in received),
         judged=sum((each.flow for each in findings if each.judges), Flow()),
         tables=findings,
-        unread=report_figures.unread(lake),
+        unread=day_verdicts.unread(lake),
     )
 
 
@@ -178,7 +252,7 @@ class _Desk:
         until = begins(period.until)
         self._hours = {table.id: self._past.hours(table, until - LEARNT, until) for table in tables}
         self._days: dict[str, dict[date, DayVerdict]] = {}
-        self._drifts = drifts.by_day(tables, lake, period.days)
+        self._drifts = by_day(tables, lake, period.days)
 
     def findings(self, table: Table) -> TableFindings:
         """Return the findings on a table; the tables that it reads must come before it."""
@@ -198,22 +272,22 @@ class _Desk:
             judges=isinstance(table, Judged),
             verdict=worst(judged_days),
             because=tuple(self._because(days)),
-            sheet=report_figures.sheet(sheet),
+            sheet=day_verdicts.sheet(sheet),
             flow=flow(own),
             newest_at=newest.at.isoformat() if newest else None,
             days=tuple(
                 Day(day=day.isoformat(), verdict=days[day][0], because=days[day][1], flow=flow(on))
                 for day, on in by_day.items()
             ),
-            hours=report_figures.hours(own, [hour for hour in hours if hour.at < begins(first)]),
-            failing=report_figures.failing(by_day, self._period.days),
-            reasons=report_figures.reasons(own),
+            hours=day_verdicts.hours(own, [hour for hour in hours if hour.at < begins(first)]),
+            failing=day_verdicts.failing(by_day, self._period.days),
+            reasons=day_verdicts.reasons(own),
             samples=samples(table, self._lake, begins(self._period.until)) if can_be_read else (),
             quarantine=open_rows(table, self._lake, self._period.now) if can_be_read else None,
             gate=gate,
-            proof=report_figures.proof(table, self._lake),
+            proof=day_verdicts.proof(table, self._lake),
             rules=rulebook(table),
-            drift=drifts.last(self._drifts.get(table.id, {})),
+            drift=last(self._drifts.get(table.id, {})),
         )
 
     def _about(self, table: Table) -> str:
@@ -237,7 +311,7 @@ class _Desk:
             changes=self._changes(table),
             faults=self._faults(table, sheet),
             unproven=self._unproven(table),
-            warnings=drifts.warnings(self._drifts.get(table.id, {})),
+            warnings=warnings(self._drifts.get(table.id, {})),
             shut=(day_of(datetime.fromisoformat(gate.since)), gate.why) if gate else None,
             waiting=sheet.waiting > 0,
             retired=datetime.fromisoformat(ended.at) if ended else None,
@@ -280,7 +354,7 @@ class _Desk:
 
     def _unproven(self, table: Table) -> tuple[date, str] | None:
         """Return the last judged day and why, where the last certificate failed; the books of such a table may balance."""
-        proof = report_figures.proof(table, self._lake)
+        proof = day_verdicts.proof(table, self._lake)
         if proof is None or not proof.standing.startswith("NOT"):
             return None
         why = "its certificate says that its rows differ from what bronze gives"

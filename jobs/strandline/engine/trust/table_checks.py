@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance, balance
 from strandline.engine.proof.certificate import kept, status
-from strandline.engine.quarantine.summary import open_rows
-from strandline.engine.storage import commit_time
+from strandline.engine.quarantine.browse import open_rows
+from strandline.engine.storage import commit_log
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import latest_version
 from strandline.engine.storage.retired import Retirement, retired
@@ -104,7 +104,7 @@ def committed_at(table: Table, lake: Lake) -> datetime | None:
     version = latest_version(path)
     if version < 0:
         return None
-    return commit_time.committed_at(path, version)
+    return commit_log.committed_at(path, version)
 
 
 def _balances(sheet: Balance) -> Sign:

@@ -9,8 +9,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from strandline.alerting.declared import sources
-from strandline.alerting.history.backtest import Asked, Rule, backtest, days_of, extent
-from strandline.alerting.history.rule_cost import LIMIT, slow_rules
+from strandline.alerting.history.backtest import (
+    LIMIT,
+    Asked,
+    Rule,
+    backtest,
+    days_of,
+    extent,
+    slow_rules,
+)
 from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.sigma.folder import Folder
 from strandline.alerting.rules.threshold_rule import ThresholdRule
@@ -19,19 +26,18 @@ from strandline.alerting.tables import gold
 from strandline.core.errors import DefinitionError
 from strandline.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
 from strandline.engine.runtime import clock
+from strandline.engine.runtime.jvm import Show
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.known_reach import refuse_unbounded
+from strandline.engine.storage.horizon import refuse_unbounded
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.rule_shelf import Promotion
-from strandline.engine.trust.watched_job import Show
 from strandline.operate.alerts import promotion
-from strandline.operate.alerts.examples import refuse_other_columns
-from strandline.operate.alerts.rules import compared
+from strandline.operate.alerts.examples import compared, refuse_other_columns
 from strandline.operate.listener import Progress, Says
 from strandline.operate.report import written
 from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
-from strandline_quality.report.backtest_page import page
+from strandline_quality.report.page import backtest_page
 
 LIVE = "live"  # the alerts that were raised, where another version of the rules is named
 
@@ -220,7 +226,7 @@ def write_page(found: Backtest, lake: Lake, to: Path | None) -> Place:
     Raises:
         DefinitionError: It cannot be written there.
     """
-    return written(page(found), Place.of(to) if to else lake.backtest)
+    return written(backtest_page(found), Place.of(to) if to else lake.backtest)
 
 
 def _priced(

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from strandline.alerting.delivery.courier import Courier
-from strandline.alerting.delivery.delivery_desk import Desk, Logger
-from strandline.alerting.delivery.delivery_host import DeliveryHost
+from strandline.alerting.delivery.alert_inbox import Desk, Logger
+from strandline.alerting.delivery.courier import Courier, DeliveryHost
 from strandline.alerting.delivery.sinks import KafkaTopic, Sink, sink
 from strandline.alerting.rules.alert_rule import Severity
 from strandline.alerting.tables import bronze
@@ -19,7 +18,7 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.storage.lake import Lake
 from strandline.operate import lakes
-from strandline.operate.alerts.rules import RuleTexts, live_folder
+from strandline.operate.alerts.examples import RuleTexts, live_folder
 from strandline.operate.words import seconds
 
 EVERY = "1m"

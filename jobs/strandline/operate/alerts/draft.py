@@ -17,7 +17,7 @@ from strandline.alerting.source import KINDS, AlertSource
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.table import Judged, Table
-from strandline.operate import drafts
+from strandline.operate import scaffold
 from strandline.project import package
 
 SOURCE = '''"""What the alert rules of this project look at; the rules are in the folder `rules` beside.
@@ -85,13 +85,13 @@ def write(name: str, reads: str) -> Iterator[Path]:
         DefinitionError: The name is none, the table is not judged or not declared beside others, or a file is there or
             cannot be written.
     """
-    if drafts.NAME.fullmatch(name) is None:
+    if scaffold.TABLE_NAME.fullmatch(name) is None:
         raise DefinitionError(
             f"{name!r} is no name for a rule",
             hint="write it in small letters, digits and single underscores, such as large_order.",
             name=name,
         )
-    table = drafts.source(reads, {Layer.SILVER})
+    table = scaffold.source(reads, {Layer.SILVER})
     if not isinstance(table, Judged):
         raise DefinitionError(
             f"{table.id} is {type(table).__name__}, and rules look at events one by one",
@@ -99,14 +99,14 @@ def write(name: str, reads: str) -> Iterator[Path]:
             table=table.id,
         )
     source, made = _source(table)
-    root = drafts.root()
-    own = drafts.folder_of_tables()
+    root = scaffold.root()
+    own = scaffold.folder_of_tables()
     files = {own / "rules" / f"{name}.yml": _rule(name, source)}
     if not catalog.declares(declared.PART):
         files[own / f"{declared.PART}.py"] = made
     if not (root / TESTED).exists():
         files[TESTED] = TEST
-    yield from drafts.put(root, files)
+    yield from scaffold.put(root, files)
 
 
 def _source(table: Judged) -> tuple[AlertSource, str]:

@@ -1,25 +1,36 @@
 """What alert rules say of their examples, and of an event that is named."""
 
+import io
 import json
+import subprocess
+import tarfile
+import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from strandline.alerting import declared
-from strandline.alerting.declared import sources
+from strandline.alerting.declared import rules_folder, sources
+from strandline.alerting.delivery.notice import RuleWords
 from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.examples import broken
-from strandline.alerting.rules.explain import Explanation, explain
-from strandline.alerting.rules.sigma.folder import Folder, read_folder
-from strandline.alerting.rules.threshold_examples import broken_thresholds
+from strandline.alerting.rules.evaluate import Explanation, explain
+from strandline.alerting.rules.examples import broken, broken_thresholds
+from strandline.alerting.rules.model_rule import model_rule
+from strandline.alerting.rules.rule_folder import file_of
+from strandline.alerting.rules.sigma.folder import Folder, UnreadableError, read_folder
 from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.alerting.source import AlertSource
 from strandline.core.errors import DefinitionError
 from strandline.core.received import PLACE, RECEIVED
 from strandline.core.verdict import judged, own_columns
 from strandline.core.writer_schema import schemas_from
+from strandline.engine.runtime.settings import Settings
+from strandline.engine.storage import model_shelf, rule_shelf
 from strandline.engine.storage.find_rows import Where, look
 from strandline.engine.storage.lake import Lake
 from strandline.operate.words import placed
@@ -181,3 +192,182 @@ def _of_lake(text: str, lake: Callable[[], Lake]) -> tuple[AlertSource, dict[str
         f"rules look at no table of the topic {spot[0]}",
         hint=f"they look at {', '.join(each.table.id for each in sources())}.",
     )
+
+
+# Which alert rules are meant: a folder, a file, a rule of the project, or a folder as it was at a commit; and what a notice says of one.
+
+
+def live_folder(found: Settings, lake: Lake) -> Path:
+    """Return the folder of the rules that raise alerts where a user names none.
+
+    It is that of the settings, or of the rules that were promoted in the lake, or of the project.
+    """
+    return Path(found.rules) if found.rules else promoted_folder(lake)
+
+
+def promoted_folder(lake: Lake) -> Path:
+    """Return the folder of the rules that were promoted in a lake, or of the project."""
+    return rule_shelf.live_rules(lake) or rules_folder()
+
+
+def model_rules(lake: Lake) -> list[AlertRule]:
+    """Return the rules of the models of which a version was promoted in a lake."""
+    made = (model_rule(each, model_shelf.in_force(lake, each.name)) for each in catalog.models())
+    return [rule for rule in made if rule is not None]
+
+
+def chosen(named: str | None) -> Folder:
+    """Return the rules of a folder or of a file, one rule of the project, or all of them.
+
+    Raises:
+        DefinitionError: There is no such folder, file or rule.
+    """
+    if named is None:
+        return read_folder(rules_folder())
+    path = Path(named)
+    if path.is_dir():
+        return read_folder(path)
+    if path.is_file():
+        return _only(read_folder(path.parent), lambda origin, _: file_of(origin) == path.name)
+    name = named.removesuffix(".yml")
+    found = _only(
+        read_folder(rules_folder()),
+        lambda origin, id_: name in {file_of(origin).removesuffix(".yml"), id_},
+    )
+    if not (found.rules or found.thresholds):
+        raise DefinitionError(
+            f"{named} is no folder, no file, and no rule of the project",
+            hint="`strandline rules list` shows those; or name a folder with Sigma rules.",
+        )
+    return found
+
+
+def read_rules(folder: Path | None) -> Folder:
+    """Return the rules of a folder, or of the project.
+
+    Raises:
+        DefinitionError: There is no such folder.
+    """
+    if folder is not None and not folder.is_dir():
+        raise DefinitionError(
+            f"there is no folder {folder}", hint="name a folder with Sigma rules, or none."
+        )
+    return read_folder(folder or rules_folder())
+
+
+def refused_words(found: Folder) -> str:
+    """Return in words how many rules do not run; empty where all do."""
+    if not found.refused:
+        return ""
+    return f"{len(found.refused):,} rules do not run; `strandline rules lint` names each with its reason"
+
+
+def folder_of(named: str | None) -> Path:
+    """Return the folder in which the files of these rules are."""
+    path = Path(named) if named is not None else rules_folder()
+    if path.is_dir():
+        return path
+    return path.parent if path.is_file() else rules_folder()
+
+
+def compared(named: str, own: str | None) -> Folder:
+    """Return the rules to compare with: a folder or a file, or what was named itself, as of a commit of Git.
+
+    Raises:
+        DefinitionError: It is neither.
+    """
+    if Path(named).exists():
+        return chosen(named)
+    place = Path(own) if own and Path(own).exists() else rules_folder()
+    folder = place if place.is_dir() else place.parent
+    with TemporaryDirectory() as scratch:
+        _unpack(folder, named, Path(scratch))
+        inside = Path(scratch) / place.name if place.is_file() else Path(scratch)
+        return chosen(str(inside)) if inside.exists() else Folder((), ())
+
+
+def _unpack(folder: Path, commit: str, into: Path) -> None:
+    """Write the files that a folder had at a commit.
+
+    Raises:
+        DefinitionError: There is no such commit.
+    """
+    if commit.startswith("-"):
+        raise DefinitionError(f"{commit} is no folder", hint="name one, or a commit of Git.")
+    command = ["git", "-C", str(folder), "archive", "--format=tar", commit, "."]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  # our own command
+    except OSError as error:
+        raise DefinitionError(
+            f"{commit} is no folder, and Git is not here to ask for a commit",
+            hint="name a folder with the other version of the rules.",
+        ) from error
+    if done.returncode:
+        raise DefinitionError(
+            f"{commit} is no folder, and no commit of Git that has {folder}",
+            hint="name a folder with the other version of the rules, or a commit such as HEAD~1.",
+        )
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(into, filter="data")
+
+
+def _only(folder: Folder, wanted: Callable[[str, str], bool]) -> Folder:
+    return Folder(
+        tuple(rule for rule in folder.rules if wanted(rule.origin, rule.id)),
+        tuple(each for each in folder.refused if wanted(each.origin, "")),
+        tuple(rule for rule in folder.thresholds if wanted(rule.origin, rule.id)),
+    )
+
+
+def tried(folder: Path) -> tuple[str, str]:
+    """Return what `strandline doctor` says of a folder, and what to do; the latter is empty where all is well."""
+    if not folder.is_dir():
+        return f"there is no folder {folder}", "correct `rules`, or make the folder."
+    try:
+        read = read_folder(folder)
+    except (UnreadableError, OSError) as error:
+        return str(error), "correct `rules`."
+    refused = len(read.refused)
+    hint = "`strandline rules lint` names each with its reason." if refused else ""
+    return f"{len(read.every)} rules in {folder}, {refused} refused", hint
+
+
+READ_AGAIN = 10.0
+"""Seconds between two readings of a folder that does not have a rule."""
+
+
+class RuleTexts:
+    """The titles, owners and runbooks of a folder; it is read again when it does not have a rule that raised an alert."""
+
+    def __init__(
+        self, where: Callable[[], Path], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Read the folder that ``where`` returns; it is another one after a promotion."""
+        self._where, self._clock = where, clock
+        self._lock = threading.Lock()
+        self._read(where())
+
+    def of(self, rule: str) -> RuleWords:
+        """Return what the folder says of a rule; nothing where it does not have it."""
+        with self._lock:
+            folder = self._where()
+            is_new = rule not in self._known and self._clock() >= self._due
+            if is_new or folder != self._read_from:
+                self._read(folder)
+            return self._known.get(rule, RuleWords())
+
+    def _read(self, folder: Path) -> None:
+        self._known = _texts(folder)
+        self._read_from, self._due = folder, self._clock() + READ_AGAIN
+
+
+def _texts(folder: Path) -> dict[str, RuleWords]:
+    try:
+        found = read_folder(folder)
+    except UnreadableError:  # too many files; `strandline alerts` logs that
+        return {}
+    rules = found.every
+    return {
+        rule.id: RuleWords(title=rule.title, owner=rule.owner, runbook=rule.runbook)
+        for rule in rules
+    }

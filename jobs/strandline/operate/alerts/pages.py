@@ -15,12 +15,12 @@ def alert_pages(found: Settings, lake: Lake) -> AlertPage:
         # Not imported above: a project of other tables has `strandline ui`, and no alerts.
         from strandline.alerting.history.alert_lookup import alert_found  # noqa: PLC0415  # as above
         from strandline.alerting.rules.sigma.folder import read_folder  # noqa: PLC0415  # as above
-        from strandline.operate.alerts.rules import live_folder  # noqa: PLC0415  # as above
-        from strandline_quality.report.alert_page import page  # noqa: PLC0415  # as above
+        from strandline.operate.alerts.examples import live_folder  # noqa: PLC0415  # as above
+        from strandline_quality.report.page import alert_page  # noqa: PLC0415  # as above
 
         folder = read_folder(live_folder(found, lake))
         rules = {rule.id: rule for rule in folder.every}
         alert = alert_found(lake, alert_id, day, rules, clock.now())
-        return page(alert) if alert else None
+        return alert_page(alert) if alert else None
 
     return made

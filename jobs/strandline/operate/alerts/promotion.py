@@ -17,7 +17,7 @@ from strandline.engine.runtime.settings import Settings
 from strandline.engine.storage import rule_shelf
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.rule_shelf import Promotion
-from strandline.operate.alerts import rules
+from strandline.operate.alerts import examples
 from strandline.operate.alerts.examples import contradictions
 from strandline_quality.report.backtest import Backtest
 
@@ -103,9 +103,9 @@ def promoted(own: Folder, found: Backtest, named: str | None, lake: Lake) -> Pro
     Raises:
         DefinitionError: They would take the place of other rules, or bring rules that were not tried.
     """
-    folder = rules.folder_of(named)
+    folder = examples.folder_of(named)
     names = sorted({file_of(origin) for origin in _origins(own)})
-    before = read_folder(rules.promoted_folder(lake))
+    before = read_folder(examples.promoted_folder(lake))
     wanted = {rule.id: rule for rule in own.every}
 
     def check(draft: Path) -> None:

@@ -1,28 +1,38 @@
 """What raises alerts is made ready: the feeds of its rules, and a Spark that has a thread for each partition."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pyspark.sql import SparkSession
 from strandline import catalog
 
 from strandline.alerting.declared import sources
 from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.live import feeds
+from strandline.alerting.rules.examples import broken, broken_thresholds
+from strandline.alerting.rules.handover import Offsets, Rule
+from strandline.alerting.rules.kept_rules import decoded, encoded
+from strandline.alerting.rules.live import feeds, handover
 from strandline.alerting.rules.model_rule import model_source
+from strandline.alerting.rules.rule_folder import RuleFolder, RuleSet
+from strandline.alerting.rules.sigma.folder import RefusedRule
+from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.windows import LARGEST
 from strandline.alerting.tables import bronze
 from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
 from strandline.core.modes import FeedMode
 from strandline.engine.accounting.left_topics import topics_read
 from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka.slices import range_ends
 from strandline.engine.pipeline.feed_query import slots
 from strandline.engine.pipeline.runner import Site
+from strandline.engine.runtime.outage import first_line
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.storage.lake import Lake
+from strandline.engine.storage.ledger import last_entry
 from strandline.operate import lakes, session
-from strandline.operate.alerts.examples import refuse_other_columns
-from strandline.operate.alerts.rules import read_rules, refused_words
-from strandline.operate.listener import Says
+from strandline.operate.alerts.examples import read_rules, refuse_other_columns, refused_words
+from strandline.operate.listener import Log, Says
 
 
 def feeds_of(folder: Path, says: Says, also: Sequence[AlertRule] = ()) -> list[Feed]:
@@ -64,3 +74,135 @@ def ready_to_raise(found: Settings, where: Lake, mode: FeedMode, says: Says) -> 
     site = session.site(sized, where.open_for_writing(), found.kafka, locate=locate, says=says)
     refuse_other_columns(sources(), site.spark)
     return site
+
+
+# The rules of a running ``strandline alerts``: read again when their folder changes, tried, and handed over.
+
+
+NAMED = 5
+"""Rules that do not run which the heartbeat names; the others are counted."""
+
+
+class LiveRules:
+    """The rules that run, and what becomes of a change of their folder."""
+
+    def __init__(  # which rules, where they are kept, and what tries and logs them
+        self,
+        where: Callable[[], Path],
+        lake: Lake,
+        spark: SparkSession,
+        log: Log,
+        also: Callable[[], Sequence[Rule]] = lambda: (),
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            where: Returns the folder, which is another one after a promotion.
+            lake: Where the rules that run are kept.
+            spark: What runs examples.
+            log: Where it is logged what becomes of a change.
+            also: Returns rules that run beside those of the folder.
+        """
+        self._where, self._lake, self._spark, self._log = where, lake, spark, log
+        self._folder = RuleFolder(where(), self._unsound, also)
+        self._refused: tuple[RefusedRule, ...] = ()
+        self.ends: Mapping[str, Offsets] = {}
+        """By feed the offsets at which the last process stopped; empty after a crash."""
+
+    def feeds(self) -> list[Feed]:
+        """Return the feeds to begin with: those of the last process, if there was one; ``renewed`` returns those of the folder.
+
+        Raises:
+            DefinitionError: No rule is sound.
+        """
+        found = self._folder.look() or RuleSet()
+        self._say_refused(found)
+        if not found.rules:
+            raise DefinitionError(
+                "no rule can run",
+                hint="`strandline rules test` and `lint` name each with its reason.",
+            )
+        kept = decoded(self._lake.live_rules.text(), found.rules, self._done)
+        self.ends = kept.ends
+        if not kept.feeds:
+            return feeds(found.rules)
+        self._folder.goes_on_with(kept.rules)
+        return [*kept.feeds]
+
+    def refused(self) -> dict[str, object]:
+        """Return how many rules do not run, and the reasons of the first; a folder of strangers may have thousands."""
+        first = {each.origin: each.reason for each in self._refused[:NAMED]}
+        return {"rules": len(self._refused), "first": first}
+
+    def keep(self, running: Sequence[Feed], ends: Mapping[str, Offsets]) -> None:
+        """Keep the rules that run, and the offsets at which they stopped, for the next process."""
+        self._lake.live_rules.put(encoded(running, ends))
+
+    def _done(self, feed: Feed) -> Offsets | None:
+        """Return the offsets at which a feed goes on; None where it never ran."""
+        newest = last_entry(self._lake.table(feed))
+        return range_ends(newest[1].offsets) if newest else None
+
+    def renewed(self) -> tuple[list[Feed], Mapping[str, object]] | None:
+        """Return other feeds if the folder has changed in what is raised, and what to record about that."""
+        before = self._folder.current
+        self._folder.folder = self._where()
+        found = self._folder.look()
+        if found is None:
+            return None
+        self._say_refused(found)
+        changes = found.changes(before)
+        if not changes:
+            return None
+        self._log.info("rules changed", **changes)
+        return feeds(found.rules), {"by": self._by(), **changes}
+
+    def _by(self) -> list[str]:
+        """Return the owners of the files that changed; none where they are copies of objects, which have no owner."""
+        is_copy = not self._lake.root.is_local and self._folder.folder.is_relative_to(
+            self._lake.near.local
+        )
+        return [] if is_copy else [*self._folder.by]
+
+    @staticmethod
+    def handover(old: Feed, new: Feed | None, since: Offsets, done: Offsets) -> Feed:
+        """Let a feed take over from another."""
+        return handover(old, new, since, done)
+
+    def _unsound(self, rules: Sequence[Rule]) -> Iterator[tuple[Rule, str]]:
+        """Yield the rules that must not run, each with the reason."""
+        yield from self._contradictions([each for each in rules if isinstance(each, AlertRule)])
+        for rule in rules:
+            if isinstance(rule, ThresholdRule):
+                yield from _unsound_threshold(rule)
+
+    def _contradictions(self, rules: Sequence[AlertRule]) -> Iterator[tuple[AlertRule, str]]:
+        """Yield the rules that contradict their examples; where Spark refuses their plan, rule by rule."""
+        try:
+            found = broken(rules, self._spark)
+        except Exception as error:  # noqa: BLE001  # the rules that run must go on, whatever Spark makes of a new one
+            if len(rules) == 1:
+                yield rules[0], f"Spark refuses its plan: {first_line(error)}"
+                return
+            for rule in rules:
+                yield from self._contradictions([rule])
+            return
+        for each in found:
+            yield each.rule, each.reason
+
+    def _say_refused(self, found: RuleSet) -> None:
+        """Log the rules that do not run, each once."""
+        for each in found.refused:
+            if each not in self._refused:
+                self._log.warning("rule refused", rule=each.origin, reason=each.reason)
+        self._refused = found.refused
+
+
+def _unsound_threshold(rule: ThresholdRule) -> Iterator[tuple[ThresholdRule, str]]:
+    if rule.number > LARGEST:
+        yield rule, f"it counts to more than {LARGEST:,}, which only a backtest does"
+        return
+    try:
+        yield from broken_thresholds([rule])
+    except DefinitionError as error:
+        yield rule, error.message

@@ -1,8 +1,7 @@
 """The rows that a condition means are deleted in all layers, and the history behind such requests is made unreadable."""
 
 from strandline.core.errors import TransientError
-from strandline.engine.repair.forget import Forgetting, Part
-from strandline.engine.repair.forget_recorded import carry_out
+from strandline.engine.repair.forget import Forgetting, Part, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.scrub import Scrubbed, due, scrub
 from strandline.engine.runtime import clock

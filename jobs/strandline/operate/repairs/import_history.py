@@ -9,7 +9,7 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import Topic
-from strandline.engine.accounting.close_ledger import close_or_reason
+from strandline.engine.accounting.table_books import close_or_reason
 from strandline.engine.pipeline.run_recorder import Wrote
 from strandline.engine.repair.bring_imported import (
     before_streams,
@@ -19,12 +19,9 @@ from strandline.engine.repair.bring_imported import (
     not_followed,
     refuse_open_time,
 )
-from strandline.engine.repair.import_files import import_file
-from strandline.engine.repair.plan_import import Plan, give_up, planned
+from strandline.engine.repair.import_files import Plan, give_up, import_file, planned
 from strandline.engine.runtime import clock
-from strandline.engine.storage.history_file import HistoryFile, milliseconds_of
-from strandline.engine.storage.history_names import files_of
-from strandline.engine.storage.import_marks import IMPORT
+from strandline.engine.storage.history_file import HistoryFile, files_of, milliseconds_of
 from strandline.engine.storage.import_notes import (
     ImportNote,
     begun_import,
@@ -33,7 +30,7 @@ from strandline.engine.storage.import_notes import (
     unfinished_file,
 )
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
+from strandline.engine.storage.ledger import IMPORT, Entry
 from strandline.engine.storage.locks import lease
 from strandline.engine.storage.place import Place
 from strandline.operate import session

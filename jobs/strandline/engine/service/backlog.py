@@ -1,0 +1,204 @@
+"""When will a table have caught up? The rows that it is behind, and how fast they become fewer.
+
+What a table is behind is its own unread rows and those that its sources have not read: while bronze catches up, what
+silver has to read grows, and would look as if silver fell behind. How fast it falls is measured and not computed from a
+batch: it is what is read less what arrives meanwhile, with all pauses. Commits come in steps of many seconds, so the
+slope is that of a line through the last two minutes. It is not guessed from less than a part of that, and a table that
+does not get closer has no time at which it has caught up.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from strandline.core.table import Table
+
+OVER = 120.0
+"""Seconds over which the fall is measured: several batches of a backlog."""
+
+ENOUGH = 20.0
+"""Seconds without which nothing is said."""
+
+SURE = 60.0
+"""Seconds without which it is not said that a table gets no closer: in the first minute of a start its sources read first."""
+
+FEW = 1_000
+"""Rows; a table that is fewer behind has caught up: they are what arrived since its last batch."""
+
+LONG = 30 * 86_400.0
+"""A time that is longer is none."""
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+
+
+@dataclass(slots=True)
+class Trend:
+    """What one table was behind in the last two minutes."""
+
+    seen: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def add(self, at: float, behind: int) -> None:
+        """Add a look; a table that has caught up begins anew with the next backlog."""
+        if behind <= FEW:
+            self.seen.clear()
+            return
+        self.seen.append((at, behind))
+        while at - self.seen[0][0] > OVER:
+            self.seen.popleft()
+
+    @property
+    def falls(self) -> float | None:
+        """Return by how many rows a second it falls; below 0 it grows, and None is not known yet."""
+        if not self.seen or self.seen[-1][0] - self.seen[0][0] < ENOUGH:
+            return None
+        first = self.seen[0][0]
+        middle = sum(at - first for at, _ in self.seen) / len(self.seen)
+        mean = sum(behind for _, behind in self.seen) / len(self.seen)
+        above = sum((at - first - middle) * (behind - mean) for at, behind in self.seen)
+        below = sum((at - first - middle) ** 2 for at, _ in self.seen)
+        falls = -above / below if below else None
+        is_short = self.seen[-1][0] - first < SURE
+        return None if falls is not None and falls <= 0 and is_short else falls
+
+
+def seconds_left(behind: int, falls: float | None) -> float | None:
+    """Return the seconds until a table has caught up; None where that is not known, or never.
+
+    >>> seconds_left(1_200_000, 20_000.0)
+    60.0
+    """
+    if behind <= FEW:
+        return 0.0
+    if falls is None or falls <= 0:
+        return None
+    seconds = behind / falls
+    return seconds if seconds < LONG else None
+
+
+def in_words(behind: int | None, falls: float | None) -> str:
+    """Return for people when a table will have caught up; nothing where it has.
+
+    >>> in_words(1_200_000, 20_000.0)
+    '1,200,000 rows behind, 20,000 fewer a second: caught up in 1 min'
+    >>> in_words(1_200_000, -300.0)
+    '1,200,000 rows behind, 300 more a second: it does not catch up at this rate'
+    """
+    if not behind or behind <= FEW:
+        return ""
+    if falls is None:
+        return f"{behind:,} rows behind; how fast is not known yet"
+    if (left := seconds_left(behind, falls)) is None:
+        pace = f"{-falls:,.0f} more a second" if round(falls) < 0 else "hardly fewer"
+        return f"{behind:,} rows behind, {pace}: it does not catch up at this rate"
+    return f"{behind:,} rows behind, {falls:,.0f} fewer a second: caught up in {_span(left)}"
+
+
+def of_pulse(pulse: Mapping[str, Any]) -> str:
+    """Return the same from a heartbeat; nothing from that of an older version."""
+    said = in_words(pulse.get("behind_rows"), pulse.get("falls"))
+    size = pulse.get("size")
+    if not said or not size:
+        return said
+    return f"{said} (batches of {size['rows']:,}: {size['why']})"
+
+
+def _span(seconds: float) -> str:
+    if seconds < MINUTE:
+        return f"{max(seconds, 1):.0f} s"
+    if seconds < HOUR:
+        return f"{seconds / MINUTE:.0f} min"
+    if seconds < DAY:
+        return f"{seconds // HOUR:.0f} h {seconds % HOUR // MINUTE:.0f} min"
+    return f"{seconds / DAY:.1f} days"
+
+
+# When a bronze table waits with a batch of few rows, because tables of the same process are behind.
+#
+# A batch has a fixed cost, however few its rows are. On two busy cores bronze made a batch of thirty rows every eight seconds, and
+# silver and gold committed nothing for four minutes: what is read from Kafka sooner is worth nothing while nothing above reads it.
+# So a batch of few rows gives way, to its own readers until they have moved, and to others for some times what its last batch
+# took; never for long, so that no other table is a minute behind for one that hangs.
+
+
+WORTH_A_BATCH = 5_000
+"""From so many rows on a batch costs more for its rows than for being one."""
+
+LONGEST = 30.0
+"""Seconds from a table's last commit for which its next batch gives way at most."""
+
+GRACE = 5.0
+"""Seconds for which a table may have rows to read and commit none; within them it is at its batch."""
+
+HANGS = 600.0
+"""A table that has committed none for so long is stuck, and no other waits for it."""
+
+SHARE = 4.0
+"""A batch of few rows gives way to tables that do not read from it for so many times what the last one took."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of a table."""
+
+    lag: int | None = None
+    behind: float | None = None
+    """Since when it has had rows to read, and has committed none."""
+    committed: float | None = None
+    took: float = 0.0
+
+
+class BackPressure:
+    """Knows which tables are behind, and who gives way to them."""
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        every: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin with nothing known, so that no table gives way."""
+        self._clock = clock
+        self._grace = max(GRACE, 2 * every)
+        self._seen = {table.id: _Seen() for table in tables}
+        self._readers = {table.id: set(_readers(table, tables)) for table in tables}
+
+    def committed(self, name: str, seconds: float) -> None:
+        """Note that a table has committed a batch, and how long that took."""
+        seen = self._seen[name]
+        seen.committed, seen.took, seen.behind = self._clock(), seconds, None
+
+    def measured(self, name: str, lag: int | None, *, waits: bool) -> None:
+        """Note how many rows a table has to read, and whether it waits for something else than its turn."""
+        seen = self._seen[name]
+        seen.lag = lag
+        if not lag or waits:
+            seen.behind = None
+        elif seen.behind is None:
+            seen.behind = self._clock()
+
+    def gives_way(self, name: str) -> bool:
+        """Return whether the next batch of a table is to wait."""
+        seen = self._seen[name]
+        if seen.committed is None or seen.lag is None or seen.lag >= WORTH_A_BATCH:
+            return False
+        since = self._clock() - seen.committed
+        if since >= LONGEST:
+            return False
+        behind = {each for each in self._seen if each != name and self._is_behind(each)}
+        if behind & self._readers[name]:
+            return True
+        return bool(behind) and since < SHARE * seen.took
+
+    def _is_behind(self, name: str) -> bool:
+        since = self._seen[name].behind
+        return since is not None and self._grace <= self._clock() - since < HANGS
+
+
+def _readers(table: Table, tables: Sequence[Table]) -> Iterator[str]:
+    """Yield the tables that read a table, and those that read these."""
+    for each in tables:
+        if table.id in {source.id for source in each.upstream}:
+            yield each.id
+            yield from _readers(each, tables)
