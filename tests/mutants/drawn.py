@@ -4,7 +4,7 @@ python -m tests.mutants.drawn                    300 of them, with seed 38
 python -m tests.mutants.drawn --of 30 --seed 7   fewer, others
 python -m tests.mutants.drawn --again FILE       those of a former report, wherever their functions are today
 
-A list of planted faults shows that the tests see what was once wrong; it says nothing about what nobody thought of. So a fault
+A list of planted faults shows that the tests see what was once wrong; it says nothing about other faults. So one
 is drawn: a comparison turned, a condition denied, a number off by one, a branch left out. The tests that import its
 module run until one fails or the time is over. What was found is kept line by line, so that a run that ends is taken up again.
 """
