@@ -121,7 +121,7 @@ def test_no_other_module_coalesces_a_plan_to_one_file() -> None:
         for _ in re.finditer(r"\.coalesce\(1\)", path.read_text())
     )
     assert found == {
-        "engine/storage/output_files.py": 1,
+        "engine/storage/table_frames.py": 1,
         "engine/pipeline/ingest.py": 2,
         "engine/service/class_archive.py": 1,
     }
