@@ -5,44 +5,24 @@ make mutants ONLY="lease gate"  those whose description has one of the words
 """
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from tests.architecture.tree import copied, search_path
-from tests.mutants.mutant import Mutant
+from tests.architecture.tree import copied
+from tests.mutants.mutant import FAILED, Mutant, run
 from tests.mutants.planted import MUTANTS
-
-FAILED = 1
-"""What pytest exits with when tests have failed; any other code is no verdict."""
 
 
 def is_noticed(mutant: Mutant, project: Path, most: float) -> tuple[bool, str]:
     """Plant a fault, run the tests that must notice it, and take it away again."""
     file = project / mutant.file
-    text = file.read_text()
-    file.write_text(text.replace(mutant.old, mutant.new))
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:randomly", *mutant.tests]
-    try:
-        done = subprocess.run(
-            words,
-            cwd=project,
-            env={**os.environ, "PYTHONPATH": search_path(project)},
-            capture_output=True,
-            text=True,
-            timeout=most,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    text = file.read_text().replace(mutant.old, mutant.new)
+    ran = run(project, file, text, mutant.tests, most)
+    if ran.code is None:
         return False, f"no verdict after {most:.0f} s"
-    finally:
-        file.write_text(text)
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    line = failed[0].split(" - ")[0] if failed else done.stdout.strip().rpartition("\n")[2]
-    return done.returncode == FAILED, line
+    return ran.code == FAILED, ran.failed or ran.last
 
 
 def main() -> int:

@@ -12,10 +12,7 @@ module run until one fails or the time is over. What was found is kept line by l
 import argparse
 import ast
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +24,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from tests.architecture.tree import ROOT, copied, library, search_path
+from tests.architecture.tree import ROOT, copied, library
+from tests.mutants.mutant import FAILED, run
 from tests.support.commit import commit
 
 TURNED = {
@@ -71,8 +69,6 @@ of tests for each: those that import its module first. What another file would h
 | module | function | before | after | |
 |---|---|---|---|---|
 {missed}"""
-FAILED = 1
-"""What pytest exits with when tests have failed; any other code is no verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +139,10 @@ def drawn(texts: dict[str, str], of: int, seed: int) -> list[Drawn]:
     """Return so many faults, each as likely as any other, at most one a statement."""
     found = [each for file, text in sorted(texts.items()) for each in faults(file, text)]
     random.Random(seed).shuffle(found)  # noqa: S311  # a draw, and no secret
-    once = {(each.file, each.function, each.before): each for each in reversed(found)}
-    kept = set(once.values())
-    return [each for each in found if each in kept][:of]
+    once: dict[tuple[str, str, str], Drawn] = {}
+    for each in found:
+        once.setdefault((each.file, each.function, each.before), each)
+    return list(once.values())[:of]
 
 
 def tests_of(file: str, imports: Imports) -> list[str]:
@@ -161,43 +158,16 @@ def tests_of(file: str, imports: Imports) -> list[str]:
 
 
 def is_noticed(project: Path, fault: Drawn, tests: list[str], most: float) -> tuple[str, str]:
-    """Return whether a test fails with a fault in a copy of the project, and which; the copy is as before then."""
-    file = project / fault.file
+    """Return whether a test fails with a fault in a copy of the project, and which."""
     if not tests:
         return "no test imports it", ""
-    text = file.read_text()
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:randomly",
-        "-p",
-        "no:cacheprovider",
-    ]
-    file.write_text(planted(text, fault))
-    try:
-        with subprocess.Popen(
-            [*words, *tests],
-            cwd=project,
-            env={**os.environ, "PYTHONPATH": search_path(project)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as running:
-            try:
-                out, _ = running.communicate(timeout=most)
-            except subprocess.TimeoutExpired:
-                os.killpg(running.pid, signal.SIGKILL)
-                return "not within the time", ""
-    finally:
-        file.write_text(text)
-    failed = [line for line in out.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    first = failed[0].split(" - ")[0] if failed else ""
-    return (NOTICED if running.returncode == FAILED or failed else "not noticed"), first
+    file = project / fault.file
+    ran = run(project, file, planted(file.read_text(), fault), tests, most)
+    if ran.code is None:
+        return "not within the time", ""
+    if ran.code == FAILED or ran.failed:
+        return NOTICED, ran.failed
+    return ("not noticed" if ran.code == 0 else f"no verdict: {ran.last}"), ""
 
 
 def _statements(
@@ -216,12 +186,13 @@ def _statements(
 
 def _changed(text: str) -> Iterator[str]:
     """Yield a statement with each fault that can be in it."""
-    places = len(list(ast.walk(ast.parse(text))))
-    for place in range(places):
-        tree = ast.parse(text)
-        if _turn(list(ast.walk(tree))[place]):
-            yield ast.unparse(tree)
     tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
+    for place in range(len(nodes)):
+        if _turn(nodes[place]):
+            yield ast.unparse(tree)
+            tree = ast.parse(text)
+            nodes = list(ast.walk(tree))
     (statement,) = tree.body
     if isinstance(statement, ast.If | ast.While):
         statement.test = ast.UnaryOp(ast.Not(), statement.test)
