@@ -74,3 +74,8 @@ def requirement(extras: Iterable[str]) -> str:
 def command(*extras: str) -> str:
     """Return what a person types to install some extras."""
     return f"pip install '{requirement(extras)}'"
+
+
+def hint(extra: str) -> str:
+    """Return what an error says that is about a missing extra."""
+    return f"install the extra: {command(extra)}."

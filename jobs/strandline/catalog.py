@@ -255,7 +255,7 @@ def _hint(error: Exception) -> str:
     """Return what to change: an extra to install, or for a field that a kind of table needs or has not the fields of the kind."""
     extra = extras.of_module(error.name or "") if isinstance(error, ModuleNotFoundError) else None
     if extra:
-        return f"install the extra: {extras.command(extra)}."
+        return extras.hint(extra)
     if isinstance(error, TypeError) and "Union" in str(error):
         names = ", ".join(kind.__name__ for kind in get_args(Table))
         return f"Table has no rows of its own: declare one of its kinds, {names}."

@@ -22,7 +22,7 @@ from strandline.engine.runtime.open_files import allowed, carried, refuse_too_ma
 from strandline.engine.runtime.settings import Settings, chosen_profile, lineage_namespace, settings
 from strandline.engine.storage.lake import refuse_unsafe
 from strandline.operate import lakes
-from strandline.operate.extras import lacking, used
+from strandline.operate.extras import used
 from strandline_infra import extras, setup
 from strandline_infra.setup import Check
 
@@ -44,12 +44,13 @@ def checks(lake: str | None) -> list[Check]:
 
 def _extras(lake: str | None) -> Check:
     """Check that what the project uses is installed; without `quality` nothing but Data Docs is missing, so no project must have it."""
-    without = lacking(lake)
+    asked = used(lake)
+    without = {name: why for name, why in asked.items() if not extras.is_installed(name)}
     if without:
         detail = "; ".join(f"{name} is not installed: {why}" for name, why in without.items())
         hint = f"install what is missing: {extras.command(*without)}."
         return Check(name="extras", ok=False, detail=detail, hint=hint)
-    asked, there = used(lake), [name for name in extras.EXTRAS if extras.is_installed(name)]
+    there = [name for name in extras.EXTRAS if extras.is_installed(name)]
     uses = ", ".join(sorted(asked)) or "none"
     return Check(
         name="extras",

@@ -1,4 +1,4 @@
-"""Which extras of the wheel a project uses, and which of them are not installed."""
+"""Which extras of the wheel a project uses."""
 
 import re
 import tomllib
@@ -24,11 +24,6 @@ def used(lake: str | None = None) -> dict[str, str]:
     if catalog.declares("alerts"):
         found.setdefault("alerts", "the project declares alerts")
     return {**found, **dict(_of_settings(lake))}
-
-
-def lacking(lake: str | None = None) -> dict[str, str]:
-    """Return those that are not installed."""
-    return {name: why for name, why in used(lake).items() if not extras.is_installed(name)}
 
 
 def _asked() -> Iterator[str]:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from strandline.alerting.rules import condition as conditions
 from strandline.alerting.rules.condition import (
     AllOf,
     AnyOf,
@@ -33,6 +32,8 @@ from strandline.alerting.rules.condition import (
     Wild,
     as_regex,
     clauses,
+    is_in,
+    steps,
 )
 from strandline.alerting.rules.evaluate import DIGITS, SCALE
 from strandline.alerting.source import AlertSource
@@ -73,10 +74,7 @@ class Prepared:
             for name in sorted(self.lower)
         )
         yield [*lowered]
-        each = [
-            conditions.steps(named(name), partial(_address, name))
-            for name in sorted(self.addresses)
-        ]
+        each = [steps(named(name), partial(_address, name)) for name in sorted(self.addresses)]
         for together in zip(*each, strict=True):
             yield [f"{sql} AS {name}" for columns in together for name, sql in columns.items()]
 
@@ -144,7 +142,7 @@ def _clause(clause: Clause, source: AlertSource) -> str:  # noqa: PLR0911  # a k
                 return f"{column} {order} {int(number)}L"
             return f"try_cast({column} AS {DECIMAL}) {order} CAST({quoted(format(number, 'f'))} AS {DECIMAL})"
         case InNetwork(name, network):
-            return conditions.is_in(named(ADDRESS + name), network)
+            return is_in(named(ADDRESS + name), network)
         case Same(name, other):
             return _is_like(clause, named(LOWER + name), named(LOWER + other))
         case InTime(_, part, number):

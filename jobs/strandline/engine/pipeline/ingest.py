@@ -234,7 +234,7 @@ def _refuse_unusable(schema: WriterSchema) -> None:
     except ImportError as error:
         raise DefinitionError(
             f"the library that decodes {schema.kind} is not installed: {error}",
-            hint=f"install the extra: {extras.command('registry')}.",
+            hint=extras.hint("registry"),
         ) from error
     except Exception as error:  # libraries of three formats raise what they like
         raise DefinitionError(

@@ -12,7 +12,7 @@ def without(extra: str) -> MissingExtraError:
     """Return the error for an extra that is not installed."""
     return MissingExtraError(
         f"the extra {extra} is not installed: {extras.EXTRAS[extra].for_what}",
-        hint=f"install the extra: {extras.command(extra)}.",
+        hint=extras.hint(extra),
         extra=extra,
     )
 
