@@ -11,7 +11,8 @@ from strandline import catalog
 from strandline_dagster import catch_up
 from tests.cli.inside import succeeded
 from tests.cli.typed import strandline
-from tests.faults.lives import SLICE, sheets
+from tests.faults.lives import SLICE
+from tests.support.clicks import see_filled
 from tests.support.console import Console, opened
 from tests.support.planted import holding, lines
 from tests.support.postgres import PASSWORD, Server, served
@@ -23,7 +24,6 @@ mutation ($id: String!) {
   terminateRun(runId: $id, terminatePolicy: MARK_AS_CANCELED_IMMEDIATELY) { __typename }
 }
 """
-ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { runId } } }"
 TABLES = SLICE[:2]
 SECRETS = (PASSWORD, quote(PASSWORD, safe=""))
 
@@ -53,15 +53,10 @@ def page(setting: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> I
 def test_a_run_from_the_page_fills_the_tables_that_were_chosen(page: Console) -> None:
     """The lake is as after ``strandline run`` with their names; `make prove` runs all of them by clicks."""
     steps = [catch_up.name(table) for table in catalog.tables() if table.id in TABLES]
+
     assert page.run("catch_up", *steps) == "SUCCESS"
 
-    nodes = page.ask(ASSETS)["assetNodes"]
-
-    made = {"/".join(n["assetKey"]["path"]) for n in nodes if n["assetMaterializations"]}
-    assert made - {"_is_it_well"} == {table.replace(".", "/") for table in TABLES}
-    found = sheets(page.lake)
-    assert found.keys() == set(TABLES)
-    assert all(sheet["balanced"] and sheet["rows"] for sheet in found.values())
+    see_filled(page, TABLES)
 
 
 def test_a_second_one_is_refused(page: Console, setting: dict[str, str]) -> None:

@@ -34,6 +34,7 @@ from tests.support.clicks import (
     find_every_table,
     first_day,
     opened_with_days,
+    see_filled,
     see_green_checks,
     see_today_refused,
 )
@@ -55,8 +56,6 @@ WITHOUT_POSTGRES = (
     else pytest.mark.slow
 )
 """Of a machine without PostgreSQL the suite has these tests here."""
-
-ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { runId } } }"
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +82,7 @@ def browser(tmp_path: Path) -> Iterator[Tab]:
 @WITHOUT_POSTGRES
 def test_a_run_from_the_page_fills_the_tables_that_were_chosen(page: Console) -> None:
     """The lake is as after ``strandline run`` with their names; `make prove` runs all of them by clicks."""
-    nodes = page.ask(ASSETS)["assetNodes"]
-
-    made = {"/".join(n["assetKey"]["path"]) for n in nodes if n["assetMaterializations"]}
-    assert made - {"_is_it_well"} == {table.replace(".", "/") for table in TABLES}
-    found = sheets(page.lake)
-    assert found.keys() == set(TABLES)
-    assert all(sheet["balanced"] and sheet["rows"] for sheet in found.values())
+    see_filled(page, TABLES)
 
 
 @pytest.mark.prove(alone="two minutes")

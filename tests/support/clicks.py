@@ -1,7 +1,7 @@
 """What a person clicks on Dagster's page, and what they see there."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ from strandline_dagster import checks
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.keys import key
 from tests.cli.inside import succeeded
+from tests.faults.lives import sheets
 from tests.support.console import ENDED, Console, opened
 from tests.support.tab import Tab
 
@@ -27,6 +28,19 @@ CODE = "/locations/__repository__@orchestration.definitions"
 ASSET = f"/assets/{silver.TABLE.id.replace('.', '/')}"
 LONG = 240.0
 """Seconds for what Spark has to do before it is to be seen."""
+
+ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { runId } } }"
+
+
+def see_filled(page: Console, tables: Sequence[str]) -> None:
+    """See that some tables and no others were made, as by ``strandline run`` with their names, and that all balance."""
+    nodes = page.ask(ASSETS)["assetNodes"]
+
+    made = {"/".join(n["assetKey"]["path"]) for n in nodes if n["assetMaterializations"]}
+    assert made - {"_is_it_well"} == {table.replace(".", "/") for table in tables}
+    found = sheets(page.lake)
+    assert found.keys() == set(tables)
+    assert all(sheet["balanced"] and sheet["rows"] for sheet in found.values())
 
 
 def first_day() -> date:
