@@ -1,4 +1,6 @@
-"""Alert a person when a run has failed, with what to do about it.
+"""Errors as failures of Dagster, each with its page of the runbook, and the alarm that reaches a person.
+
+Alert a person when a run has failed, with what to do about it.
 
 Transient errors were retried before a run fails, so every failure is worth an alarm. The kind names who must act:
 ``data`` the owner of the table, ``definition`` the author of the last change, any other kind the person on call.

@@ -1,4 +1,6 @@
-"""The topics as external assets: observed, never materialised.
+"""The topics in Dagster: as assets that are observed, and how long Kafka keeps what is not read yet.
+
+The topics as external assets: observed, never materialised.
 
 A sensor reports once a minute the end offsets of each topic and the lag of bronze. That needs no run, and Dagster's own
 decorator for observed assets is still in beta.

@@ -1,4 +1,6 @@
-"""Maintenance of the lake, every quarter of an hour, beside the stream or the catch-up; it is on by default.
+"""Maintenance of the lake, and the deletion of what is older than its table keeps it, each by a schedule.
+
+Maintenance of the lake, every quarter of an hour, beside the stream or the catch-up; it is on by default.
 
 Without it a lake gets slower with each batch, so it is for an operator to switch it off, and not on. A run takes seconds, needs no Spark, and leaves for the next one what it cannot do in ten minutes.
 """

@@ -1,4 +1,7 @@
-"""``backfill``: recompute a closed range while the stream runs."""
+"""``backfill`` and ``rewind``: the past is recomputed while the stream runs.
+
+``backfill``: recompute a closed range while the stream runs.
+"""
 
 from dataclasses import asdict
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""``doctor``: check what is needed, and print what to type."""
+"""``doctor`` and ``setup``: what is needed, checked and fetched.
+
+``doctor``: check what is needed, and print what to type.
+"""
 
 from dataclasses import asdict
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""``forget``: delete the rows that a condition means, in all layers, and prove that nothing is left."""
+"""``forget`` and ``expire``: rows are deleted, because a condition means them or because they are old.
+
+``forget``: delete the rows that a condition means, in all layers, and prove that nothing is left.
+"""
 
 from dataclasses import asdict
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""``ledger`` and ``tables``: verbs that only read, and need no Spark."""
+"""``ledger``, ``tables`` and ``radar``: where every event is, and how long it may still be read.
+
+``ledger`` and ``tables``: verbs that only read, and need no Spark.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict

@@ -1,4 +1,7 @@
-"""``accept-loss``: record that Kafka removed records before they were read, and let their reader go on."""
+"""``accept-loss`` and ``mend``: what is lost or torn, and how the table goes on.
+
+``accept-loss``: record that Kafka removed records before they were read, and let their reader go on.
+"""
 
 from dataclasses import asdict
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""``new``: write the module and the test of a table, or a first alert rule; they run as they are, to be filled in."""
+"""``new`` and ``init``: drafts of a table, of a first alert rule, of a whole project.
+
+``new``: write the module and the test of a table, or a first alert rule; they run as they are, to be filled in.
+"""
 
 import sys
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""``report``: may the numbers be believed? One page for people, the same data for programs."""
+"""``report`` and ``history``: may the numbers be believed, and what is usual?
+
+``report``: may the numbers be believed? One page for people, the same data for programs.
+"""
 
 import webbrowser
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What ``strandline rules`` does; its list is in jobs/strandline/cli/rule_book.py."""
+"""What ``strandline rules`` does, its list and its backtest."""
 
 import importlib
 import json

@@ -1,6 +1,6 @@
 """A project of one's own is written: tables with their tests and a play, a Makefile and a CI file.
 
-Its tables are a topic, a silver and a gold table of a shop, or those of the example (jobs/strandline/operate/scaffold.py).
+Its tables are a topic, a silver and a gold table of a shop, or those of the example.
 """
 
 import ast

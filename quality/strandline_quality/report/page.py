@@ -212,7 +212,7 @@ def _text(value: object) -> str:
 
 # The page of a backtest: what each rule would have raised, day by day, as a picture; one file that needs nothing else.
 #
-# It is made as the daily report is (quality/strandline_quality/report/page.py): the same style, no script that runs, the findings inside as
+# It is made as the daily report is: the same style, no script that runs, the findings inside as
 # JSON.
 
 

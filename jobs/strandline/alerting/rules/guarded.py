@@ -103,7 +103,7 @@ def _name(parts: tuple[str | Wild, ...], *, is_cased: bool) -> str | None:
 
 # Texts of which an event must contain one for a rule to fire at all, and one search for those of many rules.
 #
-# A rule without a key (jobs/strandline/alerting/rules/guarded.py) would be asked of every event. But most look for texts: of 350 texts in a command
+# A rule without a key would be asked of every event. But most look for texts: of 350 texts in a command
 # line of 110 characters, one search each took 111 µs, and one regular expression for all 9 µs, 1,000 texts 261 and 23
 # [measured, OpenJDK 17]. The expression is a tree of their beginnings, ``-(?:dec(?:ode|ompress)|enc)``, so that at each place of
 # the text it is compared with the few beginnings that fit, however many texts there are.

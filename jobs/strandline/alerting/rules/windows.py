@@ -355,13 +355,13 @@ def _moment(micros: int) -> datetime:
 
 # Threshold rules in a stream: one step for each rule and key, which counts events as they arrive, in any order.
 #
-# ``jobs/strandline/alerting/rules/windows.py`` decides here as it does in a batch. What is different is which events it is given: when events
+# The same pass decides here as in a batch. What is different is which events it is given: when events
 # come, those of their timespan and of the one before. A growing count is raised at once, in the order of arrival, because a
 # later event cannot take the alert back; its id is that of a backtest. A count that more events may spoil is asked when the
 # watermark has passed the window.
 #
 # State is kept by rule, version and key, so a rule that is changed begins anew and the others go on. What is remembered of
-# a timespan is bounded by the rule (jobs/strandline/alerting/rules/windows.py), and gone when the watermark has passed the timespan after it.
+# a timespan is bounded by the rule, and gone when the watermark has passed the timespan after it.
 
 
 OUTPUT = StructType(

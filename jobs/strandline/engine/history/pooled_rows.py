@@ -1,4 +1,6 @@
-"""The rows with which a small batch is judged: its own, and those of the batches before it.
+"""With what a small batch is judged: the rows of the batches before it, and what is usual for its table.
+
+The rows with which a small batch is judged: its own, and those of the batches before it.
 
 A stream that splits a bad hour into batches of ten must be stopped, although each of them proves little. So a batch of
 fewer than a hundred rows is judged together with the batches before it, the newest first, until there are a hundred

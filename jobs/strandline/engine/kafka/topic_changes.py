@@ -1,4 +1,6 @@
-"""Records that Kafka removed before they were read: which they are, and the error with which their reader stops.
+"""What can happen to a topic below its reader: records expire, it is made anew, its cluster is another one.
+
+Records that Kafka removed before they were read: which they are, and the error with which their reader stops.
 
 A reader does not go on at what is left, as most do by default: it stops, and a person decides
 (jobs/strandline/engine/repair/accept_loss.py).

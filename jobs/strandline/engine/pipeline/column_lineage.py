@@ -9,7 +9,7 @@ Why not sqlglot: it reads SQL, and a table's function is Python; only Spark's an
 The lineage is cached in the lake with the hash of the code, for reports that run without Spark.
 
 A count is computed from a column and cannot reveal a value of it. So beside all columns that a column is computed from, those are
-known whose values may be seen in it; the masks follow these (jobs/strandline/engine/pipeline/column_lineage.py).
+known whose values may be seen in it; the masks follow these.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Chooses the size of each batch of one table, and keeps it in the lake for the next start.
 
-The size is that of jobs/strandline/engine/pipeline/governor.py. Before a large batch a mark is written with its rows, and removed
+The size is that of ``after_batch``, below. Before a large batch a mark is written with its rows, and removed
 after it: a start that finds the mark of an unfinished batch knows that a process ended in it, and tries a smaller one.
 Why every end of a process counts, and not only one for memory: the kernel kills for memory with the same signal as a
 person does, and a batch that is smaller for a minute costs less than one that dies again.

@@ -1,4 +1,6 @@
-"""Recompute windows: where a source changed, the table's batch function runs again over whole windows.
+"""Compute a table anew: as a whole, or whole windows where a source changed.
+
+Recompute windows: where a source changed, the table's batch function runs again over whole windows.
 
 Why not a stream: rows of these sources are replaced later (a connection gets another holder, a device's interval is
 divided), and no streaming query can retract its rows. Here no row is retracted: the windows that a change touches are

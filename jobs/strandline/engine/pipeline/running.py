@@ -1,4 +1,7 @@
-"""The batch that a table is at, and since when it has not moved, so that one that never comes back is seen."""
+"""What a run is at and what it has done: its batch, the rows of its state, its figures.
+
+The batch that a table is at, and since when it has not moved, so that one that never comes back is seen.
+"""
 
 import threading
 import time

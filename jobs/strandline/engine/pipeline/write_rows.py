@@ -1,4 +1,6 @@
-"""Writing silver: good rows to the table, the others to its quarantine, each exactly once.
+"""Writing silver and gold, each row exactly once.
+
+Writing silver: good rows to the table, the others to its quarantine, each exactly once.
 
 The quarantine is written first and only when there is something for it, the table with the ledger entry last:
 a crash between the two leaves a quarantine that is one batch ahead, and the batch, when it comes again, skips that half.

@@ -246,7 +246,7 @@ def held(table: Table, lake: Lake, at: tuple[int | None, int | None] = (None, No
 
 # The state of a few records of a quarantine, and what was done about each; without a JVM.
 #
-# The rule is that of jobs/strandline/engine/quarantine/resolutions.py: equal records are counted, and as many of them as were released
+# Equal records are counted, and as many of them as were released
 # are no longer held. Here it is applied to single records, because a large quarantine is not read whole for one of them.
 
 
@@ -293,7 +293,7 @@ def _record(row: dict[str, Any]) -> tuple[object, ...]:
 def released_among(spark: SparkSession, table: Judged, lake: Lake, records: DataFrame) -> int:
     """Count the released ones among records that are deleted.
 
-    Equal records are counted, as many of them are released as were resolved (jobs/strandline/engine/quarantine/resolutions.py).
+    Equal records are counted, as many of them are released as were resolved.
 
     Args:
         spark: The session.

@@ -4,7 +4,7 @@ The table's stream runs meanwhile: it has left the range for good (jobs/strandli
 take turns to commit (jobs/strandline/engine/storage/locks.py). Streams above skip the commit, so nothing is read twice; tables
 above are computed again on request.
 
-A table with windows is computed from the rows that can fall into them or be joined with those (jobs/strandline/engine/repair/backfill.py).
+A table with windows is computed from the rows that can fall into them or be joined with those.
 Where it is not known how far these lie away, and for a table without windows (a hold, a join), which may depend on any
 earlier row, it is computed whole, and only its rows in the range are replaced.
 """

@@ -1,4 +1,6 @@
-"""A bronze table reads a topic no more, or reads its topics from another cluster: each is one commit without rows in its ledger.
+"""A table or a topic is read no more, or a topic is read from another cluster.
+
+A bronze table reads a topic no more, or reads its topics from another cluster: each is one commit without rows in its ledger.
 
 What was read stays as it was read, under its places, and every table above goes on. Nothing is left unread in silence: the
 end of each partition is asked of the cluster that is left, and what it has beyond is read first, or named in the ledger as

@@ -7,7 +7,7 @@ Several programs may look after one log (a broker's, by the stream and by `stran
 the file copies it, or the second would copy the truncated file over the copy of the first.
 
 No reader holds a log in memory: it steps back from the end, block by block, to the line at which it begins, and from
-there reads forward (jobs/strandline/engine/runtime/log_files.py).
+there reads forward.
 """
 
 import fcntl
@@ -115,7 +115,7 @@ def text(line: bytes) -> str:
 
 # Read a log that a program still writes: its newest lines at once, then each further line as it comes.
 #
-# A log that reaches its bound is copied and truncated (jobs/strandline/engine/runtime/log_files.py), or renamed and begun again, as
+# A log that reaches its bound is copied and truncated, or renamed and begun again, as
 # Spark does with its own. A reader notices both and first reads on in the earlier file.
 
 

@@ -1,6 +1,6 @@
 """The always-on stream as a program of its own, which outlives the command that starts it.
 
-The process that raises alerts is another such program (jobs/strandline/engine/service/background_stream.py); what is said of the stream here
+The process that raises alerts is another such program; what is said of the stream here
 holds for it.
 
 It is found by a mark on its command line, as the broker is (jobs/strandline/engine/runtime/processes.py). The mark does not make

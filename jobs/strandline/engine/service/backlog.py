@@ -1,4 +1,6 @@
-"""When will a table have caught up? The rows that it is behind, and how fast they become fewer.
+"""How far tables are behind: when they will have caught up, and when bronze waits for those above it.
+
+When will a table have caught up? The rows that it is behind, and how fast they become fewer.
 
 What a table is behind is its own unread rows and those that its sources have not read: while bronze catches up, what
 silver has to read grows, and would look as if silver fell behind. How fast it falls is measured and not computed from a

@@ -3,7 +3,7 @@
 Why a process of their own: in real-time and continuous mode a query holds a thread of Spark for each partition that it
 reads for as long as it runs, and the batches of tables beside it would wait for them.
 
-A feed outlasts an outage (jobs/strandline/engine/service/feed_host.py); any other error ends the process, because a feed that is
+A feed outlasts an outage; any other error ends the process, because a feed that is
 quietly down raises no alerts.
 
 Another version of a feed takes over while the process runs: the query of the first is stopped, the ends of its topics
@@ -41,7 +41,7 @@ from strandline.engine.storage.locks import lease
 # One feed of a process, across all starts of its query: the query, the ledger, the figures.
 #
 # A feed that loses its broker is started again after a pause that doubles up to half a minute, and continues from its
-# last checkpoint. Any other error is handled by the host (jobs/strandline/engine/service/feed_host.py).
+# last checkpoint. Any other error is handled by the host.
 
 
 Handover = Callable[[Feed, Feed | None, Positions, Positions], Feed]

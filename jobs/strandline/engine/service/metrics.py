@@ -1,4 +1,6 @@
-"""The metrics of a lake's ledger: what each table read and wrote, where its rows are, how far it is behind its sources.
+"""The metrics of a lake: of its ledger, of what is beside it, of its programs.
+
+The metrics of a lake's ledger: what each table read and wrote, where its rows are, how far it is behind its sources.
 
 The books are followed from look to look as a stream does (jobs/strandline/engine/service/open_books.py): the first look begins at their last
 close, each further one reads what was committed since. What needs the table itself (are its files there, has the quarantine its

@@ -1,4 +1,6 @@
-"""The books of a stream's tables, followed while it runs: how many rows of its sources each table has not read.
+"""The books of a stream's tables while it runs: followed, and closed from time to time.
+
+The books of a stream's tables, followed while it runs: how many rows of its sources each table has not read.
 
 Books that cannot be read (a torn commit, a folder of another user) are those of one table: the others are followed, and
 what ended the look is kept by the table's name.

@@ -1,4 +1,6 @@
-"""Take a snapshot of a lake's tables: hold a consistent set, copy it with hashes, and publish it when it is complete.
+"""Snapshots of a lake: taken while its streams go on, and restored.
+
+Take a snapshot of a lake's tables: hold a consistent set, copy it with hashes, and publish it when it is complete.
 
 What identifies the lake stays behind: leases, orders, heartbeats, logs, the broker, Dagster's history. So whatever asks
 for them in a restored lake finds nothing, and does not take it for the original.

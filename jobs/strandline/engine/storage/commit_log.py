@@ -3,7 +3,7 @@
 Only lines of the wanted kinds are parsed. A commit of a busy table has hundreds of ``add`` lines, and a reader that looks
 for its schema needs none of them.
 
-A commit is read alike whether it is in the log or was moved out of it (jobs/strandline/engine/storage/commit_log.py).
+A commit is read alike whether it is in the log or was moved out of it.
 """
 
 import gzip

@@ -2,7 +2,7 @@
 
 Delta lists the log and rebuilds the table's whole state for each new version, so a look-up costs more the more files
 there are. This index is kept for the life of a run and reads only the new commits; of a table with many files it keeps
-the newest (jobs/strandline/engine/storage/file_index.py).
+the newest.
 """
 
 import heapq
@@ -194,7 +194,7 @@ class RecentFiles:
 #
 # Delta finds the files of a window by reading the whole log with a Spark job: in a batch of 100 rows that took 1.2 s,
 # it took 0.6 s. A table has one writer, so the writer can remember which files it wrote; the commits of others are read
-# from the log. The newest windows are in memory (jobs/strandline/engine/storage/file_index.py).
+# from the log. The newest windows are in memory.
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

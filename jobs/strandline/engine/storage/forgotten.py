@@ -348,7 +348,7 @@ def _digit(digit: str) -> str:
 # It is the proof that a request to forget left nothing, so it believes no statistics and passes over no file. What it cannot
 # read it names: the state of a stream is compressed in a form that only Spark reads.
 #
-# A text is searched as its letters and as JSON escapes them (jobs/strandline/engine/storage/forgotten.py).
+# A text is searched as its letters and as JSON escapes them.
 # It is searched as a word, so ``d-17`` is not found in ``d-170``; in binary files it is found in any place.
 
 

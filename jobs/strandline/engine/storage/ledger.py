@@ -107,7 +107,7 @@ class Entry:
         offsets: For a topic, the range of each partition.
         sent: For a feed, the range of each partition of its topic in which the records that it wrote were counted; a
             range begins where that of the entry before ended.
-        imported: Of the rows read, the ranges that came from files (jobs/strandline/engine/storage/ledger.py).
+        imported: Of the rows read, the ranges that came from files.
         versions: For each table that was read, the first version and the last, both included; none without rows.
         most: The most rows that a batch should have when this one was planned; a single commit may have more.
         read: Rows read.

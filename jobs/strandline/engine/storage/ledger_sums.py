@@ -1,7 +1,7 @@
 """What the entries of a table add up to, entry by entry: the figures of a million commits in one small value.
 
 No reader should read the entries of years for a sum. So the sums are carried forward: they are written
-down from time to time (jobs/strandline/engine/storage/ledger_sums.py), and a reader begins there and adds what came after.
+down from time to time, and a reader begins there and adds what came after.
 All readers add in this one way, so their figures cannot differ.
 
 ``in force`` are the entries since the last batch that replaced the whole table, and that batch itself.

@@ -43,7 +43,7 @@ from strandline.engine.storage.lake import WRITER, Lake
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.store_lease import StoreLease, fence, is_living, take, take_again
 
-# The lease of a table and the turn to commit to it, where the lake is on an object store (jobs/strandline/engine/storage/locks.py).
+# The lease of a table and the turn to commit to it, where the lake is on an object store.
 
 
 _LEASES: dict[Place, list[StoreLease]] = {}
@@ -462,7 +462,7 @@ def _taken(table: Table | Feed, path: Place, role: str) -> HasWriterError:
     )
 
 
-# Who holds which lease of a lake, for readers that take none (jobs/strandline/engine/storage/locks.py).
+# Who holds which lease of a lake, for readers that take none.
 #
 # The folder is listed once, and each lease is read once. In a folder a lease is a lock, and its file has the last process that took
 # it; on an object store it is an object, which says itself whether it is held and how many holders there were.

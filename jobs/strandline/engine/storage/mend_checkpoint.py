@@ -1,4 +1,6 @@
-"""Mend a checkpoint of which files are torn, empty or gone, or say that it cannot be mended.
+"""A checkpoint changed by us: mended, moved, rewritten or copied, and a planned batch withdrawn.
+
+Mend a checkpoint of which files are torn, empty or gone, or say that it cannot be mended.
 
 Spark writes its logs without a sync, so after a power cut the newest of them may be empty, and Spark then ends with a stack
 trace at every start (``Incomplete log file``). What it forgot, the table's ledger knows: a batch that is not in it was not

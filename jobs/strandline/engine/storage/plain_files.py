@@ -1,4 +1,7 @@
-"""Append lines to a file of a user, each as durable as the answer that it was written."""
+"""Files that people and other programs read: lines and rows outside of a lake, and logs in it that have a bound.
+
+Append lines to a file of a user, each as durable as the answer that it was written.
+"""
 
 import io
 import json

@@ -1,4 +1,6 @@
-"""A folder with snapshots of a lake: one folder each, whole in itself, named by the time at which it was taken.
+"""The files of snapshots: where they are, with which hashes, and how they are held under a second name while writers go on.
+
+A folder with snapshots of a lake: one folder each, whole in itself, named by the time at which it was taken.
 
     2026-11-25T114500Z/
         manifest.json       what it is a snapshot of, and the hash of each list below

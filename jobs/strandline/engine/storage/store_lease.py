@@ -285,7 +285,7 @@ def _content(owner: Mapping[str, Any] | None, epoch: int, beat: int, life: float
 # threads exclude each other as well, and to look whether it is held does not release one's own. The leases of tables are
 # other locks (jobs/strandline/engine/storage/locks.py), because the JVM holds those.
 #
-# On an object store it is a lease between programs of any machine (jobs/strandline/engine/storage/store_lease.py), whose note is the record
+# On an object store it is a lease between programs of any machine, whose note is the record
 # of its holder. One that was suspended for longer than its lease goes on beside its successor: what is written under such a
 # lock is written by ``Place.exchange``, which refuses it.
 

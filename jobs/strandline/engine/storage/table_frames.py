@@ -1,4 +1,7 @@
-"""A table's rows at a version, or at its latest."""
+"""Frames of Spark over a table: its rows at a version, joined by its key, written in as few files as they need.
+
+A table's rows at a version, or at its latest.
+"""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""A past version of a table: which one a moment means, and whether it can still be read.
+"""Versions of a table: the past one that a moment means, and those that a long work keeps readable.
+
+A past version of a table: which one a moment means, and whether it can still be read.
 
 A search reads some twenty commits of a million, and nothing else here grows with a table's history. Maintenance cuts logs
 (jobs/strandline/engine/storage/vacuum.py) and deletes the files that only old versions have (jobs/strandline/engine/storage/vacuum.py), so an

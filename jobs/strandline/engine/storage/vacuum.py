@@ -1,4 +1,6 @@
-"""Keep a table's log short for Delta: move the commits before a checkpoint out of it, and bring them back when asked.
+"""What no reader of a table needs any more: old commits leave its log, dead files are deleted, files of no commit are named.
+
+Keep a table's log short for Delta: move the commits before a checkpoint out of it, and bring them back when asked.
 
 Delta needs the newest checkpoint and the commits after it. A stream needs those that it has not read, and a version that
 is read by its number needs a checkpoint before it. So the log is cut at the newest checkpoint that none of them needs to
@@ -248,7 +250,7 @@ def _due(
 
 # The data files in a table's folder that no commit names, how large and how old files are, and the disk below.
 #
-# What commits removed was deleted up to a version (jobs/strandline/engine/storage/vacuum.py), so only the latest version and the commits
+# What commits removed was deleted up to a version, so only the latest version and the commits
 # since then are read, and not all that ever were.
 
 

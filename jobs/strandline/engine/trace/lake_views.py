@@ -19,7 +19,7 @@ from strandline.engine.storage.place import Place
 
 # The names that a query can have: those of tables, quarantines and lists of decisions, of the ledger and the history.
 #
-# They are the same in DuckDB (jobs/strandline/engine/trace/sql_query.py) and over JDBC (jobs/strandline/engine/trace/lake_views.py), as is what is
+# They are the same in DuckDB (jobs/strandline/engine/trace/sql_query.py) and over JDBC, as is what is
 # masked of each.
 
 

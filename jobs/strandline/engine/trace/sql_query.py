@@ -1,7 +1,7 @@
 """SQL queries without a JVM: delta-rs lists a table's files, DuckDB reads them.
 
 Spark needs seconds to start; a query here takes about one. It cannot change anything: one SELECT is accepted
-(jobs/strandline/engine/trace/sql_query.py), the database is in memory, and it may open the files of the tables that it names and
+(below), the database is in memory, and it may open the files of the tables that it names and
 nothing else. Each query opens its tables anew, so no answer is older than the last commit.
 """
 

@@ -3,7 +3,7 @@
 The ledger records which commit of bronze took in an offset and which batch read that commit; statistics narrow
 down the files that can hold a row. So an answer reads a few files, however large the lake is. Kafka is asked only about offsets
 that bronze has not read, and a broker that does not answer is evidence, not an error. A key that is in no table is
-searched in the records of bronze (jobs/strandline/engine/trace/why.py); the cost grows with their number.
+searched in the records of bronze; the cost grows with their number.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Rows of the quarantine judged again, discarded, and taken out of the discard: what needs Spark."""
+"""What was not believed or not read: rows of the quarantine, and records that Kafka removed.
+
+Rows of the quarantine judged again, discarded, and taken out of the discard: what needs Spark.
+"""
 
 from strandline import catalog
 

@@ -1,4 +1,7 @@
-"""A table computed with today's code beside the live one, swapped in, and that reverted."""
+"""A table computed beside the live one and swapped in, and torn commits taken out of a log.
+
+A table computed with today's code beside the live one, swapped in, and that reverted.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
