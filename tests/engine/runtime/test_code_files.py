@@ -290,6 +290,24 @@ def test_what_a_program_of_before_kept_is_still_of_this_code() -> None:
     assert not [name for name, table in today.items() if meter.is_code_of(table, "0" * 12)]
 
 
+RELEASES = json.loads(Path(__file__).with_name("releases.json").read_text())
+"""What the code of each release said of the tables of the example."""
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_release_that_makes_the_same_rows_is_known_by_its_own_hashes(release: str) -> None:
+    """A module that is merged or a kind of table that is new changes the vocabulary of all, and no row of those that were there."""
+    said, today = RELEASES[release], {table.id: table for table in catalog.tables()}
+
+    assert [name for name, code in said.items() if not meter.is_code_of(today[name], code)] == []
+    assert not meter.is_code_of(today["silver.devices"], said["silver.dhcp_events"])
+
+
+def test_each_release_that_is_kept_is_one_whose_hashes_are_known() -> None:
+    """An archive without them would be believed and never compared."""
+    assert {file.stem for file in code_files.RELEASES.glob("*.zip")} == set(RELEASES)
+
+
 def test_the_former_hash_of_one_table_is_not_that_of_another() -> None:
     """What is recognised is a table's own."""
     known = json.loads(Path(__file__).with_name("former_code.json").read_text())
@@ -370,7 +388,9 @@ def test_a_project_of_before_is_still_of_its_code(tmp_path: Path) -> None:
 def test_code_of_today_opens_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """So a start pays nothing for former lakes."""
     monkeypatch.setattr(code_files, "ARCHIVE", tmp_path / "none.zip")
+    monkeypatch.setattr(code_files, "_packed", lambda _: pytest.fail("an archive was opened"))
     code_files._texts.cache_clear()
+    code_files._releases.cache_clear()
 
     assert all(meter.is_code_of(each, meter.code_version(each)) for each in catalog.tables())
 

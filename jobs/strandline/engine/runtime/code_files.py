@@ -475,6 +475,54 @@ def _file_of(function: Callable[..., Any]) -> Path:
     return Path(inspect.getfile(named if inspect.isroutine(named) else type(named)))
 
 
+# The vocabulary of releases before: all that is said in it counts for every table, so a module that is merged with another one, or a
+# kind of table that is new, would lapse the certificates of tables whose rows are what they were.
+#
+# The texts of such a vocabulary are kept, and hash a table as that release did. Before they are kept, the suite, the
+# hostile sets and a certificate by both releases show that the rows are the same; a release whose rows are others is not kept.
+
+
+PACKED = Path("former")
+"""Where the files of an archive count as being; there is no such folder."""
+
+RELEASES = Path(home.__file__).with_name("releases")
+"""An archive a release, made by ``python -m tests.support.kept_release COMMIT``."""
+
+
+@cache
+def _releases() -> tuple[Tree, ...]:
+    """Return the modules of the releases whose vocabulary makes the same rows as today's, the newest first."""
+    found = (_packed(file) for file in sorted(RELEASES.glob("*.zip"), reverse=True))
+    return tuple(
+        Tree(roots={**roots(), ENGINE: PACKED, QUALITY: PACKED}, packed=each) for each in found
+    )
+
+
+def _packed(archive: Path) -> dict[Path, bytes]:
+    with ZipFile(archive) as texts:
+        return {PACKED.joinpath(*name.split("/")): texts.read(name) for name in texts.namelist()}
+
+
+@cache
+def versions_of(table: Table) -> frozenset[str]:
+    """Return the hashes by which today's code of a table is known: its own, and those of releases that make the same rows."""
+    then = {each.version(_then(each, table)) for each in _releases()}
+    return frozenset({version_of(table), *then})
+
+
+def _then(tree: Tree, table: Table) -> tuple[Path, ...]:
+    """Return the files that decided a table's rows with a release: its own as they are, and the engine's of then."""
+    of_engine = (ROOT / ENGINE, roots()[QUALITY] / QUALITY)
+    own = [
+        PACKED / file.relative_to(around.parent)
+        if (around := next((each for each in of_engine if file.is_relative_to(each)), None))
+        else file
+        for file in declared(table)
+    ]
+    there = [file for file in own if file in tree.packed or not file.is_relative_to(PACKED)]
+    return tree.reached([*tree.vocabulary(), *there])
+
+
 # The code of former programs: what lakes keep of it is a hash of whole files, which nothing that is here today has.
 #
 # Up to a day of November 2026 certificates, ledgers and caches of lineage had the hash of the bytes of modules, with their comments.
@@ -485,8 +533,6 @@ def _file_of(function: Callable[..., Any]) -> Path:
 
 
 ARCHIVE = Path(home.__file__).with_name("former_code.zip")
-PACKED = Path("former")
-"""Where the files of the archive count as being; there is no such folder."""
 FORMER_ENGINE, FORMER_QUALITY = "jobs", "quality"
 """What the packages were called then."""
 MOVED = PACKED.joinpath(FORMER_ENGINE, "core", "project.py")
@@ -500,20 +546,21 @@ REWORDED = {
 
 @cache
 def was_code_of(table: Table, code: str) -> bool:
-    """Return whether a hash is of the files of a former program that says of a table what today's says."""
+    """Return whether a hash is of a release that makes the same rows, or of the files of a former program that says what today's says."""
+    if code in versions_of(table):
+        return True
     tree = _former_code_tree()
     for own in (_of_example(tree, table), _of_project(table)):
         files = tree.reached([*tree.vocabulary(), *own]) if own else ()
         if files and _hash_of_files(files) == code:
-            return tree.version([each for each in files if each != MOVED]) == version_of(table)
+            said = tree.version([each for each in files if each != MOVED])
+            return said in versions_of(table)
     return False
 
 
 @cache
 def _texts() -> dict[Path, bytes]:
-    with ZipFile(ARCHIVE) as archive:
-        names = archive.namelist()
-        return {PACKED.joinpath(*name.split("/")): archive.read(name) for name in names}
+    return _packed(ARCHIVE)
 
 
 @cache
