@@ -25,14 +25,11 @@ if TYPE_CHECKING:
     from strandline.core.kind import Emit, Layer
     from strandline.core.lateness import Lateness
     from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
-    from strandline.core.parse import parse_json
+    from strandline.core.parse import parse_json, rescued
     from strandline.core.parse_avro import avro
     from strandline.core.parse_csv import parse_csv, parse_raw
     from strandline.core.parse_debezium import changes_of, debezium
     from strandline.core.parse_registered import registered
-    from strandline.core.received import CARRIED
-    from strandline.core.record import Record
-    from strandline.core.rescue import rescued
     from strandline.core.stateful import folded
     from strandline.core.table import (
         Appended,
@@ -44,8 +41,7 @@ if TYPE_CHECKING:
         Upserted,
         Windowed,
     )
-    from strandline.core.topic import Topic
-    from strandline.core.unite import united
+    from strandline.core.topic import CARRIED, Record, Topic, united
     from strandline.core.validity import validity
     from strandline.core.waiting import Kept, Memory, Waiting
     from strandline.core.writer_schema import Format, Reference, WriterSchema
@@ -98,7 +94,10 @@ _HOMES = {
         "Logistic",
         "Model",
     ),
-    "strandline.core.parse": ("parse_json",),
+    "strandline.core.parse": (
+        "parse_json",
+        "rescued",
+    ),
     "strandline.core.parse_avro": ("avro",),
     "strandline.core.parse_csv": (
         "parse_csv",
@@ -109,9 +108,6 @@ _HOMES = {
         "debezium",
     ),
     "strandline.core.parse_registered": ("registered",),
-    "strandline.core.received": ("CARRIED",),
-    "strandline.core.record": ("Record",),
-    "strandline.core.rescue": ("rescued",),
     "strandline.core.stateful": ("folded",),
     "strandline.core.table": (
         "Appended",
@@ -123,8 +119,12 @@ _HOMES = {
         "Upserted",
         "Windowed",
     ),
-    "strandline.core.topic": ("Topic",),
-    "strandline.core.unite": ("united",),
+    "strandline.core.topic": (
+        "CARRIED",
+        "Record",
+        "Topic",
+        "united",
+    ),
     "strandline.core.validity": ("validity",),
     "strandline.core.waiting": (
         "Kept",

@@ -111,8 +111,8 @@ VIOLATIONS = (
     ),
     (
         EXAMPLE,
-        {"jobs/fleet/play/chance.py": "strandline.core.record"},
-        "fleet.play.chance -> strandline.core.record",
+        {"jobs/fleet/play/chance.py": "strandline.core.topic"},
+        "fleet.play.chance -> strandline.core.topic",
     ),
     (
         EXAMPLE,

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from fleet.bronze.device_telemetry import TABLE
 from fleet.silver import device_telemetry as silver
-from strandline.core.received import IDENTITY, ORDER, RECEIVED
+from strandline.core.topic import IDENTITY, ORDER, RECEIVED
 from strandline.engine.pipeline.ingest import PROPERTIES
 from strandline.engine.storage import create_table, delta_commit
 from strandline.engine.storage.lake import Lake

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.silver import user_actions
-from strandline.core.received import QUARANTINE, RESOLUTION
+from strandline.core.topic import QUARANTINE, RESOLUTION
 from strandline.engine.service import sql_server
 from strandline.engine.storage.lake import Lake
 from tests.cli.typed import start

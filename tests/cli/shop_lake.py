@@ -7,9 +7,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DecimalType, StringType, StructType, TimestampType
 
-from strandline.core.received import IDENTITY, QUARANTINE, RECEIVED
 from strandline.core.table import Ingested, Judged
-from strandline.core.topic import Topic
+from strandline.core.topic import IDENTITY, QUARANTINE, RECEIVED, Topic
 from strandline.engine.storage.lake import Lake
 from tests.engine.written import entry
 from tests.support import by_hand

@@ -10,7 +10,7 @@ import pytest
 
 from strandline.cli.screen import as_typed
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.received import RECEIVED
+from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.kafka.admin import topics
 from strandline.engine.kafka.records import Counts

@@ -10,7 +10,7 @@ from fleet.bronze import device_telemetry as bronze
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.core.received import RECEIVED
+from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.left_topics import refuse_undeclared
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry

@@ -11,7 +11,7 @@ import pytest
 from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
-from strandline.core.received import RECEIVED
+from strandline.core.topic import RECEIVED
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.storage.commit_log import commit_file
 from strandline.engine.storage.lake import Lake

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from strandline.core.moment import FIRST, LAST, in_utc, shifted
+from strandline.core.lateness import FIRST, LAST, in_utc, shifted
 
 
 def test_a_moment_without_a_zone_is_in_utc() -> None:

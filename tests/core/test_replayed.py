@@ -11,8 +11,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from fleet.gold import attributed_connections, ip_holds
 from fleet.silver import devices
 from strandline.core import validity
-from strandline.core.fold import Event, Fold
-from strandline.core.replayed import FOREVER, SLICE, replayed
+from strandline.core.fold import FOREVER, SLICE, Event, Fold, replayed
 from strandline.core.waiting import InMemory
 
 SECOND = 1_000_000

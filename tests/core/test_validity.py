@@ -10,9 +10,8 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructType
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.parse_debezium import changes_of, debezium
-from strandline.core.received import CARRIED, RECEIVED
 from strandline.core.table import Ingested, Judged, Upserted
-from strandline.core.topic import Topic
+from strandline.core.topic import CARRIED, RECEIVED, Topic
 from strandline.core.validity import fold_of, validity
 from tests.support.debezium import mysql, postgres
 from tests.support.literal import TWO, in_every_way

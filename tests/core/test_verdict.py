@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from fleet.silver.device_telemetry import TABLE
 from strandline.core.lateness import Lateness
-from strandline.core.received import IDENTITY, QUARANTINE
 from strandline.core.table import Table
+from strandline.core.topic import IDENTITY, QUARANTINE
 from strandline.core.verdict import bad_rows, good_rows, judged
 from strandline.engine.pipeline.plan import shaped
 from strandline_quality.rules import Rule, between

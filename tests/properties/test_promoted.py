@@ -19,8 +19,8 @@ from pyspark.sql.types import StringType, StructType, TimestampType
 
 from fleet.silver import device_telemetry
 from strandline.core.modes import AvailableNow
-from strandline.core.received import PLACE, RECEIVED
 from strandline.core.table import Appended, Judged
+from strandline.core.topic import PLACE, RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.repair.rebuild import promote, rebuild

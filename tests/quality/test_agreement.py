@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, LongType, StringType, StructType, TimestampType
 from strandline import catalog
 
-from strandline.core.received import CARRIED, RECEIVED
 from strandline.core.table import Table
+from strandline.core.topic import CARRIED, RECEIVED
 from strandline.core.verdict import WARNED, judged
 from strandline.engine.gates.batch_check import counted
 from strandline_dagster import checks

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from fleet.silver.device_telemetry import TABLE, device_telemetry
 from strandline.core.modes import AvailableNow, Batch, Mode
-from strandline.core.received import RECEIVED
+from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, entries

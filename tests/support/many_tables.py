@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from fleet.bronze import {name} as bronze
-from strandline.core.received import CARRIED
+from strandline.core.topic import CARRIED
 from strandline.core.table import Judged
 from strandline_quality.rules import required
 

@@ -15,7 +15,7 @@ TABLE = Ingested(name="doors", reads=(Topic(name="doors", partitions=1),))
     "silver.doors": """
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from strandline.core.received import CARRIED
+from strandline.core.topic import CARRIED
 from strandline.core.table import Judged
 from strandline_quality.rules import required
 

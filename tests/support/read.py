@@ -4,8 +4,8 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
-from strandline.core.received import RECEIVED
 from strandline.core.table import Table
+from strandline.core.topic import RECEIVED
 from tests.support.rows import NOON, Row, shown
 
 

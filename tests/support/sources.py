@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 
 from fleet.play.domain import Counts, Part, domain
 from fleet.play.plan import Plan
-from strandline.core.received import RECEIVED
 from strandline.core.table import Table
+from strandline.core.topic import RECEIVED
 from strandline.engine.pipeline.plan import shaped
 from tests.support.read import arrived
 from tests.support.rows import NOON

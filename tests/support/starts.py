@@ -9,7 +9,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType, Tim
 
 from fleet.bronze import process_events as bronze
 from fleet.silver import process_events as silver
-from strandline.core.received import NOTHING_ARRIVED, RECEIVED
+from strandline.core.topic import NOTHING_ARRIVED, RECEIVED
 from strandline.engine.pipeline.ingest import PROPERTIES
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.errors import DefinitionError
-from strandline.core.moment import in_utc
+from strandline.core.lateness import in_utc
 from strandline.core.table import Judged
 
 KINDS = (StringType, LongType, IntegerType, DecimalType, TimestampType)

@@ -7,7 +7,7 @@ import typer
 
 from strandline.cli.place import JsonOption
 from strandline.cli.screen import emit, note, say, show, yes
-from strandline.core.received import PLACE
+from strandline.core.topic import PLACE
 from strandline.engine.proof.compare import Comparison
 from strandline.operate.verification import compared, refuse_unlike
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from strandline.core.lateness import Lateness
+from strandline.core.lateness import Lateness, length_of
 from strandline.core.topic import Topic
-from strandline.core.window import length_of
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule
 

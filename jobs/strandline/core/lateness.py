@@ -26,7 +26,7 @@ The reader of Kafka aligns partitions by time, so that a backlog is in order (se
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -114,3 +114,58 @@ def milliseconds(span: timedelta) -> int:
 def interval(span: timedelta) -> Column:
     """Return a span as a day-time interval."""
     return F.expr(f"make_dt_interval(0, 0, 0, {milliseconds(span) / 1000})")
+
+
+# The length of a window, from the text that Spark reads.
+
+
+UNITS = ("weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds")
+
+
+def length_of(text: str) -> timedelta:
+    """Return the length that a text such as ``10 minutes`` or ``INTERVAL 1 HOUR 30 MINUTES`` means.
+
+    A month has no length: Spark refuses it in a window as well. pandas, which could read the text, takes longer to
+    import than a look-up takes.
+
+    Raises:
+        ValueError: The text has another form, or the length is not positive.
+    """
+    words = text.lower().removeprefix("interval ").split()
+    pairs = list(zip(words[::2], words[1::2], strict=True))
+    counts = [(f"{unit.rstrip('s')}s", float(count)) for count, unit in pairs]
+    if any(unit not in UNITS for unit, _ in counts):
+        message = f"{text!r} has a unit beside {', '.join(UNITS)}"
+        raise ValueError(message)
+    length = sum((timedelta(**{unit: count}) for unit, count in counts), timedelta(0))
+    if length <= timedelta(0):
+        message = f"{text!r} is no length of time"
+        raise ValueError(message)
+    return length
+
+
+# A moment, from a text or a value that may name no zone, and within the years that Python has.
+
+
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return a moment with its zone; without one it is in UTC."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+RECENT = timedelta(days=8)
+"""An alert on an event that is older is from history: it is recorded, and no person is woken for it."""
+
+
+def shifted(moment: datetime, by: timedelta) -> datetime:
+    """Return a moment that lies a span away, and the calendar's end where that lies beyond it.
+
+    A record of a broken clock is in bronze at the last millisecond of the year 9999 (jobs/strandline/engine/pipeline/ingest.py),
+    and whatever adds a span to its time would fail.
+    """
+    try:
+        return moment + by
+    except OverflowError:
+        return FIRST if by < timedelta(0) else LAST

@@ -1,4 +1,4 @@
-r"""Bytes to columns: a payload is accepted only if it is exactly one JSON object of the declared types.
+"""Bytes to columns: a payload is accepted only if it is exactly one JSON object of the declared types.
 
 Why a payload is wrapped before it is parsed: ``from_json`` drops all that follows a valid document, so
 ``{"id":1} x`` and two documents in one payload would both pass. Inside ``[payload, {"_end": mark}]`` anything
@@ -28,10 +28,11 @@ to the reader; a time is kept to the microsecond, and further digits are cut; a 
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
+from itertools import chain
 from types import UnionType
-from typing import cast
+from typing import TypeAlias, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -49,7 +50,37 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.errors import DefinitionError
-from strandline.core.leaves import at, leaves, named
+
+# The leaf fields of a payload: nested fields by their path; lists and maps are leaves.
+
+
+Path: TypeAlias = tuple[str, ...]
+
+
+def leaves(fields: StructType, within: Path = ()) -> Iterator[tuple[Path, DataType]]:
+    """Yield the path of each leaf, and its type."""
+    return chain.from_iterable(
+        leaves(f.dataType, (*within, f.name))
+        if isinstance(f.dataType, StructType)
+        else [((*within, f.name), f.dataType)]
+        for f in fields.fields
+    )
+
+
+def texts(fields: StructType) -> Iterator[Path]:
+    """Yield the path of each text field."""
+    return (path for path, kind in leaves(fields) if isinstance(kind, StringType))
+
+
+def at(value: Column, path: Path) -> Column:
+    """Return the field at a path inside a value."""
+    return reduce(lambda inner, name: inner[name], path, value)
+
+
+def named(path: Path) -> Column:
+    """Return the field at a path that begins with a column."""
+    return at(F.col(f"`{path[0]}`"), path[1:])
+
 
 DOUBLE_DIGITS = 15
 STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
@@ -297,3 +328,30 @@ def is_moment(text: Column) -> Column:
     """
     has_date = (F.substring(text, 5, 1) == "-") & (F.substring(text, 8, 1) == "-")
     return has_date & F.substring(text, 11, 1).isin("T", " ") & (F.substring(text, 14, 1) == ":")
+
+
+# The undeclared fields of a payload, kept beside the row.
+#
+# A producer adds a field long before it is declared. A table that keeps such fields selects ``rescued(FIELDS)``: the
+# unknown fields of each row as one JSON object, as text, because rows with maps can neither be compared nor sorted. A
+# rule decides what happens to such rows (``no_unknown_fields``): counted, held back, or anything between. A table that
+# does not select it ignores them at no cost; bronze has them as they were sent. Texts, booleans and numbers of up to 17
+# digits are rescued unchanged; Spark writes a longer number as the double next to it (``12345678901234567.89`` as
+# ``1.2345678901234568E16``) and one that no double holds as ``"Infinity"``. To keep those digits, declare the field as
+# text, or read the payload in bronze.
+#
+# To turn such a field into a column, declare it and run ``strandline rebuild``, which reads all of bronze with today's code.
+
+
+RESCUED = "_rescued"
+
+
+def rescued(fields: StructType) -> Column:
+    """Return a JSON payload's undeclared top-level fields as text, NULL where there are none.
+
+    Args:
+        fields: The declared ones.
+    """
+    whole = F.from_json(F.col("_payload").cast("string"), "map<string,string>", STRICT)
+    more = F.map_filter(whole, lambda name, _: ~name.isin(fields.fieldNames()))
+    return F.when(F.size(more) > 0, F.to_json(more)).alias(RESCUED)

@@ -21,7 +21,7 @@ from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
 
 from strandline.core.errors import DefinitionError
-from strandline.core.leaves import at, texts
+from strandline.core.parse import at, texts
 
 MARK_BYTES = 16
 READ, BODY, END = "_read", "body", "end"

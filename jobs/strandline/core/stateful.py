@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from strandline.core.fold import Fold, Shell
+from strandline.core.fold import Fold, Shell, replayed
 from strandline.core.lateness import Lateness, interval
-from strandline.core.replayed import replayed
 
 Seen: TypeAlias = tuple[DataFrame, str, Lateness]
 """The rows of a source, the column with their event time, and their lateness."""

@@ -19,9 +19,8 @@ from pyspark.sql import DataFrame
 
 from strandline.core import declared
 from strandline.core.kind import Emit, Kind, Layer
-from strandline.core.lateness import Lateness
+from strandline.core.lateness import Lateness, length_of
 from strandline.core.topic import Topic
-from strandline.core.window import length_of
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule
 

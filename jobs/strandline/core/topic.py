@@ -1,12 +1,23 @@
 """A Kafka topic, and how its payloads are read."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from strandline.core.errors import DefinitionError
 from strandline.core.parse import parse_json
@@ -53,3 +64,123 @@ class Topic:
     def __str__(self) -> str:
         """Return the topic's name."""
         return self.name
+
+
+# A record that a project's play module sends: what any producer sends, with the time of its arrival.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A record of a Kafka topic.
+
+    Args:
+        topic: The topic.
+        key: Its key.
+        value: Its payload.
+        arrived_at: Its timestamp, by which its lateness is judged.
+    """
+
+    topic: str
+    key: bytes
+    value: bytes
+    arrived_at: datetime
+
+
+# The columns of every bronze table, and those that silver carries along.
+#
+# Bronze is as received: the bytes, the key, the headers and their place in Kafka.
+# ``(_topic, _partition, _offset)`` is the identity of an event and travels with it to the end.
+# Every name begins with an underscore, so that none collides with a column of a user's table.
+# ``_batch`` numbers the commits, because every replay decides duplicates in commit order, then by arrival; a commit may
+# be cut anywhere along that order without changing which copy is the first.
+# ``_ingested_at`` is the clock of the reader: a record with a later timestamp was stamped by a broken clock and must not
+# move the watermark.
+# ``_newest_before`` is the newest arrival in all commits before the row's own, without those of a broken clock
+# (``SKEW`` in jobs/strandline/core/lateness.py); ``NOTHING_ARRIVED`` in the first commit, NULL in one of an older version. It is
+# written into the row so that every mode, every other split of the log into batches and every replay measures disorder
+# against the same moment (jobs/strandline/core/lateness.py).
+
+
+HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
+
+RECEIVED = (
+    StructType()
+    .add("_topic", StringType())
+    .add("_partition", IntegerType())
+    .add("_offset", LongType())
+    .add("_arrived_at", TimestampType())
+    .add("_message_key", BinaryType())
+    .add("_payload", BinaryType())
+    .add("_headers", HEADERS)
+    .add("_batch", LongType())
+    .add("_ingested_at", TimestampType())
+    .add("_newest_before", TimestampType())
+)
+
+NOTHING_ARRIVED = datetime(1970, 1, 1, microsecond=1000, tzinfo=UTC)
+"""The newest arrival before the first; a millisecond after the watermark of a stream that has read nothing."""
+
+ORDER = ("_batch", "_arrived_at", "_topic", "_partition", "_offset")
+"""The order of bronze; of several copies the first in this order counts."""
+
+CARRIED = (*RECEIVED.fieldNames(), "_problem")
+"""The columns that a silver function passes on beside its own; ``_problem`` is the reason why a payload is no row."""
+
+PLACE = ("_topic", "_partition", "_offset")
+"""The identity of an event."""
+
+IDENTITY = (*PLACE, "_arrived_at")
+"""The place of an event in Kafka and its arrival; every silver row and every quarantined one carries them."""
+
+QUARANTINE = (
+    StructType()
+    .add("_topic", StringType())
+    .add("_partition", IntegerType())
+    .add("_offset", LongType())
+    .add("_arrived_at", TimestampType())
+    .add("reasons", ArrayType(StringType()))
+    .add("event_at", TimestampType())
+    .add("_message_key", BinaryType())
+    .add("_payload", BinaryType())
+    .add("_headers", HEADERS)
+)
+"""A row of the quarantine: every reason, the original bytes, and the identity."""
+
+RESOLUTION = (
+    StructType()
+    .add("_topic", StringType())
+    .add("_partition", IntegerType())
+    .add("_offset", LongType())
+    .add("_arrived_at", TimestampType())
+    .add("reasons", ArrayType(StringType()))
+    .add("event_at", TimestampType())
+    .add("generation", LongType())
+    .add("was", StringType())
+    .add("status", StringType())
+    .add("why", StringType())
+    .add("who", StringType())
+    .add("resolved_at", TimestampType())
+    .add("entry", StringType())
+)
+"""A decision about a record of the quarantine: the record, its new status, the reason, and who decided."""
+
+
+# One table from several shapes of the same event.
+#
+# Why a union of filters: each shape is read by its own function, which does not know the others. The stream still has
+# one source, because all sides of the union begin at the same one; its files are read once for each shape,
+# which costs little beside parsing them.
+
+
+def united(
+    events: DataFrame, shapes: Mapping[Topic, Callable[[DataFrame], DataFrame]]
+) -> DataFrame:
+    """Read the events of each topic by its own function, and return the union of the rows.
+
+    The first topic's function also reads events of any other topic, so that no event is without a verdict.
+    """
+    first, *others = shapes
+    names = [topic.name for topic in others]
+    parts = [shapes[topic](events.where(F.col("_topic") == topic.name)) for topic in others]
+    rest = events.where(~F.col("_topic").isin(names)) if names else events
+    return reduce(DataFrame.unionByName, parts, shapes[first](rest))

@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 
 from strandline.core.declared import refuse_unsearchable
 from strandline.core.lateness import DISORDERED, LATE, SKEW, interval, is_stamped_ahead
-from strandline.core.received import CARRIED, IDENTITY, NOTHING_ARRIVED
 from strandline.core.table import Judged
+from strandline.core.topic import CARRIED, IDENTITY, NOTHING_ARRIVED
 from strandline_quality.rules import Rule, broken, judging, required, warning
 
 DUPLICATE_OF = ("_key", "_bad", "_time")

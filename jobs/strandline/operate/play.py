@@ -17,7 +17,7 @@ from typing import Annotated, Union, cast, get_args, get_origin, get_type_hints
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, LakeError
-from strandline.core.record import Record
+from strandline.core.topic import Record
 from strandline.engine.kafka.records import Foreseen, Played, Records
 from strandline.project import package
 

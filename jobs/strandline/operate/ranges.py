@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from strandline.core.errors import DefinitionError
-from strandline.core.moment import in_utc
+from strandline.core.lateness import in_utc
 from strandline.engine.repair.closed_range import Span
 
 

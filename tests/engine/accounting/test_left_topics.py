@@ -4,7 +4,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from fleet.bronze import device_telemetry as bronze
-from strandline.core.received import RECEIVED
+from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.left_topics import said
 from strandline.engine.storage import ledger_sums
 from strandline.engine.storage.lake import Lake

@@ -7,7 +7,7 @@ from strandline import catalog
 from fleet.gold import confirmed_logins, device_daily, device_signal_10m, ip_holds
 from fleet.silver import device_telemetry
 from strandline.core.kind import Layer
-from strandline.core.received import IDENTITY
+from strandline.core.topic import IDENTITY
 from strandline.engine.pipeline.column_lineage import cached_lineage, derive_lineage, lineage
 from strandline.engine.storage.lake import Lake
 

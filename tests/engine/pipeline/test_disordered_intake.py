@@ -11,9 +11,8 @@ from pyspark.sql.types import StructType
 from fleet.bronze import device_telemetry as bronze
 from fleet.silver import device_telemetry as silver
 from strandline.core.modes import AvailableNow
-from strandline.core.received import RECEIVED
 from strandline.core.table import Table
-from strandline.core.topic import Topic
+from strandline.core.topic import RECEIVED, Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.ingest import PROPERTIES
 from strandline.engine.pipeline.runner import Site, run

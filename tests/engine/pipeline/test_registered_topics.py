@@ -23,9 +23,8 @@ from pyspark.sql.types import DoubleType, StringType, StructType, TimestampType
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.modes import AvailableNow, Batch, MicroBatch
 from strandline.core.parse_registered import registered
-from strandline.core.received import CARRIED
 from strandline.core.table import Ingested, Judged, Table
-from strandline.core.topic import Topic
+from strandline.core.topic import CARRIED, Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.proof.verify import FedLake

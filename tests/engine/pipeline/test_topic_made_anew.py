@@ -10,7 +10,7 @@ from fleet.bronze import device_telemetry as bronze
 from fleet.bronze import process_events
 from strandline.alerting.declared import rules_folder
 from strandline.alerting.tables import bronze as alerts
-from strandline.core.received import RECEIVED
+from strandline.core.topic import RECEIVED
 from strandline.engine.kafka import admin
 from strandline.engine.kafka.topic_changes import WAY
 from strandline.engine.pipeline.feed_ledger import NO_ROWS

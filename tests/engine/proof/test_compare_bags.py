@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from strandline.core.received import ORDER
+from strandline.core.topic import ORDER
 from strandline.engine.proof import compare
 from strandline.engine.proof.compare import difference
 from strandline.engine.proof.kill_trial import SPANS, Log, _cuts

@@ -12,7 +12,7 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core import stateful
 from strandline.core.errors import DefinitionError
-from strandline.core.received import NOTHING_ARRIVED, PLACE, RECEIVED
+from strandline.core.topic import NOTHING_ARRIVED, PLACE, RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline import plan
 from strandline.engine.pipeline.runner import Site

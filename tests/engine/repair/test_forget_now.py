@@ -11,7 +11,7 @@ from fleet.gold import ip_holds
 from fleet.silver import device_telemetry as silver
 from fleet.silver import dhcp_events
 from strandline.core.errors import DefinitionError
-from strandline.core.received import RECEIVED
+from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.ingest import PROPERTIES
 from strandline.engine.pipeline.runner import Site

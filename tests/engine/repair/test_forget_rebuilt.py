@@ -9,8 +9,8 @@ from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.core.received import RECEIVED
 from strandline.core.table import Ingested
+from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.pipeline.ingest import PROPERTIES
 from strandline.engine.pipeline.runner import Site

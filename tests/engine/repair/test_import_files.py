@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import DataError
-from strandline.core.received import PLACE
 from strandline.core.table import Table
+from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.table_books import close
 from strandline.engine.proof.compare import compare

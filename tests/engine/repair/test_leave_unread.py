@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError, LakeError, TransientError
-from strandline.core.received import RECEIVED
-from strandline.core.topic import Topic
+from strandline.core.topic import RECEIVED, Topic
 from strandline.engine.accounting.left_topics import said
 from strandline.engine.kafka import slices
 from strandline.engine.kafka.topic_log import Log

@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampNTZType
 from pyspark.sql.types import _parse_datatype_string as parsed
 
 from strandline.core.errors import DefinitionError
-from strandline.core.received import RECEIVED
+from strandline.core.topic import RECEIVED
 from strandline.engine.storage import create_table, delta_commit
 from strandline.engine.storage.create_table import ALWAYS
 from strandline.engine.storage.ledger import is_table, latest_version

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from fleet.bronze import device_telemetry as bronze
 from fleet.gold import device_signal_10m, ip_holds
 from strandline.core.errors import DataError
-from strandline.core.received import RECEIVED
+from strandline.core.topic import RECEIVED
 from strandline.engine.pipeline.preflight import FOLD, Cleared
 from strandline.engine.pipeline.shadow_lake import Shadow
 from strandline.engine.pipeline.spark_plan import Operator, StatefulPlan

@@ -17,7 +17,7 @@ import orjson
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from strandline.alerting.rules.alert_rule import Severity
-from strandline.core.moment import RECENT, in_utc
+from strandline.core.lateness import RECENT, in_utc
 
 SAMPLES = 3
 """Alerts of a notice that are shown; all are in gold.alerts."""

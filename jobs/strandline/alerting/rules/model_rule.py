@@ -1,6 +1,6 @@
 """A model as an alert rule: it fires on an event whose score reaches the threshold of the version that holds at its time.
 
-The score is computed by the SQL that scores the model's table (``steps`` in jobs/strandline/core/scored_rows.py), over the believed
+The score is computed by the SQL that scores the model's table (``steps`` in jobs/strandline/core/model.py), over the believed
 event itself, so it runs in every mode of a feed, real time included, and a score in an alert is the score in the table.
 
 The rule looks at a source of its own, the event's table with the score beside its columns, so it is a feed of its own:
@@ -16,8 +16,7 @@ from strandline.alerting.declared import sources
 from strandline.alerting.rules.alert_rule import AlertRule, Severity
 from strandline.alerting.rules.condition import Missing, Not
 from strandline.alerting.source import AlertSource
-from strandline.core.model import SCORE, UNUSUAL, VERSION, Model
-from strandline.core.scored_rows import Term, steps
+from strandline.core.model import SCORE, UNUSUAL, VERSION, Model, Term, steps
 from strandline.project import package
 
 

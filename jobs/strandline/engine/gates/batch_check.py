@@ -21,9 +21,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from strandline.core.received import PLACE
-from strandline.core.rescue import RESCUED
+from strandline.core.parse import RESCUED
 from strandline.core.table import Table
+from strandline.core.topic import PLACE
 from strandline.core.verdict import WARNED, own_columns
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError, Shut, Where

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from strandline.core.errors import TransientError
-from strandline.core.moment import in_utc
+from strandline.core.lateness import in_utc
 from strandline.core.table import Table
 from strandline.engine.history.queries import Past
 from strandline.engine.storage.claimed_rows import ClaimedRows, compact

@@ -1,6 +1,6 @@
 """What a project's play hands over: many records at once, and the counts that its tables must have of them.
 
-A single record is a ``Record`` (jobs/strandline/core/record.py); a play of millions gives ``Records``, because an object for each record
+A single record is a ``Record`` (jobs/strandline/core/topic.py); a play of millions gives ``Records``, because an object for each record
 costs as much as sending it.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from strandline.core.record import Record
+from strandline.core.topic import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,7 @@ from typing import TypeAlias
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
-from strandline.core.record import Record
-from strandline.core.topic import Topic
+from strandline.core.topic import Record, Topic
 from strandline.engine.kafka.admin import JAVA_ONLY
 from strandline.engine.kafka.admin import topics as existing
 from strandline.engine.kafka.records import Played, Records

@@ -45,8 +45,9 @@ from strandline.core.model import (
     Forest,
     Logistic,
     Model,
+    Trained,
+    steps,
 )
-from strandline.core.scored_rows import Trained, steps
 from strandline.core.scoring import (
     Form,
     Linear,

@@ -20,8 +20,8 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from strandline.core.received import PLACE, RECEIVED
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
+from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, with_newest_arrival
 from strandline.engine.pipeline.spark_plan import Node, columns, tree, written
 from strandline.engine.runtime.jvm import classic, jvm

@@ -25,9 +25,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from strandline.core.model import FEATURES, SCORE
-from strandline.core.received import RECEIVED
-from strandline.core.rescue import RESCUED
+from strandline.core.parse import RESCUED
 from strandline.core.table import Computed, Ingested, Judged, Table
+from strandline.core.topic import RECEIVED
 from strandline.core.verdict import good_rows
 from strandline.engine.pipeline.plan import shaped
 from strandline.engine.runtime.meter import code_version, is_code_of

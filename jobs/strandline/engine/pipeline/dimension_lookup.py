@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from strandline.core.scored_rows import steps
+from strandline.core.model import steps
 from strandline.core.table import Computed, Dimension
 from strandline.engine.gates.gate_files import behind_source
 from strandline.engine.runtime.meter import Meter, code_version

@@ -29,10 +29,9 @@ from strandline.core.feed import CountingFeed, EventFeed, Feed, topics_of
 from strandline.core.lateness import DISORDERED
 from strandline.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
 from strandline.core.parse_registered import Registered
-from strandline.core.received import RECEIVED
 from strandline.core.stateful import fence, watermarked
 from strandline.core.table import Judged
-from strandline.core.topic import Topic
+from strandline.core.topic import RECEIVED, Topic
 from strandline.core.verdict import good_rows, judged
 from strandline.engine.kafka.slices import Bounds, Positions
 from strandline.engine.kafka.topic_log import java_options

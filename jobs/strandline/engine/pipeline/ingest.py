@@ -21,9 +21,8 @@ from strandline.core.decode import decoder
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.lateness import SKEW
 from strandline.core.parse_registered import HEAD, Registered
-from strandline.core.received import HEADERS, NOTHING_ARRIVED, RECEIVED
 from strandline.core.table import Table
-from strandline.core.topic import Topic
+from strandline.core.topic import HEADERS, NOTHING_ARRIVED, RECEIVED, Topic
 from strandline.core.writer_schema import WriterSchema
 from strandline.engine.kafka import topic_log
 from strandline.engine.kafka.schema_registry import Registry

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Emit
-from strandline.core.received import ORDER, QUARANTINE
 from strandline.core.stateful import (
     Seen,
     fence,
@@ -29,6 +28,7 @@ from strandline.core.table import (
     Upserted,
     Windowed,
 )
+from strandline.core.topic import ORDER, QUARANTINE
 from strandline.core.verdict import DUPLICATE_OF, good_rows, judged
 from strandline.engine.pipeline.batch_accounting import watched
 from strandline.engine.pipeline.trigger_limit import EVERYTHING

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.received import ORDER, PLACE
 from strandline.core.table import Derived, Judged, Upserted, Windowed
+from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import bad_rows, good_rows, may_have_copies_in_the_table
 from strandline.engine.gates.batch_check import Guard, counted
 from strandline.engine.pipeline.batch_accounting import Watch

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 from strandline.core.errors import DefinitionError
-from strandline.core.received import PLACE
 from strandline.core.table import Judged, Table
+from strandline.core.topic import PLACE
 from strandline.engine.pipeline.column_lineage import hidden
 from strandline.engine.quarantine.resolutions import State, offer
 from strandline.engine.storage.duckdb_table import Duck, scan, spilling

@@ -23,8 +23,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import TransientError
-from strandline.core.received import NOTHING_ARRIVED, ORDER, RECEIVED
 from strandline.core.table import Ingested, Table
+from strandline.core.topic import NOTHING_ARRIVED, ORDER, RECEIVED
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.pipeline.ingest import PROPERTIES, newest_credible
 from strandline.engine.pipeline.query import is_settled

@@ -20,8 +20,8 @@ from strandline.core.feed import Feed
 from strandline.core.kind import Layer
 from strandline.core.lateness import DISORDERED
 from strandline.core.modes import Batch
-from strandline.core.received import PLACE
 from strandline.core.table import Ingested, Judged, Table, Windowed
+from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import readable_at, waiting, waiting_for_import
 from strandline.engine.gates.gate_files import open_all
 from strandline.engine.pipeline.query import is_settled

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strandline.core.errors import DefinitionError
-from strandline.core.received import PLACE
 from strandline.core.table import Judged, Table
+from strandline.core.topic import PLACE
 from strandline.engine.quarantine.resolutions import State, offer, refuse_unheld
 from strandline.engine.storage.duckdb_table import Duck, Peek, rows_where, session
 from strandline.engine.storage.file_index import EPOCH

@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
-from strandline.core.received import PLACE, QUARANTINE
 from strandline.core.table import Judged, Table
+from strandline.core.topic import PLACE, QUARANTINE
 from strandline.engine.storage.duckdb_table import Duck, register, session
 from strandline.engine.storage.find_rows import Found, Where, look
 from strandline.engine.storage.lake import Lake

@@ -6,8 +6,8 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from strandline.core.received import IDENTITY, RESOLUTION
 from strandline.core.table import Table
+from strandline.core.topic import IDENTITY, RESOLUTION
 from strandline.engine.quarantine.resolutions import State, Status, generation, statement
 from strandline.engine.storage import create_table, delta_commit
 from strandline.engine.storage.lake import Lake

@@ -23,7 +23,6 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.received import ORDER, PLACE
 from strandline.core.stateful import first_copies
 from strandline.core.table import (
     Appended,
@@ -35,6 +34,7 @@ from strandline.core.table import (
     Upserted,
     Windowed,
 )
+from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import (
     DUPLICATE_OF,
     bad_rows,

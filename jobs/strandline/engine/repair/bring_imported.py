@@ -23,9 +23,9 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.moment import shifted
-from strandline.core.received import PLACE, RECEIVED
+from strandline.core.lateness import shifted
 from strandline.core.table import Ingested, Judged, Table
+from strandline.core.topic import PLACE, RECEIVED
 from strandline.engine.accounting.balance_sheet import has_begun, readable_at
 from strandline.engine.kafka.slices import part_of
 from strandline.engine.pipeline.ingest import PROPERTIES

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.moment import shifted
+from strandline.core.lateness import shifted
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.history.commit_history import moment_of

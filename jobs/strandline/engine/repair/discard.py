@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
-from strandline.core.received import PLACE
 from strandline.core.table import Table
+from strandline.core.topic import PLACE
 from strandline.engine.pipeline.shadow_lake import refuse_half_done
 from strandline.engine.quarantine.resolutions import (
     DISCARD,

@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
+from strandline.core.lateness import length_of
 from strandline.core.table import Ingested, Judged, Table
-from strandline.core.window import length_of
 from strandline.engine.pipeline.shadow_lake import refuse_half_done
 from strandline.engine.quarantine.resolutions import RECORD, released_among, unfinished
 from strandline.engine.repair.backfill import ROLE

@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from strandline import catalog
 
-from strandline.core.received import PLACE
 from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
+from strandline.core.topic import PLACE
 from strandline.core.verdict import judged, with_newest_arrival
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.left_topics import refuse_undeclared

@@ -28,8 +28,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
 from strandline.core.errors import DefinitionError
-from strandline.core.received import RECEIVED
 from strandline.core.table import Judged
+from strandline.core.topic import RECEIVED
 from strandline.core.verdict import with_newest_arrival
 from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.storage.forgotten import literal, mark_of, pattern_of

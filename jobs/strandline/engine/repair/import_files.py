@@ -26,9 +26,8 @@ from strandline.core.parse_avro import Avro
 from strandline.core.parse_csv import parse_csv
 from strandline.core.parse_debezium import Debezium
 from strandline.core.parse_registered import Registered
-from strandline.core.received import NOTHING_ARRIVED, RECEIVED
 from strandline.core.table import Ingested
-from strandline.core.topic import Parse, Topic
+from strandline.core.topic import NOTHING_ARRIVED, RECEIVED, Parse, Topic
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime.meter import Meter, code_version
 from strandline.engine.storage.file_index import MICROSECOND

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from strandline.core.errors import DamagedError, DataError, DefinitionError
+from strandline.core.lateness import in_utc
 from strandline.core.modes import AvailableNow
-from strandline.core.moment import in_utc
 from strandline.core.table import Recomputed, Table
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where

@@ -30,8 +30,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
-from strandline.core.received import ORDER, PLACE
 from strandline.core.table import Judged, Table
+from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import bad_rows, good_rows, judged
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.balance_sheet import readable_at

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from strandline.core.errors import DefinitionError
-from strandline.core.moment import shifted
+from strandline.core.lateness import shifted
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.repair.closed_range import Span, closed_until
 from strandline.engine.storage.duckdb_table import peek

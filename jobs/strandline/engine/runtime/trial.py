@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from strandline.core.received import IDENTITY, RECEIVED
 from strandline.core.table import Judged
+from strandline.core.topic import IDENTITY, RECEIVED
 from strandline.core.verdict import judged, own_columns
 from strandline.core.writer_schema import WriterSchema, schemas_from
 from strandline.engine.runtime import spark_session

@@ -15,8 +15,8 @@ from strandline import catalog
 
 from strandline.core.kind import Emit
 from strandline.core.modes import AvailableNow
-from strandline.core.received import RECEIVED
 from strandline.core.table import Ingested, Recomputed, Table, Upserted
+from strandline.core.topic import RECEIVED
 from strandline.engine.kafka import local_broker
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.runtime import spark_session

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from strandline.core.moment import in_utc
+from strandline.core.lateness import in_utc
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.gates import gate_files

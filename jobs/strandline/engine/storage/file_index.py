@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from strandline.core.moment import in_utc
+from strandline.core.lateness import in_utc
 from strandline.core.table import Computed
 from strandline.engine.storage import delta_commit
 from strandline.engine.storage.commit_log import Kind, actions, added_file

@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from duckdb import BinderException
 
 from strandline.core.errors import DefinitionError
-from strandline.core.moment import in_utc, shifted
+from strandline.core.lateness import in_utc, shifted
 from strandline.engine.storage.commit_log import modified_at
 from strandline.engine.storage.duckdb_table import let_read, literal, peek_files, session
 from strandline.engine.storage.ledger import is_table, latest_version

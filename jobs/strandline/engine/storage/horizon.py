@@ -14,7 +14,7 @@ rows of which nothing says how far apart they lie is never whole again, once row
 from datetime import datetime, timedelta
 
 from strandline.core.errors import DefinitionError
-from strandline.core.moment import LAST, shifted
+from strandline.core.lateness import LAST, shifted
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.storage.file_index import EPOCH, MICROSECOND
 from strandline.engine.storage.lake import Lake

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from strandline.core.moment import in_utc
+from strandline.core.lateness import in_utc
 from strandline.engine.storage.commit_log import Kind, actions, commit_text, is_commit
 from strandline.engine.storage.ledger import EXPIRE, FORGET, IMPORT, LOOKED_AGAIN, Entry, entry_at
 from strandline.engine.storage.log_actions import table_id

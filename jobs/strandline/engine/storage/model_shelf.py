@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
-from strandline.core.scored_rows import Term, Trained
+from strandline.core.model import Term, Trained
 from strandline.core.scoring import from_words
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.place import Place

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from strandline import catalog
 
-from strandline.core.moment import shifted
+from strandline.core.lateness import shifted
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.quarantine.resolutions import FOLLOWED, REPLAY, resolved

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from strandline.core.lateness import DISORDERED
-from strandline.core.received import PLACE
 from strandline.core.table import Judged
+from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.quarantine.resolutions import Status, done_about, still_held
 from strandline.engine.storage.find_rows import Found, Where, look, typed, version_of

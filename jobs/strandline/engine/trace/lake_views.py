@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from strandline.core.kind import Layer
-from strandline.core.received import QUARANTINE
 from strandline.core.table import Judged, Table
+from strandline.core.topic import QUARANTINE
 from strandline.engine.pipeline.column_lineage import hidden, hidden_in_bronze
 from strandline.engine.quarantine.resolutions import State, generation, statement
 from strandline.engine.storage.lake import Lake

@@ -13,9 +13,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from strandline.core.moment import shifted
-from strandline.core.received import IDENTITY, PLACE
+from strandline.core.lateness import shifted
 from strandline.core.table import Judged, Table
+from strandline.core.topic import IDENTITY, PLACE
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.quarantine.resolutions import still_held
 from strandline.engine.storage.find_rows import Found, Where, look, look_in, version_of

@@ -14,9 +14,9 @@ from itertools import islice, pairwise
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.moment import shifted
-from strandline.core.received import IDENTITY, PLACE
+from strandline.core.lateness import shifted
 from strandline.core.table import Ingested, Judged, Table
+from strandline.core.topic import IDENTITY, PLACE
 from strandline.engine.accounting.balance_sheet import held_rows, waiting
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.quarantine.resolutions import RECORD, still_held

@@ -26,7 +26,7 @@ from strandline.alerting.rules.sigma.folder import Folder, UnreadableError, read
 from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.alerting.source import AlertSource
 from strandline.core.errors import DefinitionError
-from strandline.core.received import PLACE, RECEIVED
+from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, own_columns
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.runtime.settings import Settings
