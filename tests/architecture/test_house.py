@@ -6,6 +6,7 @@ import pytest
 
 from tests.architecture import house
 from tests.architecture.house import Lines, Module
+from tests.architecture.tree import ROOT
 
 LEDGER = '''"""A docstring
 of two lines."""
@@ -98,3 +99,13 @@ def test_its_page_sums_up_what_the_files_have() -> None:
         f"{ours}",
         f"{modules - ours}",
     ]
+
+
+def test_an_entry_is_built_in_three_places() -> None:
+    """Where one is made, where one is read back, and where those of a rebuilt table become one: a fourth would forget a field."""
+    engine = ROOT / "jobs" / "strandline"
+    modules = [Module(path.name, path.read_text()) for path in engine.rglob("*.py")]
+
+    built = sorted(place.partition(":")[0] for place in house.entries(modules))
+
+    assert built == ["ledger.py", "new_entry.py", "shadow_lake.py"]

@@ -71,8 +71,8 @@ FAULTS = (
     Mutant(
         "bronze counts offsets instead of records",
         f"{PIPELINE}/ingest.py",
-        "read=written.rows,",
-        "read=span,",
+        "begun.as_received(written.rows),",
+        "begun.as_received(span),",
         ("tests/engine/pipeline/test_ingest.py",),
     ),
     Mutant(

@@ -23,9 +23,9 @@ from pyspark.sql import functions as F
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, with_newest_arrival
+from strandline.engine.accounting import new_entry
 from strandline.engine.pipeline.spark_plan import Node, columns, tree, written
 from strandline.engine.runtime.jvm import classic, jvm
-from strandline.engine.runtime.meter import code_version
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import Entry, Through
 from strandline.engine.storage.ledger_sums import sums_of
@@ -236,21 +236,23 @@ def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
     below: "Below",
 ) -> Entry:
     """Begin the entry of a batch with the figures that are known before it runs, the dropped rows among them."""
-    parts = {source: versions for source, versions in inputs.items() if versions}
-    return Entry(
-        table=table.id,
-        mode=mode,
-        stream=stream,
-        batch=plan.number,
+    begun = new_entry.tables_read(
+        table,
+        mode,
+        stream,
+        plan.number,
+        versions={
+            name: (read[0][0], read[-1][0]) if read else None for name, read in inputs.items()
+        },
+        rows=sum(part.rows for read in inputs.values() for _, part in read),
+    )
+    return replace(
+        begun,
         most=most,
-        source=", ".join(inputs),
-        versions={source: (read[0][0], read[-1][0]) for source, read in parts.items()},
-        read=sum(part.rows for read in parts.values() for _, part in read),
         dropped_by_watermark=below.dropped,
         dropped_between=below.between if below.dropped else None,
         whole=plan.whole,
         watermark=_text(plan.watermark_ms),
-        code=code_version(table),
     )
 
 

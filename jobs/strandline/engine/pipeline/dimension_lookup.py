@@ -6,7 +6,7 @@ changed since are looked up again, and the rows that differ are replaced in a co
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark import StorageLevel
@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 
 from strandline.core.model import steps
 from strandline.core.table import Computed, Dimension
+from strandline.engine.accounting import new_entry
 from strandline.engine.gates.gate_files import behind_source
-from strandline.engine.runtime.meter import Meter, code_version
+from strandline.engine.runtime.meter import Meter
 from strandline.engine.storage import delta_commit, model_shelf
 from strandline.engine.storage.file_index import EPOCH, MICROSECOND, FileIndex
 from strandline.engine.storage.horizon import horizon_us
@@ -185,19 +186,10 @@ class Again:
         changed = changes(new, rows).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             came, gone = came_and_gone(changed)
-            entry = Entry(
-                table=self.table.id,
-                mode=LOOKED_AGAIN,
-                stream=LOOKED_AGAIN,
-                batch=0,
-                source=source.id,
-                since=_text(span[0]) if span else "",
-                until=_text(span[1]) if span else "",
-                came=came,
-                gone=gone,
-                looked={source.id: now},
-                code=code_version(self.table),
-            ).closed(written=came - gone, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+            between = (_text(span[0]), _text(span[1])) if span else ("", "")
+            begun = new_entry.repair(self.table, LOOKED_AGAIN, LOOKED_AGAIN, source.id, between)
+            begun = replace(begun, looked={source.id: now})
+            entry = begun.exchanged(came=came, gone=gone, held={}, is_judged=False).closed(meter)
             if not came and not gone:
                 with turn(self.spark, path):
                     if latest_version(path) != seen:

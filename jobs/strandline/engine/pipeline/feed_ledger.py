@@ -21,6 +21,7 @@ The entries are commits without rows, in a Delta log of their own, because whate
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from pyspark.sql import SparkSession
@@ -29,6 +30,7 @@ from pyspark.sql.types import StringType, StructType
 
 from strandline.core.feed import CountingFeed, Feed, topics_of
 from strandline.core.modes import FeedMode
+from strandline.engine.accounting import new_entry
 from strandline.engine.kafka.slices import Backlog, Bounds, Positions, name_of, part_of, range_ends
 from strandline.engine.kafka.topic_changes import Ranges
 from strandline.engine.kafka.topic_log import check_positions
@@ -344,13 +346,16 @@ class FeedLedger:
         gone = lost or {}
         span = sum(end - begin for part, (begin, end) in offsets.items() if part not in gone)
         found = Counts(rows=span) if counts is None else counts
-        entry = Entry(
-            table=self._feed.id,
-            mode=self._mode.name,
-            stream=self._stream,
-            batch=epoch,
-            source=", ".join(topic.name for topic in self._feed.topics),
+        begun = new_entry.topics_read(
+            self._feed,
+            self._mode.name,
+            self._stream,
+            epoch,
+            topics=self._feed.topics,
             offsets=offsets,
+        )
+        entry = replace(
+            begun,
             sent=sent,
             read=found.rows,
             good=found.good,

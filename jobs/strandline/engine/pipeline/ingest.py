@@ -9,6 +9,7 @@ order (jobs/strandline/engine/kafka/slices.py), and one code path serves batch, 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -24,6 +25,7 @@ from strandline.core.parse_registered import HEAD, Registered
 from strandline.core.table import Table
 from strandline.core.topic import HEADERS, NOTHING_ARRIVED, RECEIVED, Topic
 from strandline.core.writer_schema import WriterSchema
+from strandline.engine.accounting import new_entry
 from strandline.engine.kafka import topic_log
 from strandline.engine.kafka.schema_registry import Registry
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
@@ -469,23 +471,21 @@ class Intake:
         self._refuse_recreated()
         self._schemas.learn(written)
         ranges = {part: (offset, stops.get(part, offset)) for part, offset in start.items()}
-        entry = Entry(
-            table=self._table.id,
-            mode=self._mode,
-            stream=self._stream,
-            batch=number,
-            most=most,
-            source=", ".join(topic.name for topic in self._topics),
+        begun = new_entry.topics_read(
+            self._table,
+            self._mode,
+            self._stream,
+            number,
+            topics=self._topics,
             offsets={name_of(part): ranges[part] for part in sorted(ranges)},
-            read=written.rows,
-            good=written.rows,
-            written=written.rows,
+        )
+        entry = replace(
+            begun.as_received(written.rows),
+            most=most,
             without_record=span - written.rows,
             newest_arrival=arrived.isoformat() if arrived else None,
-            duration_ms=meter.wall_ms(),
-            cpu_ms=meter.cpu_ms(),
             code=code_version(self._table),
-        )
+        ).closed(meter, written=written.rows)
         commit.commit(entry.encoded())
         self._newest = entry
         return entry

@@ -13,7 +13,7 @@ The price is that whole windows are read again. It grows with the change and not
 affects all later time, such as the first interval of a device, touches all later windows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -22,7 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
-from strandline.core.table import Computed, Derived, Judged, Recomputed
+from strandline.core.table import Computed, Derived, Judged, Recomputed, Table
+from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import rows_until
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.gates.batch_check import Guard
@@ -37,7 +38,7 @@ from strandline.engine.pipeline.batch_writer import only_selects
 from strandline.engine.pipeline.dimension_lookup import adorned
 from strandline.engine.pipeline.plan import make, shaped
 from strandline.engine.pipeline.write_rows import Fork, counting_column
-from strandline.engine.runtime.meter import Meter, code_version
+from strandline.engine.runtime.meter import Meter
 from strandline.engine.storage import delta_commit
 from strandline.engine.storage.file_index import EPOCH, MICROSECOND, FileIndex, WindowIndex
 from strandline.engine.storage.horizon import computable_from
@@ -92,18 +93,12 @@ def compute(
     rows = [rows_at(spark, lake.table(source), version) for source, version in versions.items()]
     result, looked = adorned(spark, table, lake, shaped(rows, table))
     make(spark, table, lake, result)
-    entry = Entry(
-        table=table.id,
-        mode=mode,
-        stream=BATCH_STREAM,
-        batch=newest[1].batch + 1 if newest else 0,
-        source=", ".join(source.id for source in versions),
-        versions={source.id: (0, version) for source, version in versions.items()},
-        read=sum(rows_until(lake.table(source), at) for source, at in versions.items()),
-        replaced=True,
-        looked=looked,
-        code=code_version(table),
+    number = newest[1].batch + 1 if newest else 0
+    read = sum(rows_until(lake.table(source), at) for source, at in versions.items())
+    begun = new_entry.tables_read(
+        table, mode, BATCH_STREAM, number, versions=_from_first(versions.items()), rows=read
     )
+    entry = replace(begun, replaced=True, looked=looked)
     if isinstance(table, Judged):
         at = {source.id: version for source, version in versions.items()}
         entry = replace(entry, imported=imported_until(table, lake, at))
@@ -125,9 +120,14 @@ def compute(
         counted=_counted(spark, table, path, files),
         selects=only_selects(spark, table, lake),
     )
-    final = settled.closed(written=files.rows, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+    final = settled.closed(meter, written=files.rows)
     commit.commit(final.encoded())
     return final
+
+
+def _from_first(versions: Iterable[tuple[Table, int]]) -> dict[str, tuple[int, int]]:
+    """Return what is read of tables by a computation that reads all of their commits up to some versions."""
+    return {source.id: (0, version) for source, version in versions}
 
 
 def _counted(spark: SparkSession, table: Derived, path: Place, files: delta_commit.Written) -> int:
@@ -214,15 +214,8 @@ class Afresh:
         return self._put(Span(self._whole_from(), OPEN), now, entry, meter)
 
     def _entry(self, batch: int, now: Mapping[Computed, int], read: int) -> Entry:
-        return Entry(
-            table=self._table.id,
-            mode=self._mode,
-            stream=STREAM,
-            batch=batch,
-            source=", ".join(source.id for source in now),
-            versions={source.id: (0, version) for source, version in now.items()},
-            read=read,
-            code=code_version(self._table),
+        return new_entry.tables_read(
+            self._table, self._mode, STREAM, batch, versions=_from_first(now.items()), rows=read
         ).settled(good=read, held={}, dropped=0)
 
     def _touched(self, before: Mapping[Computed, int], now: Mapping[Computed, int]) -> Span | None:
@@ -261,7 +254,7 @@ class Afresh:
             begins = F.unix_micros(self._table.window_from)
             inside = begins.between(starts.lowest, starts.highest)
             written = write(commit, rows.where(inside), folder=self._table.window_from)
-        final = entry.closed(written=written.rows, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+        final = entry.closed(meter, written=written.rows)
         version = commit.commit(final.encoded())
         self._shelf.replaced(version, touched, written)
         return final

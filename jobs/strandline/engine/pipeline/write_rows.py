@@ -170,7 +170,7 @@ def _closed(entry: Entry, written: int, meter: Meter) -> Entry | None:
     """Complete an entry; None for a batch that read no row, wrote none and lost none."""
     if not entry.read and not written and not entry.dropped_above:
         return None
-    return entry.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+    return entry.closed(meter, written=written)
 
 
 # Copies of history: rows of a judged table that believes events which are older than any state.
@@ -321,7 +321,7 @@ class Fork:
         if self.replaces:
             commit.take_out_all()
         written = commit.write(sized(rows, count)).rows if count else 0
-        final = entry.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+        final = entry.closed(meter, written=written)
         if compared_at is None:
             commit.commit(final.encoded())
             return final

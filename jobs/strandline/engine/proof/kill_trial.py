@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from strandline.core.errors import TransientError
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import NOTHING_ARRIVED, ORDER, RECEIVED
+from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.pipeline.ingest import PROPERTIES, newest_credible
 from strandline.engine.pipeline.query import is_settled
@@ -35,7 +36,7 @@ from strandline.engine.storage import create_table, delta_commit
 from strandline.engine.storage.commit_log import is_commit
 from strandline.engine.storage.duckdb_table import Duck, literal, scan, spilling
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import BATCH, Entry, latest_version
+from strandline.engine.storage.ledger import BATCH, latest_version
 from strandline.engine.storage.ledger_sums import sums_of
 from strandline.engine.storage.log_actions import added
 from strandline.engine.storage.place import Place
@@ -313,16 +314,7 @@ def resplit(
 def _append(spark: SparkSession, table: Table, path: Place, number: int, part: DataFrame) -> int:
     commit = delta_commit.Commit(spark, path)
     written = commit.write(part).rows
-    entry = Entry(
-        table=table.id,
-        mode="verify",
-        stream="recut",
-        batch=number,
-        source=str(path.name),
-        read=written,
-        good=written,
-        written=written,
-    )
+    entry = new_entry.copied(table, "verify", "recut", number, source=str(path.name), rows=written)
     commit.commit(entry.encoded())
     return written
 

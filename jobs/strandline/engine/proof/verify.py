@@ -22,6 +22,7 @@ from strandline.core.lateness import DISORDERED
 from strandline.core.modes import Batch
 from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.core.topic import PLACE
+from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import readable_at, waiting, waiting_for_import
 from strandline.engine.gates.gate_files import open_all
 from strandline.engine.pipeline.query import is_settled
@@ -50,7 +51,6 @@ from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import (
     BATCH,
     IMPORT,
-    Entry,
     entries,
     is_table,
     last_entry,
@@ -135,20 +135,9 @@ def add_imported(spark: SparkSession, log: Log, lakes: Iterable[Lake]) -> None:
     rows = spark.read.format("delta").option("versionAsOf", log.version).load(str(log.path))
     rows = rows.where((rows["_batch"] == BATCH) & ~log.is_history())
     count = rows.count()
-    entry = Entry(
-        table=log.table.id,
-        mode=IMPORT,
-        stream=IMPORT,
-        batch=BATCH,
-        source=str(log.path),
-        offsets=ends,
-        imported=ends,
-        since=EPOCH.isoformat(),
-        until=EPOCH.isoformat(),
-        read=count,
-        good=count,
-        came=count,
-        written=count,
+    never = (EPOCH.isoformat(), EPOCH.isoformat())
+    entry = new_entry.imported(
+        log.table, IMPORT, str(log.path), offsets=ends, span=never, rows=count
     )
     for lake in lakes:
         append(spark, lake.table(log.table), rows, entry)

@@ -17,8 +17,9 @@ from strandline.core.feed import Feed
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import Topic
-from strandline.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
-from strandline.engine.kafka.topic_changes import Ranges, expired
+from strandline.engine.accounting import new_entry
+from strandline.engine.kafka.slices import Backlog, Bounds, Part, part_of, range_ends
+from strandline.engine.kafka.topic_changes import expired
 from strandline.engine.kafka.topic_log import refuse_shrunk
 from strandline.engine.pipeline.feed_ledger import FeedLedger
 from strandline.engine.pipeline.ingest import identities, own_of, refuse_unlike
@@ -108,18 +109,7 @@ def accept(table: Ingested, lake: Lake, site: Site, signed: Signed) -> Accepted:
         gone = _gone(table.id, own_of(read, (each.name for each in topics)), bounds, newest)
         if not gone:
             return Accepted(entry=newest, is_new=False)
-        entry = Entry(
-            table=table.id,
-            mode=MODE,
-            stream=stream,
-            batch=newest.batch + 1,
-            source=newest.source,
-            offsets={name_of(part): gone.get(part, (at, at)) for part, at in sorted(read.items())},
-            lost=_named(gone),
-            accepted=_words(signed),
-            newest_arrival=newest.newest_arrival,
-            code=newest.code,
-        )
+        entry = new_entry.decided(newest, MODE, stream=stream, by=_words(signed), lost=gone)
         delta_commit.Commit(site.spark, path).commit(entry.encoded())
         return Accepted(entry=entry, is_new=True)
 
@@ -192,10 +182,6 @@ def _newest_of(path: Place, name: str) -> Entry:
             table=name,
         )
     return found[1]
-
-
-def _named(ranges: Ranges) -> dict[str, tuple[int, int]]:
-    return {name_of(part): ends for part, ends in ranges.items()}
 
 
 def _topics(offsets: Mapping[str, object]) -> tuple[Topic, ...]:

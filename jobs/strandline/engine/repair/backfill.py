@@ -44,6 +44,7 @@ from strandline.core.verdict import (
     with_newest_arrival,
 )
 from strandline.core.writer_schema import schemas_from
+from strandline.engine.accounting import new_entry
 from strandline.engine.gates.batch_check import Guard, counted
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.pipeline.dimension_lookup import adorned
@@ -68,7 +69,7 @@ from strandline.engine.repair.closed_range import (
     read_together,
     refuse_open,
 )
-from strandline.engine.runtime.meter import Meter, code_version
+from strandline.engine.runtime.meter import Meter
 from strandline.engine.storage.horizon import refuse_expired
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import IMPORT, NOTHING, Entry, Through
@@ -303,30 +304,14 @@ class _Work:
     def entry(
         self, *, came: int, gone: int, held: Mapping[str, int], through: Through = NOTHING
     ) -> Entry:
-        """Return the ledger entry of the change. No new event is read, so a gain in one place is a loss in another."""
-        return Entry(
-            table=self.table.id,
-            mode=MODE,
-            stream=f"{MODE} {uuid.uuid4()}",
-            batch=0,
-            source=", ".join(source.id for source in self.table.upstream),
-            since=self.span.since.isoformat(),
-            until=self.span.until.isoformat(),
-            came=came,
-            gone=gone,
-            code=code_version(self.table),
-        ).settled(
-            good=(came - gone) if isinstance(self.table, Judged) else 0,
-            held=held,
-            dropped=0,
-            through=through,
+        """Return the ledger entry of the change."""
+        source = ", ".join(source.id for source in self.table.upstream)
+        begun = new_entry.repair(
+            self.table, MODE, f"{MODE} {uuid.uuid4()}", source, self.span.in_text()
         )
-
-    def closed(self, entry: Entry) -> Entry:
-        """Add the cost; the commit follows."""
-        written = entry.came - entry.gone
-        return entry.closed(
-            written=written, wall_ms=self.meter.wall_ms(), cpu_ms=self.meter.cpu_ms()
+        is_judged = isinstance(self.table, Judged)
+        return begun.exchanged(
+            came=came, gone=gone, held=held, is_judged=is_judged, through=through
         )
 
 
@@ -549,7 +534,7 @@ def _replace(  # noqa: PLR0913  # the rows, what they are known by, and what may
         entry: The ledger entry of the change.
         alone_since: The version since which no row may have come to the range, if any could.
     """
-    final = work.closed(entry)
+    final = entry.closed(work.meter)
     spark, table, lake, span = work.spark, work.table, work.lake, work.span
     if not entry.came and not entry.gone:
         append_entry(spark, table, lake, final)

@@ -26,6 +26,7 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.lateness import shifted
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE, RECEIVED
+from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import has_begun, readable_at
 from strandline.engine.kafka.slices import part_of
 from strandline.engine.pipeline.ingest import PROPERTIES
@@ -48,7 +49,7 @@ from strandline.engine.repair.replay import (
     refuse_unled,
     write_healed,
 )
-from strandline.engine.runtime.meter import Meter, code_version
+from strandline.engine.runtime.meter import Meter
 from strandline.engine.storage import create_table
 from strandline.engine.storage.horizon import horizon
 from strandline.engine.storage.import_notes import (
@@ -308,25 +309,19 @@ def _slice(
         touched = healed.touched
         came, gone = healed.came_and_gone
         reach = touched or Span.of_micros(0, 0)
-        begun = Entry(
-            table=table.id,
-            mode=IMPORT,
-            stream=f"{IMPORT} {part} from {first}",
-            batch=0,
-            source=source.id,
+        stream = f"{IMPORT} {part} from {first}"
+        begun = replace(
+            new_entry.repair(table, IMPORT, stream, source.id, reach.in_text()),
             imported={part: (first, end)},
-            since=reach.since.isoformat(),
-            until=reach.until.isoformat(),
-            code=code_version(table),
         )
         if came or gone:
-            note_range(table, lake, reach.since.isoformat(), reach.until.isoformat())
+            note_range(table, lake, *reach.in_text())
         if healed.gained and sums_of(lake.quarantine(table)).imported.get(part, 0) < end:
             hold(spark, table, lake, healed.held, replace(begun, quarantined=dict(healed.gained)))
-        entry = replace(begun, read=end - first, came=came, gone=gone).settled(
-            good=came - gone, held=dict(healed.gained), dropped=0, through=healed.through
+        entry = replace(begun, read=end - first).exchanged(
+            came=came, gone=gone, held=dict(healed.gained), through=healed.through
         )
-        final = entry.closed(written=came - gone, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+        final = entry.closed(meter)
         path = lake.table(table)
         ImportSlices(path, part).note(first, latest_version(path))
         write_healed(spark, table, lake, healed, final)

@@ -41,6 +41,10 @@ class Span:
         since, until = (shifted(EPOCH, at * MICROSECOND) for at in (first, last + 1))
         return cls(since=since, until=until)
 
+    def in_text(self) -> tuple[str, str]:
+        """Return its start and its end as an entry of the ledger has them."""
+        return self.since.isoformat(), self.until.isoformat()
+
     def in_micros(self) -> tuple[int, int]:
         """Return its first and its last microsecond, counted from 1970."""
         first, end = ((moment - EPOCH) // MICROSECOND for moment in (self.since, self.until))

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.core.topic import PLACE
+from strandline.engine.accounting import new_entry
 from strandline.engine.pipeline.shadow_lake import refuse_half_done
 from strandline.engine.quarantine.resolutions import (
     DISCARD,
@@ -83,7 +84,7 @@ def discard(spark: SparkSession, table: Table, lake: Lake, choice: Choice, signe
             chosen,
             status=Status.DISCARDED,
             signed=signed,
-            entry=_entry(table, DISCARD, f"{DISCARD} {uuid.uuid4()}"),
+            entry=new_entry.mark(table, DISCARD, f"{DISCARD} {uuid.uuid4()}"),
         )
         return done.written
 
@@ -108,7 +109,7 @@ def reopen(spark: SparkSession, table: Table, lake: Lake, signed: Signed) -> int
             discarded.join(places, [*PLACE, "reasons"], "left_semi"),
             status=Status.REOPENED,
             signed=signed,
-            entry=_entry(table, REOPEN, f"{REOPEN} {last.stream}"),
+            entry=new_entry.mark(table, REOPEN, f"{REOPEN} {last.stream}"),
         )
         return done.written
 
@@ -121,10 +122,6 @@ def _last(table: Table, lake: Lake) -> Entry:
         if entry.mode == DISCARD and f"{REOPEN} {entry.stream}" not in undone:
             return entry
     raise _none(table, "no discard to undo")
-
-
-def _entry(table: Table, mode: str, stream: str) -> Entry:
-    return Entry(table=table.id, mode=mode, stream=stream, batch=0, source="")
 
 
 def _none(table: Table, what: str) -> DefinitionError:

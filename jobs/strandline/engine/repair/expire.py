@@ -20,17 +20,17 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError
 from strandline.core.lateness import length_of
 from strandline.core.table import Ingested, Judged, Table
+from strandline.engine.accounting import new_entry
 from strandline.engine.pipeline.shadow_lake import refuse_half_done
 from strandline.engine.quarantine.resolutions import RECORD, released_among, unfinished
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import retired_readers, unread_files
-from strandline.engine.runtime.meter import code_version
 from strandline.engine.storage.find_rows import OldFiles, old_files
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import EXPIRE, Entry, is_table
+from strandline.engine.storage.ledger import is_table
 from strandline.engine.storage.locks import lease
 from strandline.engine.storage.place import Place
-from strandline.engine.storage.replace_rows import NO_TIME, Files, Removal, remove_rows
+from strandline.engine.storage.replace_rows import Files, Removal, remove_rows
 from strandline.engine.storage.retired import let_go
 
 DUE = timedelta(days=7)
@@ -185,20 +185,9 @@ def _is_old(part: _Part, until: datetime) -> Column:
 def _entry(  # noqa: PLR0913, PLR0917  # what a ledger entry is made of
     spark: SparkSession, part: _Part, lake: Lake, until: datetime, gone: int, files: Files
 ) -> str:
-    return Entry(
-        table=part.table.id,
-        mode=EXPIRE,
-        stream=EXPIRE,
-        batch=0,
-        source="",
-        since="",
-        until=until.isoformat(),
-        expired=gone,
-        released=_released(spark, part, lake, until, files),
-        written=-gone,
-        changed=NO_TIME,  # no row has another value, so no table above computes anything again
-        code=code_version(part.table),
-    ).encoded()
+    released = _released(spark, part, lake, until, files)
+    entry = new_entry.expired(part.table, until.isoformat(), rows=gone, released=released)
+    return entry.encoded()
 
 
 def _released(spark: SparkSession, part: _Part, lake: Lake, until: datetime, files: Files) -> int:

@@ -28,6 +28,7 @@ from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import judged, with_newest_arrival
 from strandline.core.writer_schema import schemas_from
+from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.left_topics import refuse_undeclared
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.pipeline.runner import Site
@@ -47,11 +48,11 @@ from strandline.engine.repair.downstream import (
 from strandline.engine.repair.expire import refuse_unfit
 from strandline.engine.repair.forget_request import Condition, Request, as_received, understood
 from strandline.engine.repair.rebuild import compute_anew, refuse_lossy
-from strandline.engine.runtime.meter import code_version, is_code_of
+from strandline.engine.runtime.meter import is_code_of
 from strandline.engine.storage.forgotten import Forgotten, folder_of, keep, requests
 from strandline.engine.storage.horizon import known_reach
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import FORGET, Entry, is_table, last_entry, latest_version
+from strandline.engine.storage.ledger import is_table, last_entry, latest_version
 from strandline.engine.storage.ledger_sums import name_of
 from strandline.engine.storage.locks import lease
 from strandline.engine.storage.place import Place
@@ -105,18 +106,9 @@ def delete(spark: SparkSession, table: Table, lake: Lake, request: Request, doom
         return Files(partly=tuple(row[0] for row in held.limit(MOST).collect()))
 
     def entry(gone: int) -> str:
-        return Entry(
-            table=table.id,
-            mode=FORGET,
-            stream=request.mark(path),
-            batch=0,
-            source="",
-            since="",
-            forgotten=gone,
-            released=doomed.released if not total else 0,
-            written=-gone,
-            changed=doomed.changed,
-            code=code_version(table),
+        released = doomed.released if not total else 0
+        return new_entry.forgotten(
+            table, request.mark(path), rows=gone, released=released, changed=doomed.changed
         ).encoded()
 
     removal = Removal(

@@ -28,6 +28,7 @@ from strandline.core.parse_debezium import Debezium
 from strandline.core.parse_registered import Registered
 from strandline.core.table import Ingested
 from strandline.core.topic import NOTHING_ARRIVED, RECEIVED, Parse, Topic
+from strandline.engine.accounting import new_entry
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime.meter import Meter, code_version
 from strandline.engine.storage.file_index import MICROSECOND
@@ -302,22 +303,14 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
         times = [each.arrived or 0 for _, each in part]
         reach = Span.of_micros(min(times) * 1000, max(times) * 1000)
         ends = {part_of_imports(note.topic): (note.first + at, note.first + at + len(part))}
-        entry = Entry(
-            table=table.id,
-            mode=IMPORT,
-            stream=f"{IMPORT} {note.fingerprint}",
-            batch=BATCH,
-            source=note.file,
-            offsets=ends,
-            imported=ends,
-            since=reach.since.isoformat(),
-            until=reach.until.isoformat(),
-            read=len(part),
-            good=len(part),
-            came=len(part),
+        stream = f"{IMPORT} {note.fingerprint}"
+        entry = replace(
+            new_entry.imported(
+                table, stream, note.file, offsets=ends, span=reach.in_text(), rows=len(part)
+            ),
             newest_arrival=_last(reach) if is_first else None,
             code=code_version(table),
-        ).closed(written=len(part), wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+        ).closed(meter)
         ImportSlices(path, part_of_imports(note.topic)).note(note.first + at, latest_version(path))
         received = as_received(spark, rows, note.topic, clock())
         append(spark, path, received, entry, may_fill=is_first)

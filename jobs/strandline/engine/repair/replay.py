@@ -34,6 +34,7 @@ from strandline.core.table import Judged, Table
 from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import bad_rows, good_rows, judged
 from strandline.core.writer_schema import schemas_from
+from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import readable_at
 from strandline.engine.pipeline.shadow_lake import refuse_half_done
 from strandline.engine.quarantine.resolutions import (
@@ -66,7 +67,7 @@ from strandline.engine.repair.downstream import (
     refuse_behind_above,
     refuse_unbounded_above,
 )
-from strandline.engine.runtime.meter import Meter, code_version
+from strandline.engine.runtime.meter import Meter
 from strandline.engine.storage import delta_commit
 from strandline.engine.storage.lake import Lake
 from strandline.engine.storage.ledger import IMPORT, Entry, Through, last_entry, latest_version
@@ -543,16 +544,8 @@ def begin(work: Work, healed: Healing, span: Span) -> Entry:
             hint="one record is one row, or it cannot be released once; make several rows out of one in a table above.",
             table=work.table.id,
         )
-    begun = Entry(
-        table=work.table.id,
-        mode=REPLAY,
-        stream=f"{REPLAY} {uuid.uuid4()}",
-        batch=0,
-        source=f"quarantine.{work.table.name}",
-        since=span.since.isoformat(),
-        until=span.until.isoformat(),
-        code=code_version(work.table),
-    )
+    source = f"quarantine.{work.table.name}"
+    begun = new_entry.repair(work.table, REPLAY, f"{REPLAY} {uuid.uuid4()}", source, span.in_text())
     released = {why: -count for why, count in healed.lost.items()}
     _release(work, healed.moving, replace(begun, quarantined=released))
     return _bring(work, healed, begun, released)
@@ -576,16 +569,14 @@ def _release(work: Work, moving: DataFrame, entry: Entry) -> None:
 
 def _bring(work: Work, healed: Healing, begun: Entry, released: Mapping[str, int]) -> Entry:
     """Write released rows where they belong: to the quarantine again, or to the table."""
-    spark, table, lake, meter = work.spark, work.table, work.lake, work.meter
+    spark, table, lake = work.spark, work.table, work.lake
     if healed.gained:
         hold(spark, table, lake, healed.held, replace(begun, quarantined=dict(healed.gained)))
     held = Counter(released)
     held.update(healed.gained)
     came, gone = healed.came_and_gone
-    entry = replace(begun, came=came, gone=gone).settled(
-        good=came - gone, held={why: count for why, count in held.items() if count}, dropped=0
-    )
-    final = entry.closed(written=came - gone, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+    remaining = {why: count for why, count in held.items() if count}
+    final = begun.exchanged(came=came, gone=gone, held=remaining).closed(work.meter)
     write_healed(spark, table, lake, healed, final)
     work.on_table(table, final)
     return final
@@ -624,14 +615,10 @@ def _follow(work: Work, done: Entry) -> None:
     for other, entry in backfill_above(spark, table, lake, Span(since=since, until=until)):
         work.on_table(other, entry)
     quarantine, name = lake.quarantine(table), f"quarantine.{table.name}"
-    mark = Entry(
-        table=table.id,
-        mode=FOLLOWED,
-        stream=done.stream,
-        batch=0,
-        source=name,
+    mark = replace(
+        new_entry.mark_of_range(
+            table, FOLLOWED, done.stream, name, (str(done.since), str(done.until))
+        ),
         versions={name: (generation(quarantine), latest_version(quarantine))},
-        since=done.since,
-        until=done.until,
     )
     delta_commit.Commit(spark, lake.resolutions(table)).commit(mark.encoded())

@@ -26,6 +26,7 @@ from strandline.core.modes import AvailableNow
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.core.topic import Topic
 from strandline.core.writer_schema import schemas_from
+from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.left_topics import NO_ID, NOT_ASKED, UNKNOWN, decided, undeclared
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
 from strandline.engine.kafka.topic_changes import STAY, count, described, identities_in, stays
@@ -107,17 +108,10 @@ def retire_topic(table: Ingested, topic: str, lake: Lake, site: Site, leaving: L
         left = _left(table, read, ends, leaving)
         ids = identities_in(newest.stream)
         own_id = ids.pop(topic, NO_ID)
-        return _commit(
-            table,
-            lake,
-            site,
-            newest,
-            mode=RETIRE,
-            stream=identity(ids),
-            retired={topic: f"{own_id} {_words(leaving.signed)}{'' if ends else f'; {NOT_ASKED}'}"},
-            lost=left,
-            accepted=_words(leaving.signed),
-        )
+        by = _words(leaving.signed)
+        decision = new_entry.decided(newest, RETIRE, stream=identity(ids), by=by, lost=left)
+        reason = f"{own_id} {by}{'' if ends else f'; {NOT_ASKED}'}"
+        return _commit(table, lake, site, replace(decision, retired={topic: reason}))
 
 
 def take_back_topic(table: Ingested, topic: str, lake: Lake, site: Site, signed: Signed) -> Entry:
@@ -139,16 +133,9 @@ def take_back_topic(table: Ingested, topic: str, lake: Lake, site: Site, signed:
         id_, _ = known[topic].split(" ", 1)
         former = {} if id_ == NO_ID else {topic: id_}
         ids = {**former, **identities_in(newest.stream)}
-        return _commit(
-            table,
-            lake,
-            site,
-            newest,
-            mode=RETIRE,
-            stream=identity(ids),
-            retired={topic: ""},
-            accepted=_words(signed),
-        )
+        by = _words(signed)
+        decision = new_entry.decided(newest, RETIRE, stream=identity(ids), by=by)
+        return _commit(table, lake, site, replace(decision, retired={topic: ""}))
 
 
 def move(
@@ -193,18 +180,11 @@ def move(
             backlog.close()
         ends = _asked(leaving, site, topics, newest, own)
         left = _left(table, own, ends, leaving)
-        return _commit(
-            table,
-            lake,
-            site,
-            newest,
-            mode=MOVE,
-            stream=identity({**before, **{name: ids[name] for name in names}}),
-            moved={name_of(part): (at, ends.get(part, UNKNOWN)) for part, at in own.items()},
-            begins=begins,
-            lost=left,
-            accepted=_words(leaving.signed),
-        )
+        stream = identity({**before, **{name: ids[name] for name in names}})
+        by = _words(leaving.signed)
+        decision = new_entry.decided(newest, MOVE, stream=stream, by=by, lost=left, begins=begins)
+        moved = {name_of(part): (at, ends.get(part, UNKNOWN)) for part, at in own.items()}
+        return _commit(table, lake, site, replace(decision, moved=moved))
 
 
 def move_back(table: Ingested, lake: Lake, site: Site, signed: Signed) -> Entry:
@@ -237,20 +217,11 @@ def move_back(table: Ingested, lake: Lake, site: Site, signed: Signed) -> Entry:
                 hint="move it back as to any cluster: `strandline move`, with --since.",
                 table=table.id,
             )
-        return _commit(
-            table,
-            lake,
-            site,
-            newest,
-            mode=MOVE,
-            stream=before[1].stream,
-            moved={
-                name_of(part): (at, at)
-                for part, at in own_of(read, {topic for topic, _ in begins}).items()
-            },
-            begins=begins,
-            accepted=_words(signed),
-        )
+        stream, by = before[1].stream, _words(signed)
+        decision = new_entry.decided(newest, MOVE, stream=stream, by=by, begins=begins)
+        own = own_of(read, {topic for topic, _ in begins})
+        moved = {name_of(part): (at, at) for part, at in own.items()}
+        return _commit(table, lake, site, replace(decision, moved=moved))
 
 
 def _ids(table: Ingested, site: Site, topics: Sequence[Topic]) -> dict[str, str]:
@@ -357,33 +328,7 @@ def _next_stay(read: Mapping[Part, int], names: Sequence[str]) -> list[Part]:
     return [(name, (now[name] + 1) * STAY) for name in names if name in now]
 
 
-def _commit(  # noqa: PLR0913  # what an entry has
-    table: Ingested,
-    lake: Lake,
-    site: Site,
-    newest: Entry,
-    *,
-    mode: str,
-    stream: str,
-    begins: Mapping[Part, int] | None = None,
-    lost: Mapping[Part, tuple[int, int]] | None = None,
-    **fields: object,
-) -> Entry:
-    gone = lost or {}
-    read = {**range_ends(newest.offsets), **{part: at for part, (at, _) in gone.items()}}
-    at = {**read, **(begins or {})}
-    entry = Entry(
-        table=table.id,
-        mode=mode,
-        stream=stream,
-        batch=newest.batch + 1,
-        source=newest.source,
-        offsets={name_of(part): gone.get(part, (each, each)) for part, each in sorted(at.items())},
-        lost={name_of(part): each for part, each in gone.items()},
-        newest_arrival=newest.newest_arrival,
-        code=newest.code,
-    )
-    entry = replace(entry, **fields)  # type: ignore[arg-type]  # the fields that differ
+def _commit(table: Ingested, lake: Lake, site: Site, entry: Entry) -> Entry:
     lake.raise_to(ENTRIES)
     delta_commit.Commit(site.spark, lake.table(table)).commit(entry.encoded())
     return entry

@@ -17,13 +17,13 @@ from strandline.core.kind import Emit
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Ingested, Recomputed, Table, Upserted
 from strandline.core.topic import RECEIVED
+from strandline.engine.accounting import new_entry
 from strandline.engine.kafka import local_broker
 from strandline.engine.pipeline.runner import Site, run
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.storage import create_table, delta_commit
 from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
 from strandline.engine.storage.place import Place
 from strandline.engine.storage.scratch import scratch
 
@@ -98,8 +98,7 @@ def _receive(site: Site, bronze: Table, lake: Lake) -> None:
     create_table.create(site.spark, lake.table(bronze), RECEIVED)
     commit = delta_commit.Commit(site.spark, lake.table(bronze))
     commit.write(site.spark.createDataFrame([row], RECEIVED).coalesce(1))
-    entry = Entry(table=bronze.id, mode="", stream="", batch=0, source="", read=1, written=1)
-    commit.commit(entry.encoded())
+    commit.commit(new_entry.copied(bronze, "", "", 0, source="", rows=1).encoded())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 from strandline.core.errors import DataError
 from strandline.engine.storage.commit_log import (
@@ -92,6 +92,16 @@ class Through:
 
 
 NOTHING = Through()
+
+
+class Cost(Protocol):
+    """What measures the cost of a batch."""
+
+    def wall_ms(self) -> int:
+        """Return the milliseconds since its begin."""
+
+    def cpu_ms(self) -> int:
+        """Return the milliseconds of CPU since its begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,9 +297,36 @@ class Entry:
         """
         return replace(self, counted=counted, passed_over=self.good - written if selects else None)
 
-    def closed(self, *, written: int, wall_ms: int, cpu_ms: int) -> "Entry":
-        """Add the rows written and the cost of the batch; the commit follows."""
-        return replace(self, written=written, duration_ms=wall_ms, cpu_ms=cpu_ms)
+    def as_received(self, rows: int) -> "Entry":
+        """Add the rows of a step that judges none: each record that it reads is a row that it writes."""
+        return replace(self, read=rows, good=rows, written=rows)
+
+    def exchanged(
+        self,
+        *,
+        came: int,
+        gone: int,
+        held: Mapping[str, int],
+        is_judged: bool = True,
+        through: Through = NOTHING,
+    ) -> "Entry":
+        """Add what a repair changed. It reads no new event, so what comes to the table has left the quarantine, or was no row.
+
+        Args:
+            came: Rows that were added.
+            gone: Rows that were removed.
+            held: By how many the rows held back become more or less, by reason.
+            is_judged: Whether the table's own books count what it has, and not what it has read.
+            through: What the table's function lost and made.
+        """
+        good = came - gone if is_judged else 0
+        settled = self.settled(good=good, held=held, dropped=0, through=through)
+        return replace(settled, came=came, gone=gone)
+
+    def closed(self, cost: Cost, *, written: int | None = None) -> "Entry":
+        """Add the rows written, of a repair those by which the table grows, and the cost of the batch; the commit follows."""
+        rows = self.came - self.gone if written is None else written
+        return replace(self, written=rows, duration_ms=cost.wall_ms(), cpu_ms=cost.cpu_ms())
 
     def encoded(self) -> str:
         """Return the entry as the text of a commit's metadata."""
