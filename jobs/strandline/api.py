@@ -22,14 +22,15 @@ if TYPE_CHECKING:
         latest_per_key,
         time_order,
     )
+    from strandline.core.formats.parse import parse_json, rescued
+    from strandline.core.formats.parse_avro import avro
+    from strandline.core.formats.parse_csv import parse_csv, parse_raw
+    from strandline.core.formats.parse_registered import registered
+    from strandline.core.formats.writer_schema import Format, Reference, WriterSchema
     from strandline.core.kind import Emit, Layer
     from strandline.core.lateness import Lateness
     from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
-    from strandline.core.parse import parse_json, rescued
-    from strandline.core.parse_avro import avro
-    from strandline.core.parse_csv import parse_csv, parse_raw
     from strandline.core.parse_debezium import changes_of, debezium
-    from strandline.core.parse_registered import registered
     from strandline.core.stateful import folded
     from strandline.core.table import (
         Appended,
@@ -44,10 +45,9 @@ if TYPE_CHECKING:
     from strandline.core.topic import CARRIED, Record, Topic, united
     from strandline.core.validity import validity
     from strandline.core.waiting import Kept, Memory, Waiting
-    from strandline.core.writer_schema import Format, Reference, WriterSchema
+    from strandline.engine.ask.lake_reader import lake
     from strandline.engine.kafka.records import Counts, Records
     from strandline.engine.runtime.trial import judge, trial_spark
-    from strandline.engine.trace.lake_reader import lake
     from strandline.operate.alerts.examples import wrong_rules
     from strandline_quality.expectations import Within
     from strandline_quality.rules import (
@@ -94,12 +94,12 @@ _HOMES = {
         "Logistic",
         "Model",
     ),
-    "strandline.core.parse": (
+    "strandline.core.formats.parse": (
         "parse_json",
         "rescued",
     ),
-    "strandline.core.parse_avro": ("avro",),
-    "strandline.core.parse_csv": (
+    "strandline.core.formats.parse_avro": ("avro",),
+    "strandline.core.formats.parse_csv": (
         "parse_csv",
         "parse_raw",
     ),
@@ -107,7 +107,7 @@ _HOMES = {
         "changes_of",
         "debezium",
     ),
-    "strandline.core.parse_registered": ("registered",),
+    "strandline.core.formats.parse_registered": ("registered",),
     "strandline.core.stateful": ("folded",),
     "strandline.core.table": (
         "Appended",
@@ -131,7 +131,7 @@ _HOMES = {
         "Memory",
         "Waiting",
     ),
-    "strandline.core.writer_schema": (
+    "strandline.core.formats.writer_schema": (
         "Format",
         "Reference",
         "WriterSchema",
@@ -144,7 +144,7 @@ _HOMES = {
         "judge",
         "trial_spark",
     ),
-    "strandline.engine.trace.lake_reader": ("lake",),
+    "strandline.engine.ask.lake_reader": ("lake",),
     "strandline.operate.alerts.examples": ("wrong_rules",),
     "strandline_quality.expectations": ("Within",),
     "strandline_quality.rules": (

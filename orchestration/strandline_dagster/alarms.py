@@ -27,9 +27,9 @@ from dagster import (
 )
 
 from strandline.core.errors import LakeError, TransientError
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.webhook import post
-from strandline.engine.storage.lake import Lake
 from strandline.operate import lakes
 from strandline_dagster.resources import unless_away
 from strandline_infra import home

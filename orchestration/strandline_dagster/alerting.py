@@ -46,9 +46,10 @@ def alerting() -> Alerting:
     refuse_without("alerts")
     # Not imported above: a project without alerts pays nothing for them.
     from strandline.alerting.tables import bronze as alerts  # noqa: PLC0415  # as above
-    from strandline_dagster import live_feeds, rule_assets, rule_checks  # noqa: PLC0415  # as above
     from strandline_dagster.keys import topic_key  # noqa: PLC0415  # as above
     from strandline_dagster.rule_book import rule_book  # noqa: PLC0415  # as above
+    from strandline_dagster.rules import rule_assets, rule_checks  # noqa: PLC0415  # as above
+    from strandline_dagster.watch import live_feeds  # noqa: PLC0415  # as above
 
     (topic,) = alerts.TABLE.topics
     book = rule_book()

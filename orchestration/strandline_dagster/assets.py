@@ -27,9 +27,9 @@ from strandline import catalog
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Recomputed, Table
+from strandline.engine.flow.lineage.column_lineage import Columns
+from strandline.engine.flow.running import Report
 from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.pipeline.column_lineage import Columns
-from strandline.engine.pipeline.running import Report
 from strandline.engine.repair.closed_range import Span
 from strandline_dagster import checks
 from strandline_dagster.alarms import again_or_failed, failure

@@ -23,7 +23,7 @@ from dagster import (
 from strandline import catalog
 
 from strandline.core.table import Table
-from strandline.engine.storage.retired import retired
+from strandline.engine.lake.retired import retired
 from strandline_dagster import checks
 from strandline_dagster.assets import made
 from strandline_dagster.checks import Answers

@@ -18,8 +18,8 @@ from dagster import (
 from pydantic import PrivateAttr
 
 from strandline.core.table import Judged, Table
+from strandline.engine.flow.running import Report
 from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.pipeline.running import Report
 from strandline_dagster.keys import plain
 from strandline_quality.expectations import Expectation, of_counters
 from strandline_quality.rules import Severity

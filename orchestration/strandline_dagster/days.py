@@ -15,9 +15,9 @@ from strandline import catalog
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested
 from strandline.engine.history.commit_history import moment_of
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import earliest
 from strandline.engine.runtime.settings import settings
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.open_table import earliest
 from strandline_dagster.resources import LakeResource
 
 

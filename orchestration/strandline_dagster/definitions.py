@@ -6,15 +6,10 @@ asset. ``dagster dev -m strandline_dagster.definitions`` serves it.
 
 from dagster import Definitions, in_process_executor
 
-from strandline_dagster import vitals, well
 from strandline_dagster.alarms import alert_again, alert_of_failures
 from strandline_dagster.alerting import alerting
 from strandline_dagster.assets import assets
 from strandline_dagster.model_assets import model_assets
-from strandline_dagster.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
-from strandline_dagster.on_call import JOBS
-from strandline_dagster.purge import PURGE, PURGE_OFTEN
-from strandline_dagster.reporting import REPORT, every_morning
 from strandline_dagster.resources import RESOURCES
 from strandline_dagster.schedules import CATCH_UP, every_quarter_of_an_hour
 from strandline_dagster.topics import (
@@ -24,9 +19,14 @@ from strandline_dagster.topics import (
     topics,
     watch_retention,
 )
-from strandline_dagster.upkeep import expire_nightly, expiry, maintain_often, maintenance
-from strandline_dagster.vitals import look_at_tables
-from strandline_dagster.watchdog import watchdog
+from strandline_dagster.upkeep.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
+from strandline_dagster.upkeep.purge import PURGE, PURGE_OFTEN
+from strandline_dagster.upkeep.reporting import REPORT, every_morning
+from strandline_dagster.upkeep.upkeep import expire_nightly, expiry, maintain_often, maintenance
+from strandline_dagster.watch import vitals, well
+from strandline_dagster.watch.on_call import JOBS
+from strandline_dagster.watch.vitals import look_at_tables
+from strandline_dagster.watch.watchdog import watchdog
 from strandline_dagster.written import look_at_the_stream
 
 ALERTING = alerting()

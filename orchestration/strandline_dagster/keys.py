@@ -29,7 +29,7 @@ def model_key(name: str) -> AssetKey:
 def pool(table: Table) -> str:
     """Return the pool with one slot, for the writer of a table.
 
-    It only saves a run the attempt: the lease in the lake excludes a second writer (jobs/strandline/engine/storage/locks.py).
+    It only saves a run the attempt: the lease in the lake excludes a second writer (jobs/strandline/engine/lake/locks.py).
     """
     return f"writer/{table.id}"
 

@@ -7,7 +7,7 @@ from dagster import MetadataValue
 from strandline import catalog
 
 from strandline.core.table import Table
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline_dagster.resources import LakeResource
 
 ALERTS = "gold.alerts"

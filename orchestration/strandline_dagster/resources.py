@@ -14,27 +14,27 @@ from strandline import catalog
 
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Table
+from strandline.engine.flow.lineage.column_lineage import Columns, lineage
+from strandline.engine.flow.radar import Danger
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.flow.running import Parent, Report
 from strandline.engine.kafka.lag import Ends, ends_of
 from strandline.engine.kafka.slices import Part
-from strandline.engine.pipeline.column_lineage import Columns, lineage
-from strandline.engine.pipeline.radar import Danger
-from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.pipeline.running import Parent, Report
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import kinds, live_rows
+from strandline.engine.lake.retired import fed
 from strandline.engine.repair.backfill import MODE
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.store_away import AWAY
 from strandline.engine.service.background_stream import ALERTS, Always
 from strandline.engine.service.stream_health import SILENT, Ill, Watch
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.open_table import kinds, live_rows
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.retired import fed
 from strandline.engine.trust import report_server
 from strandline.operate import lakes, session
-from strandline.operate.radar import dangers_of
+from strandline.operate.answers.radar import dangers_of
+from strandline.operate.answers.report import report_of, write_report
 from strandline.operate.repairs.backfill import backfilled
-from strandline.operate.report import report_of, write_report
 from strandline.operate.stream import always
 from strandline_dagster.checks import Answers
 from strandline_quality.report.findings import Findings
@@ -158,7 +158,7 @@ RESOURCES = {"lake": LakeResource(), "spark": SparkResource(), "answers": Answer
 # What Dagster does while the store of the lake does not answer: a look ends within seconds, says so, and the next one tries again.
 #
 # A look that waits as a stream does takes half a minute for each request, and Dagster ends a sensor after one; the error that it
-# then shows has no sentence. The lake's first asset is red meanwhile (orchestration/strandline_dagster/well.py).
+# then shows has no sentence. The lake's first asset is red meanwhile (orchestration/strandline_dagster/watch/well.py).
 
 
 BACK = "the store answers again; a program that waited for it has a minute to write its heartbeat"

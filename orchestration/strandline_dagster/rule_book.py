@@ -16,10 +16,10 @@ from dagster import AssetKey
 from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.sigma.folder import Folder, RefusedRule, UnreadableError, read_folder
 from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.store_away import AWAY
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from strandline.operate.alerts.examples import live_folder
 from strandline_dagster.resources import refuse_away
 

@@ -2,7 +2,7 @@
 
 The source is the ledgers, not the stream: nothing is lost while Dagster is down, every commit of a stream that died is
 reported, and ``jobs`` need not know Dagster. Once a minute is enough: each event takes some kilobytes of Dagster's
-storage until it is purged (orchestration/strandline_dagster/purge.py), and a page with every commit shows no more.
+storage until it is purged (orchestration/strandline_dagster/upkeep/purge.py), and a page with every commit shows no more.
 """
 
 import json
@@ -27,15 +27,15 @@ from strandline import catalog
 
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Table
-from strandline.engine.pipeline.column_lineage import cached_lineage
-from strandline.engine.pipeline.running import Report
+from strandline.engine.flow.lineage.column_lineage import cached_lineage
+from strandline.engine.flow.running import Report
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, between, latest_version
+from strandline.engine.lake.read.open_table import kinds, live_rows
 from strandline.engine.repair.closed_range import closed_days
 from strandline.engine.runtime import clock
 from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, between, latest_version
-from strandline.engine.storage.open_table import kinds, live_rows
 from strandline_dagster import checks
 from strandline_dagster.assets import figures, lineage_of
 from strandline_dagster.checks import let_the_second_pass

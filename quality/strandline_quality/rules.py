@@ -188,7 +188,7 @@ def matches(column: str, pattern: str, **options: Unpack[Options]) -> Rule:
 
 
 def no_unknown_fields(**options: Unpack[Options]) -> Rule:
-    """Count rows with undeclared fields, in a table that keeps them (jobs/strandline/core/parse.py)."""
+    """Count rows with undeclared fields, in a table that keeps them (jobs/strandline/core/formats/parse.py)."""
     usual: Options = {
         "on_fail": OnFail.WARN,
         "severity": Severity.INFO,

@@ -12,7 +12,7 @@ LEDGER = '''"""A docstring
 of two lines."""
 
 import json
-from strandline.engine.storage.log import (
+from strandline.engine.lake.log.ledger import (
     Kind,
 )
 
@@ -29,7 +29,7 @@ def _text(path: str) -> None:
     for action in actions(path, Kind.ADD, Kind.REMOVE):
         Entry(table=action)
 '''
-MODE = """from strandline.engine.storage import ledger
+MODE = """from strandline.engine.lake.log import ledger
 
 class _Hop:
     def run(self, mode):
@@ -39,8 +39,8 @@ class _Hop:
             case _:
                 return isinstance(mode, str)
 """
-PLACE = "jobs/strandline/engine/storage/ledger.py"
-HOP = "jobs/strandline/engine/pipeline/hop.py"
+PLACE = "jobs/strandline/engine/lake/log/ledger.py"
+HOP = "jobs/strandline/engine/flow/hop.py"
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_private_name_and_a_folder_count_from_a_number_on(small: list[Module])
     assert house.full_folders(many) == {"jobs/strandline/core": 21}
 
 
-FOLDERS = ("jobs/strandline/engine/storage", "orchestration/strandline_dagster", "tests/properties")
+FOLDERS = ("jobs/strandline/engine/lake", "orchestration/strandline_dagster", "tests/properties")
 """Enough of the house: all of it takes five seconds of a core."""
 
 

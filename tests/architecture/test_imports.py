@@ -39,8 +39,8 @@ VIOLATIONS = (
     ),
     (
         DOWN,
-        {"jobs/strandline/core/table.py": "strandline.engine.storage.lake"},
-        "strandline.core.table -> strandline.engine.storage.lake",
+        {"jobs/strandline/core/table.py": "strandline.engine.lake.lake"},
+        "strandline.core.table -> strandline.engine.lake.lake",
     ),
     (
         LAYERS,
@@ -49,20 +49,20 @@ VIOLATIONS = (
     ),
     (
         EXAMPLE,
-        {"jobs/fleet/gold/device_signal_10m.py": "strandline.engine.storage.delta_commit"},
-        "fleet.gold.device_signal_10m -> strandline.engine.storage.delta_commit",
+        {"jobs/fleet/gold/device_signal_10m.py": "strandline.engine.lake.commit.delta_commit"},
+        "fleet.gold.device_signal_10m -> strandline.engine.lake.commit.delta_commit",
     ),
     (
         DOWN,
-        {"jobs/strandline/engine/storage/lake.py": "strandline.cli.screen"},
-        "strandline.engine.storage.lake -> strandline.cli.screen",
+        {"jobs/strandline/engine/lake/lake.py": "strandline.cli.screen"},
+        "strandline.engine.lake.lake -> strandline.cli.screen",
     ),
     (LAYERS, {"jobs/fleet/homeless.py": "fleet.silver.devices"}, "- fleet.homeless"),
     (DOWN, {"jobs/strandline/homeless.py": "strandline.core.modes"}, "- strandline.homeless"),
     (
         ROOMS,
-        {"jobs/strandline/engine/storage/ledger.py": "strandline.engine.kafka.admin"},
-        "strandline.engine.storage.ledger -> strandline.engine.kafka.admin",
+        {"jobs/strandline/engine/lake/log/ledger.py": "strandline.engine.kafka.admin"},
+        "strandline.engine.lake.log.ledger -> strandline.engine.kafka.admin",
     ),
     (
         ROOMS,
@@ -71,8 +71,8 @@ VIOLATIONS = (
     ),
     (
         "Orchestration imports no command line",
-        {"orchestration/strandline_dagster/reporting.py": "strandline.cli.screen"},
-        "strandline_dagster.reporting -> strandline.cli.screen",
+        {"orchestration/strandline_dagster/upkeep/reporting.py": "strandline.cli.screen"},
+        "strandline_dagster.upkeep.reporting -> strandline.cli.screen",
     ),
     (
         "A use case neither parses a command line nor draws",
@@ -81,8 +81,8 @@ VIOLATIONS = (
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",
-        {"jobs/strandline/operate/radar.py": "strandline.operate.alerts.examples"},
-        "strandline.operate.radar -> strandline.operate.alerts.examples",
+        {"jobs/strandline/operate/answers/radar.py": "strandline.operate.alerts.examples"},
+        "strandline.operate.answers.radar -> strandline.operate.alerts.examples",
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",
@@ -101,13 +101,13 @@ VIOLATIONS = (
     ),
     (
         "Great Expectations has one door, in quality",
-        {"jobs/strandline/engine/pipeline/write_rows.py": "great_expectations"},
-        "strandline.engine.pipeline.write_rows -> great_expectations",
+        {"jobs/strandline/engine/flow/batch/write_rows.py": "great_expectations"},
+        "strandline.engine.flow.batch.write_rows -> great_expectations",
     ),
     (
         "The engine does not import the example domain",
-        {"jobs/strandline/engine/storage/commit_log.py": "fleet.silver.devices"},
-        "strandline.engine.storage.commit_log -> fleet.silver.devices",
+        {"jobs/strandline/engine/lake/log/commit_log.py": "fleet.silver.devices"},
+        "strandline.engine.lake.log.commit_log -> fleet.silver.devices",
     ),
     (
         EXAMPLE,

@@ -92,7 +92,7 @@ def test_each_folder_of_use_cases_says_where_to_begin() -> None:
     packages = (path for path in modules() if path.name == "__init__.py")
     folders = [path.parent for path in packages if path.is_relative_to(room)]
 
-    assert {folder.name for folder in folders} == {"operate", "alerts", "repairs"}
+    assert {folder.name for folder in folders} == {"operate", "alerts", "answers", "repairs"}
     for folder in folders:
         docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
         begin = re.search(r"Begin with (\w+)", docstring)
@@ -140,16 +140,16 @@ def test_a_table_is_the_last_statement_of_its_module(table: Table) -> None:
     ("what", "doors"),
     [
         (r"\bisStreaming\b", {"jobs/strandline/core/stateful.py"}),
-        (r"\bcase Batch\(", {"jobs/strandline/engine/pipeline/runner.py"}),
+        (r"\bcase Batch\(", {"jobs/strandline/engine/flow/runner.py"}),
         (r"\bisinstance\([^)]*\b(?:Batch|AvailableNow|MicroBatch)\b", set()),
         (r"^\s*(?:import|from) dagster\b", {"orchestration"}),
         (r"^\s*(?:import|from) great_expectations\b", {"quality"}),
         (
             r"\b(?:readStream|writeStream)\b",
             {
-                "jobs/strandline/engine/pipeline/query.py",
-                "jobs/strandline/engine/pipeline/plan.py",
-                "jobs/strandline/engine/pipeline/feed_query.py",
+                "jobs/strandline/engine/flow/query.py",
+                "jobs/strandline/engine/flow/plan.py",
+                "jobs/strandline/engine/flow/feed_query.py",
             },
         ),
         (
@@ -157,7 +157,7 @@ def test_a_table_is_the_last_statement_of_its_module(table: Table) -> None:
             # The second is the clock of a streaming batch, which Spark notes in its plan: a batch that runs again has it again.
             {
                 "jobs/strandline/engine/runtime/clock.py",
-                "jobs/strandline/engine/pipeline/feed_query.py",
+                "jobs/strandline/engine/flow/feed_query.py",
             },
         ),
         (r"\bBatchWriter\b|\bdropDuplicatesWithinWatermark\b", set()),

@@ -25,12 +25,12 @@ READ = {
     "the catalog": ("strandline.catalog", "strandline_quality", "strandline_infra"),
     "the command line": (
         "strandline.cli.main",
-        "strandline.cli.run",
-        "strandline.cli.demo",
-        "strandline.cli.ledger",
+        "strandline.cli.run.run",
+        "strandline.cli.run.demo",
+        "strandline.cli.ask.ledger",
     ),
     "the runner": (
-        "strandline.engine.pipeline.runner",
+        "strandline.engine.flow.runner",
         "strandline.engine.service.stream_host",
         "strandline.engine.kafka.send_records",
     ),

@@ -22,7 +22,7 @@ from fleet.play.domain import readings
 from fleet.play.plan import Plan
 from strandline.core.topic import Topic
 from strandline.engine.kafka import admin, local_broker
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.benchmarks import catch_up, history, machine, rules, share, verify_memory
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.ground import Ground

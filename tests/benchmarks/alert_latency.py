@@ -28,8 +28,8 @@ from rich.console import Console
 from strandline.alerting.declared import rules_folder
 from strandline.engine.kafka import local_broker
 from strandline.engine.kafka.admin import create_topic
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
 from tests.benchmarks import machine
 from tests.benchmarks.open_loop import BILLION
 from tests.cli.typed import ENVIRONMENT, PROGRAM

@@ -21,9 +21,9 @@ from fleet.play.telemetry import Fleet
 from strandline.core.topic import Topic
 from strandline.engine.kafka.admin import create_topic
 from strandline.engine.kafka.topic_log import Log
-from strandline.engine.storage.delta_commit import SUMS_KEPT, forget_sum
-from strandline.engine.storage.ledger import is_table, latest_version
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.commit.delta_commit import SUMS_KEPT, forget_sum
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.log.ledger import is_table, latest_version
 
 ROWS = 100
 PATIENCE = 180.0

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from strandline.cli import main as line
+from strandline.engine.flow import recompute
+from strandline.engine.flow.batch import batch_writer, dimension_lookup
 from strandline.engine.gates.batch_check import Guard
-from strandline.engine.pipeline import batch_writer, dimension_lookup, recompute
 from strandline.engine.repair import backfill
 
 Words = ParamSpec("Words")

@@ -22,9 +22,9 @@ from fleet.play.plan import Plan
 from fleet.silver import device_telemetry as silver
 from strandline.engine.kafka import local_broker
 from strandline.engine.kafka.admin import create_topic
-from strandline.engine.storage.commit_log import committed_at
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import committed_at
+from strandline.engine.lake.log.ledger import entries
 from tests.benchmarks.feed import has_all
 from tests.benchmarks.governor_report import GovernorReport
 from tests.benchmarks.machine import Noise, facts

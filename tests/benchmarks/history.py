@@ -22,10 +22,10 @@ from strandline import catalog
 
 from fleet.play.plan import Plan
 from strandline.core.table import Ingested, Recomputed, Table
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.spark_session import start
-from strandline.engine.storage.lake import Lake
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.life import WHOLE, Life, steps
 from tests.benchmarks.samples import Sample, Samples

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from strandline.core.modes import AvailableNow, MicroBatch
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.recompute import Afresh
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.flow.recompute import Afresh
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import LOOKED_AGAIN, Entry, entries, is_table, latest_version
 from strandline.engine.runtime.jvm import jvm
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import LOOKED_AGAIN, Entry, entries, is_table, latest_version
-from strandline.engine.storage.place import Place
 from tests.benchmarks.feed import PATIENCE, FeedError, Versions, adds, keep_sums
 
 MANY = 1_000_000

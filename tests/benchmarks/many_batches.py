@@ -19,9 +19,9 @@ import psutil
 from strandline import catalog
 
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.storage.commit_log import committed_at, log_of
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entry_at, latest_version
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import committed_at, log_of
+from strandline.engine.lake.log.ledger import entry_at, latest_version
 from tests.benchmarks import machine
 from tests.benchmarks.many_batches_report import Batch, Look, Report
 

@@ -30,9 +30,9 @@ from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.kafka import local_broker
 from strandline.engine.kafka.admin import create_topic
-from strandline.engine.storage.commit_log import log_of
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import between, latest_version
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import log_of
+from strandline.engine.lake.log.ledger import between, latest_version
 from tests.benchmarks import machine
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.old_lakes_asked import asked

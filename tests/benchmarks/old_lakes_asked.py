@@ -10,7 +10,7 @@ from dagster import DagsterInstance, SensorDefinition, build_sensor_context
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.gold import device_signal_10m as gold
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import RESOURCES
 from tests.cli.typed import succeeded

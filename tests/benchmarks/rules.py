@@ -32,14 +32,14 @@ from strandline.core.modes import AvailableNow
 from strandline.core.table import Table
 from strandline.core.verdict import good_rows
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.flow.batch.batch_writer import Writer
+from strandline.engine.flow.query import Write, start
+from strandline.engine.flow.runner import Site, run
 from strandline.engine.gates.batch_check import Guard
-from strandline.engine.pipeline.batch_writer import Writer
-from strandline.engine.pipeline.query import Write, start
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.spark_session import start as start_spark
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule, Severity, between
 from strandline_quality.suite import quiet
@@ -65,7 +65,7 @@ def plan(size: int) -> Plan:
     """Return a plan of as many events as make the batches, later in time than those of the sizes before.
 
     A topic that jumps back in time is read partition by partition, and each batch then pays for looking whether state
-    refused rows that are old (jobs/strandline/engine/pipeline/batch_accounting.py): twice the batch, with rules and without.
+    refused rows that are old (jobs/strandline/engine/flow/batch/batch_accounting.py): twice the batch, with rules and without.
     """
     share = 0.62  # of the events of a plan that are telemetry
     since = DAY + timedelta(days=SIZES.index(size))

@@ -25,8 +25,8 @@ from fleet.play.plan import Plan
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.kafka import admin
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
 from tests.benchmarks.feed import has_all
 from tests.benchmarks.machine import Noise
 from tests.benchmarks.samples import Sample, Samples

@@ -26,16 +26,16 @@ from fleet.bronze import device_telemetry as bronze
 from fleet.play.plan import Plan
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Table
+from strandline.engine.flow import runner
+from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka import local_broker
 from strandline.engine.kafka.admin import create_topic
-from strandline.engine.pipeline import runner
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.lake.commit.delta_commit import Commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.spark_session import start
-from strandline.engine.storage.delta_commit import Commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.place import Place
 from tests.benchmarks import machine
 from tests.benchmarks.feed import ROWS, Events, wait_for
 from tests.benchmarks.store_ratio_report import DISK, FAR, NEAR, STEPS, Batch, Report

@@ -7,7 +7,7 @@ from statistics import median, quantiles
 
 DISK, NEAR, FAR = "disk", "store", "store and network"
 STEPS = {"__init__": "begin a commit", "write": "write files", "commit": "commit"}
-"""The steps of a commit (jobs/strandline/engine/storage/delta_commit.py)."""
+"""The steps of a commit (jobs/strandline/engine/lake/commit/delta_commit.py)."""
 SPARK = {
     "latestOffset": "find what is new",
     "walCommit": "write the plan of the batch",

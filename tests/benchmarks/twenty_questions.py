@@ -22,11 +22,11 @@ import duckdb
 from deltalake import write_deltalake
 from strandline import catalog
 
+from strandline.engine.ask.lake_reader import lake
+from strandline.engine.ask.sql_query import ask
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.spark_session import start
-from strandline.engine.storage.lake import Lake
-from strandline.engine.trace.lake_reader import lake
-from strandline.engine.trace.sql_query import ask
 from tests.benchmarks.machine import facts
 from tests.benchmarks.questions import QUESTIONS, Question
 from tests.cli.serving import PASSWORD, serving

@@ -14,7 +14,7 @@ MOST = 1024
 METHOD = f"""\
 A lake of device telemetry, silver and gold, filled from Kafka by `strandline run`; then `strandline verify --all` with its usual five splits and two kills, `STRANDLINE_MEMORY={HEAP}`.
 Every half second each process is weighed. A process counts with all that it has in memory (RSS); all together count with what they share counted once (PSS).
-DuckDB works within the first Python, which is why it has no line of its own; its limit is 512 MB (jobs/strandline/engine/storage/duckdb_spill.py). `stream` is the stream that is killed on the way, a process of its own with a JVM of its own; the other JVM waits meanwhile.
+DuckDB works within the first Python, which is why it has no line of its own; its limit is 512 MB (jobs/strandline/engine/lake/duckdb_spill.py). `stream` is the stream that is killed on the way, a process of its own with a JVM of its own; the other JVM waits meanwhile.
 A JVM holds more than its heap: state of streams lies in RocksDB, outside of it.
 """
 BEFORE = """\

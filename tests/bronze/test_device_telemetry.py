@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 from fleet.bronze.device_telemetry import TABLE
 from fleet.silver import device_telemetry as silver
 from strandline.core.topic import IDENTITY, ORDER, RECEIVED
-from strandline.engine.pipeline.ingest import PROPERTIES
-from strandline.engine.storage import create_table, delta_commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
+from strandline.engine.flow.ingest import PROPERTIES
+from strandline.engine.lake.commit import create_table, delta_commit
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
 from tests.support.events import TOPIC, Event, frame, received
 from tests.support.rows import NOON
 

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry as silver
 from strandline.core.modes import AvailableNow
-from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.storage.lake import Lake
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.lake import Lake
 from tests.support.events import readings, received
 from tests.support.rows import NOON
 from tests.support.seeds import copied

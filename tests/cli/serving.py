@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fleet.silver import user_actions
 from strandline.core.topic import QUARANTINE, RESOLUTION
+from strandline.engine.lake.lake import Lake
 from strandline.engine.service import sql_server
-from strandline.engine.storage.lake import Lake
 from tests.cli.typed import start
 from tests.engine.written import entry, small_lake, written
 from tests.support import by_hand

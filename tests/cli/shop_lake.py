@@ -9,7 +9,7 @@ from pyspark.sql.types import DecimalType, StringType, StructType, TimestampType
 
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import IDENTITY, QUARANTINE, RECEIVED, Topic
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.engine.written import entry
 from tests.support import by_hand
 from tests.support.rows import NOON

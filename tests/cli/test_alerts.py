@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import process_events
 from strandline.core.modes import RealTime
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.feed_host import FeedHost
-from strandline.engine.storage.lake import Lake
 from strandline.operate.alerts.raising import LiveRules
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import entry, small_lake, written

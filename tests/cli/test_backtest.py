@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from strandline.alerting.rules.sigma.folder import read_folder
 from strandline.alerting.rules.windows import Hit, fired
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
 from tests.support.rows import NOON

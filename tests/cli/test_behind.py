@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
-from strandline.engine.storage.lake import Lake
 from tests.cli.inside import succeeded
 
 SIZE = {"rows": 191_000, "why": "27,300 rows/s towards 10 s"}

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from strandline.cli.demo import picture
+from strandline.cli.run.demo import picture
 from strandline.core.errors import DataError
+from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.certificate import Certificate
-from strandline.engine.storage.lake import Lake
-from strandline.operate.ledger import sheets_of
-from strandline.operate.verification import refuse_different
+from strandline.operate.answers.ledger import sheets_of
+from strandline.operate.answers.verification import refuse_different
 from tests.cli.inside import strandline
 
 

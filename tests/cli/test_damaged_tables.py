@@ -14,21 +14,21 @@ from fleet.gold.device_daily import TABLE as DAILY
 from strandline.core.errors import DamagedError
 from strandline.core.table import Table
 from strandline.engine.accounting.table_books import close
-from strandline.engine.pipeline import shadow_lake
-from strandline.engine.pipeline.readers import How, readers
-from strandline.engine.pipeline.shadow_lake import Promotion, Shadow
+from strandline.engine.flow import shadow_lake
+from strandline.engine.flow.readers import How, readers
+from strandline.engine.flow.shadow_lake import Promotion, Shadow
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import HasWriterError
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.log.ledger import IMPORT, latest_version, part_of_imports
+from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.shelf.import_notes import ImportSlices
 from strandline.engine.repair.rebuild import can_be_read
 from strandline.engine.runtime import clock
 from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.maintain import Policy, maintain
 from strandline.engine.service.metrics_page import LakeLook
 from strandline.engine.service.set_aside import mend
-from strandline.engine.storage.commit_log import commit_file
-from strandline.engine.storage.import_notes import ImportSlices
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import IMPORT, latest_version, part_of_imports
-from strandline.engine.storage.locks import HasWriterError
-from strandline.engine.storage.open_table import opened
 from tests.cli.inside import Answer, strandline
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.other_user import as_another_user

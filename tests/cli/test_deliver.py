@@ -7,8 +7,8 @@ import pytest
 from strandline.alerting.declared import rules_folder
 from strandline.alerting.delivery.alert_inbox import Books
 from strandline.alerting.delivery.notice import RuleWords
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.store_lease import hold
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.store_lease import hold
 from strandline.operate.alerts.examples import RuleTexts
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about

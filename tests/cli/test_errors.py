@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.silver import device_telemetry as silver
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.cli import typed
 from tests.cli.inside import strandline
 from tests.cli.typed import ESCAPE, Answer

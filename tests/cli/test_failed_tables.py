@@ -12,10 +12,10 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DamagedError, DefinitionError
 from strandline.core.table import Appended
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.service.open_books import OpenBooks
-from strandline.engine.storage.commit_log import commit_file
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
 from tests.cli.inside import strandline
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received

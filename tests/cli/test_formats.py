@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
-from strandline.cli.query import Format, chosen, deliver, shown, stream, text_of
+from strandline.cli.ask.query import Format, chosen, deliver, shown, stream, text_of
 from strandline.core.errors import DefinitionError
-from strandline.engine.storage.duckdb_table import DuckError, session
-from strandline.engine.storage.lake import Lake
-from strandline.engine.trace.sql_query import Answer, ask, asked
+from strandline.engine.ask.sql_query import Answer, ask, asked
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.duckdb_table import DuckError, session
 from tests.cli.inside import strandline, succeeded
 
 ONE = "SELECT event_id, value, event_at FROM silver.device_telemetry ORDER BY event_id"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.support.poison import RULE, poisoned
 

@@ -12,13 +12,13 @@ import pytest
 
 from strandline.core.errors import TransientError
 from strandline.core.table import Table
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import settings
 from strandline.engine.service.background_stream import STARTING
 from strandline.engine.service.desired_state import Order, order, write
 from strandline.engine.service.stream_health import Act, failing, watch
-from strandline.engine.storage.lake import Lake
 from strandline.operate.stream import always
 from tests.cli.inside import strandline
 from tests.engine.written import BRONZE, GOLD, SILVER
@@ -98,7 +98,7 @@ def test_a_disk_that_is_nearly_full_is_named(
     lake = Lake(tmp_path)
     (tmp_path / "anything").touch()
     beats(lake, seconds_ago=1)
-    monkeypatch.setattr("strandline.engine.storage.lake.SHORT", 1.0)
+    monkeypatch.setattr("strandline.engine.lake.lake.SHORT", 1.0)
 
     status = strandline("status", "--lake", tmp_path)
     doctor = strandline("doctor", "--lake", tmp_path, "--json")

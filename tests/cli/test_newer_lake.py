@@ -6,7 +6,7 @@ import pytest
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.topic import RECEIVED
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.cli.inside import Answer, strandline
 from tests.support.by_hand import create
 

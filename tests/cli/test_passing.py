@@ -14,7 +14,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline.operate.listener import PAUSE, Throttle
 from strandline.operate.run import free
 from tests.cli.inside import strandline

@@ -14,9 +14,9 @@ from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.kafka.admin import topics
 from strandline.engine.kafka.records import Counts
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from strandline.operate.send_play import Truth, refuse_untruth
 from tests.cli.typed import Answer, strandline
 from tests.support.by_hand import commit, create

@@ -11,9 +11,9 @@ from strandline.alerting.declared import rules_folder
 from strandline.alerting.rules.rule_folder import RuleFolder, RuleSet
 from strandline.alerting.rules.sigma.folder import Folder, read_folder
 from strandline.core.errors import DefinitionError
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.shelf.rule_shelf import live_rules, promotions
 from strandline.engine.runtime.settings import settings
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.rule_shelf import live_rules, promotions
 from strandline.operate.alerts import examples, promotion
 from strandline.operate.alerts.raising import LiveRules
 from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline.operate.words import placed
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import written

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.storage.forgotten import Forgotten, keep, requests
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.forgotten import Forgotten, keep, requests
+from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import SILVER, entry, written
 

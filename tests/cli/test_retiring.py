@@ -12,8 +12,8 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.left_topics import refuse_undeclared
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from strandline.operate import session
 from strandline.operate.repairs.backfill import left_behind_words
 from tests.cli.inside import strandline, succeeded

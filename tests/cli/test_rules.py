@@ -8,7 +8,7 @@ import pytest
 from deltalake import write_deltalake
 
 from fleet.silver import process_events
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma import broken
 from tests.support.rows import NOON

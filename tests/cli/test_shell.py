@@ -7,8 +7,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from strandline.cli.shell import _Shell, is_whole
-from strandline.engine.storage.lake import Lake
+from strandline.cli.ask.shell import _Shell, is_whole
+from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline
 from tests.cli.typed import ENVIRONMENT, PROGRAM
 from tests.engine.written import SILVER, small_lake, written

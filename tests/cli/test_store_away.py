@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.heartbeat import near
 from strandline.engine.service.metrics_page import LakeLook
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from tests.cli import inside
 from tests.cli.typed import strandline
 from tests.engine.written import SILVER

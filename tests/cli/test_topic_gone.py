@@ -1,6 +1,6 @@
 """For the pre-flight a topic that is to be made, one that was read and deleted, and one that was retired are three things.
 
-What the cluster has is made up: the lake's ledger decides, and a real cluster is asked in tests/engine/pipeline/test_topic_to_make.py.
+What the cluster has is made up: the lake's ledger decides, and a real cluster is asked in tests/engine/flow/test_topic_to_make.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,9 +13,9 @@ from strandline import catalog
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.topic import RECEIVED
 from strandline.engine.kafka import admin, local_broker
-from strandline.engine.storage.commit_log import commit_file
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.log.ledger import Entry
 from tests.cli.inside import strandline
 from tests.cli.typed import Answer
 from tests.support.by_hand import commit, create

@@ -13,15 +13,15 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.lateness import SKEW, Lateness
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.ask.why import why
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.replay import Choice, replay
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
-from strandline.engine.trace.verdict import Verdict, World
-from strandline.engine.trace.why import why
 from tests.support.events import Event, reading, readings, received
 from tests.support.logs import dealt, random_log
 from tests.support.modes import (

@@ -9,7 +9,7 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructType, Tim
 
 from fleet.play.dirt import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
 from strandline.core.errors import DefinitionError
-from strandline.core.parse import parse_json
+from strandline.core.formats.parse import parse_json
 from tests.support.events import frame, reading
 from tests.support.payloads import CLEAN, Parse, problems
 

@@ -5,7 +5,7 @@ import json
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructType
 
-from strandline.core.parse import rescued
+from strandline.core.formats.parse import rescued
 from tests.support.events import Event, frame
 
 DECLARED = StructType().add("id", StringType())

@@ -12,7 +12,7 @@ from strandline.core.lateness import Lateness
 from strandline.core.table import Table
 from strandline.core.topic import IDENTITY, QUARANTINE
 from strandline.core.verdict import bad_rows, good_rows, judged
-from strandline.engine.pipeline.plan import shaped
+from strandline.engine.flow.plan import shaped
 from strandline_quality.rules import Rule, between
 from tests.support.events import Event, frame, reading, readings
 

@@ -11,10 +11,10 @@ import pytest
 import typer
 
 from strandline.cli import main
-from strandline.cli.ledger import SHEET
+from strandline.cli.ask.ledger import SHEET
 from strandline.core.table import Table
+from strandline.engine.ask.verdict import Verdict
 from strandline.engine.runtime.settings import PREFIX, Settings
-from strandline.engine.trace.verdict import Verdict
 from strandline_quality.report.findings import Verdict as DayVerdict
 from tests.architecture.tree import library
 from tests.docs.pages import (

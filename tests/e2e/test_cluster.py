@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from strandline.engine.kafka import local_broker
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from strandline_infra import executor_packages
 from tests.cli import inside, typed
 from tests.faults.lives import PATIENCE

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.models.unusual_traffic import MODEL
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.cli.typed import Answer, start, strandline, succeeded
 from tests.support.scored import ALERTS, RAISED, TABLES, asked
 

@@ -10,12 +10,12 @@ import pytest
 from strandline import catalog
 
 from strandline.engine.kafka import local_broker
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.forgotten import requests
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.read.open_table import opened
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.forgotten import requests
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.open_table import opened
-from strandline.engine.storage.place import Place
 from tests.cli.typed import start, strandline, succeeded
 from tests.faults.lives import SLICE
 from tests.support import lineage

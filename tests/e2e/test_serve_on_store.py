@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from tests.cli.serving import PASSWORD, asked_lake, serving
 from tests.engine.written import SILVER, entry, numbers, written
 from tests.support.jdbc import SqlError, driver

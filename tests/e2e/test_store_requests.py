@@ -7,7 +7,7 @@ from strandline import catalog
 
 from strandline.engine.kafka import local_broker
 from strandline.engine.kafka.admin import create_topic
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.benchmarks.store_requests import NAMES, measured, send_rows
 from tests.cli.typed import succeeded
 from tests.support.s3_server import S3Server
@@ -23,7 +23,7 @@ IDLE = 200
 @pytest.mark.timeout(1200)
 @pytest.mark.prove(alone="five minutes")
 def test_a_micro_batch_takes_no_more_requests_than_it_needs(s3: S3Server, tmp_path: Path) -> None:
-    """The suite counts those of a commit (tests/engine/storage/test_commit_requests.py)."""
+    """The suite counts those of a commit (tests/engine/lake/test_commit_requests.py)."""
     own = Lake(tmp_path / "own")
     address = local_broker.up(own).address
     try:

@@ -18,12 +18,12 @@ import pytest
 from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime import clock
 from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
 from strandline_dagster import catch_up
-from strandline_dagster.watchdog import EVERY
+from strandline_dagster.watch.watchdog import EVERY
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.faults.lives import PATIENCE, SLICE, received, sheets, total

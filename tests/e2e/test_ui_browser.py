@@ -14,8 +14,8 @@ import pytest
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.modes import MicroBatch
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, entries
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, entries
 from tests.cli.typed import start, succeeded
 from tests.support.clicks import (
     DAYS,

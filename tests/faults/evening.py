@@ -22,18 +22,18 @@ from strandline import catalog
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Table
 from strandline.engine.kafka import admin, local_broker
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.runtime import clock
 from strandline.engine.service.background_stream import Always
 from strandline.engine.service.condition import condition
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.service.metrics_page import LakeLook
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
-from strandline.engine.storage.place import Place
-from strandline_dagster import on_call
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.watchdog import watchdog
+from strandline_dagster.watch import on_call
+from strandline_dagster.watch.watchdog import watchdog
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import Answer

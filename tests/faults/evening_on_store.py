@@ -12,12 +12,12 @@ from pathlib import Path
 from dagster import SensorResult, build_sensor_context
 from prometheus_client.parser import text_string_to_metric_families as families
 
+from strandline.engine.lake.files.place import Place
 from strandline.engine.runtime import processes
 from strandline.engine.service.background_stream import Always
-from strandline.engine.storage.place import Place
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import LakeResource
-from strandline_dagster.well import look_whether_it_is_well
+from strandline_dagster.watch.well import look_whether_it_is_well
 from tests.cli import typed
 from tests.cli.typed import Answer
 from tests.faults.evening import Evening, Figures

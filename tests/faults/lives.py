@@ -12,10 +12,10 @@ from typing import Any
 import psutil
 from strandline import catalog
 
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
-from strandline.engine.storage.place import Place
 from tests.cli import typed
 from tests.cli.inside import succeeded
 from tests.cli.typed import start

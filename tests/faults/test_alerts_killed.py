@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from strandline.alerting.declared import rules_folder
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.faults.alerting import Sent, log, raised, raising, wait_for
 from tests.faults.lives import kill

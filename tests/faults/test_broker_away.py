@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import environment, settings
 from strandline.engine.service.background_stream import Always
 from strandline.engine.service.desired_state import order
 from strandline.engine.service.heartbeat import heartbeat as alive
 from strandline.engine.service.stream_health import Act, watch
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from tests.cli import typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import PATIENCE, SLICE, heartbeat, progress, received, sheets, total

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.mend_checkpoint import FORMER
+from strandline.engine.lake.checkpoint.mend_checkpoint import FORMER
+from strandline.engine.lake.lake import Lake
 from tests.faults.disk import outcomes
 from tests.faults.disk.edits import EDITS, checkpoint
 from tests.faults.disk.journal import Disk

@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.core.modes import AvailableNow
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.lake import Lake
 from strandline.engine.service.desired_state import Order
 from strandline.engine.service.stream_health import Act, watch
-from strandline.engine.storage.lake import Lake
 from tests.faults.disk.operations import TABLES, faults, state
 from tests.support.events import readings, received
 from tests.support.mistaken import EVENTS

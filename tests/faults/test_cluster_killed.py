@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from strandline.engine.kafka import local_broker
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from tests.cli import inside
 from tests.cli.typed import start
 from tests.faults.lives import PATIENCE, SLICE, equals_an_undisturbed_run, kill, progress

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from tests.cli import typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import SLICE, heartbeat

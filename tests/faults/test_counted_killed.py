@@ -15,10 +15,10 @@ from fleet.bronze import process_events, user_actions
 from strandline.alerting.rules.live import feeds
 from strandline.alerting.rules.sigma.folder import read_folder
 from strandline.core.feed import Feed
+from strandline.engine.lake.checkpoint.spark_checkpoint import kafka_ends
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.spark_checkpoint import kafka_ends
 from tests.cli.inside import succeeded
 from tests.faults.alerting import TOPIC, log, raised, raising
 from tests.faults.lives import PATIENCE, kill

@@ -10,11 +10,11 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry, latest_version
-from strandline.engine.storage.place import Place
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import last_entry, latest_version
 from strandline_quality.rules import Rule
 from tests.engine.written import entry, numbers, written
 from tests.support import lakes

@@ -15,12 +15,12 @@ import pytest
 from strandline import catalog
 
 from strandline.engine.kafka import local_broker
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.read.open_table import live_files, opened
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.commit_log import commit_file
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.open_table import live_files, opened
-from strandline.engine.storage.place import Place
 from strandline_dagster.resources import LakeResource
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT, PROGRAM
@@ -262,7 +262,7 @@ def too_old(night: Evening, code: Installation, folder: Path) -> Incident:
     """Start an image that knows the state of folds only as it was before it lay in pieces."""
     old = released(
         folder / "old",
-        "jobs/strandline/engine/storage/formats.py",
+        "jobs/strandline/engine/lake/formats.py",
         "    STATE: Form(\n        number=1,",
         "    STATE: Form(\n        number=0,",
     )

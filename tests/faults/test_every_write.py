@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.faults.disk import outcomes
 from tests.faults.disk.journal import Disk, Record
 from tests.faults.disk.operations import OPERATIONS, Operation, state

@@ -16,14 +16,14 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import LakeError
 from strandline.core.modes import MicroBatch
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import Order, write
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import LakeResource
-from strandline_dagster.watchdog import watchdog
+from strandline_dagster.watch.watchdog import watchdog
 from tests.support.events import Event, readings, received
 from tests.support.instance import ephemeral
 from tests.support.rows import NOON

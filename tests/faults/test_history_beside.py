@@ -12,8 +12,8 @@ from threading import Barrier
 import pytest
 
 from strandline.engine.history.commit_history import SCHEMA, catch_up
-from strandline.engine.storage.claimed_rows import ClaimedRows
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.commit.claimed_rows import ClaimedRows
+from strandline.engine.lake.lake import Lake
 from tests.support.days import TABLES, morning, once
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from strandline import catalog
 from strandline.engine.history.commit_history import catch_up
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 print("ready", flush=True)
 sys.stdin.readline()
 catch_up(Lake(Path(sys.argv[1])), [t for t in catalog.tables() if Lake(Path(sys.argv[1])).exists(t)])

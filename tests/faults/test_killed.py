@@ -11,9 +11,9 @@ import psutil
 import pytest
 from strandline import catalog
 
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from tests.cli import inside, typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import (

@@ -9,10 +9,10 @@ import psutil
 import pytest
 from strandline import catalog
 
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
-from strandline.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.cli.typed import start
 from tests.faults.lives import PATIENCE, kill

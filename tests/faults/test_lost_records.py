@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from fleet.bronze import user_confirmations
 from strandline.core.modes import MicroBatch
 from strandline.core.topic import Topic
+from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka.topic_changes import ExpiredError
-from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.engine.records import NOON, admin, expire, put
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.faults.disk import outcomes
 from tests.faults.disk.operations import OPERATIONS, PROGRAM, Operation, state
 from tests.faults.disk.recording import FOREVER, Recorder, changed

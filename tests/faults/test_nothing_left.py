@@ -16,10 +16,10 @@ import pytest
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.engine.kafka import local_broker
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.table_versions import pins
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.table_versions import pins
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT, PROGRAM
 from tests.faults.lives import SLICE, sheets

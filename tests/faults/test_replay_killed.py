@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import start
 from tests.faults.lives import kill

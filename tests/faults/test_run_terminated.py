@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from strandline.engine.lake.files.place import Place
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT
 from tests.faults.lives import PATIENCE, SLICE, kill, progress, sheets

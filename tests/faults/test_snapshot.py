@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.snapshot_files import find, snapshots
 from strandline.engine.service.snapshot import restore, take
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.snapshot_files import find, snapshots
 from tests.architecture.tree import ROOT
 from tests.cli.inside import succeeded
 from tests.faults.lives import SLICE, finished, life, moved, progress, sheets
@@ -25,9 +25,9 @@ KILLED = """
 import os, signal, sys
 from strandline.engine.service.snapshot import restore
 from strandline.engine.service.snapshot import take
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.snapshot_files import find
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.snapshot_files import find
 from tests.support.days import TABLES
 from tests.support.snapshots import NOON
 

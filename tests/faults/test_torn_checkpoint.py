@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.cli import inside
 from tests.faults.disk import outcomes
 from tests.faults.disk.operations import faults, state

@@ -14,8 +14,8 @@ from fleet.gold.device_signal_10m import TABLE
 from strandline.core.modes import Batch
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
 from tests.support.events import believed, commits, readings
 from tests.support.modes import ON_CHANGE, STREAMED, answers_of, derive, in_every_mode, proven
 from tests.support.proofs import Times

@@ -22,9 +22,9 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from strandline.engine.kafka import local_broker
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import bind
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from strandline_infra.broker import HOST
 from tests.cli.typed import succeeded
 from tests.support.image import Image, built, first, inside, python, running

@@ -12,11 +12,11 @@ import pytest
 
 from fleet.bronze import device_telemetry
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_writer import logger
 from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.stream_health import Ill
-from strandline.engine.storage.lake import Lake
 from strandline_dagster.alarms import UNFORESEEN, Alarm, page
 from tests.architecture.tree import ROOT
 from tests.cli import inside, typed

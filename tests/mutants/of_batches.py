@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-PIPELINE = "jobs/strandline/engine/pipeline"
+PIPELINE = "jobs/strandline/engine/flow"
 
 FAULTS = (
     Mutant(
@@ -52,7 +52,7 @@ FAULTS = (
         f"{PIPELINE}/ingest.py",
         "topic_log.check_positions(self._table.id, own, bounds)",
         "pass",
-        ("tests/engine/pipeline/test_ingest.py",),
+        ("tests/engine/flow/test_ingest.py",),
     ),
     Mutant(
         "a loss is accepted that is not the whole loss",
@@ -63,17 +63,17 @@ FAULTS = (
     ),
     Mutant(
         "the log of a table is kept for its quickest reader alone",
-        "jobs/strandline/engine/storage/table_versions.py",
+        "jobs/strandline/engine/lake/read/table_versions.py",
         "min(version, found.get(table, version))",
         "max(version, found.get(table, version))",
-        ("tests/engine/pipeline/test_readers.py",),
+        ("tests/engine/flow/test_readers.py",),
     ),
     Mutant(
         "bronze counts offsets instead of records",
         f"{PIPELINE}/ingest.py",
         "begun.as_received(written.rows),",
         "begun.as_received(span),",
-        ("tests/engine/pipeline/test_ingest.py",),
+        ("tests/engine/flow/test_ingest.py",),
     ),
     Mutant(
         "a slice ends one record too late",
@@ -87,39 +87,39 @@ FAULTS = (
         "jobs/strandline/engine/kafka/topic_log.py",
         '"isolation.level": "read_committed"',
         '"isolation.level": "read_uncommitted"',
-        ("tests/engine/kafka/test_topic_log.py", "tests/engine/pipeline/test_ingest.py"),
+        ("tests/engine/kafka/test_topic_log.py", "tests/engine/flow/test_ingest.py"),
     ),
     Mutant(
         "the newest arrival runs back",
         f"{PIPELINE}/ingest.py",
         "max([*_newest(path, written, seen_at), *([known] if known else [])], default=None)",
         "max(_newest(path, written, seen_at), default=known)",
-        ("tests/engine/pipeline/test_disordered_intake.py",),
+        ("tests/engine/flow/test_disordered_intake.py",),
     ),
     Mutant(
         "a batch is written again after a crash",
-        f"{PIPELINE}/batch_writer.py",
+        f"{PIPELINE}/batch/batch_writer.py",
         "and newest[1].batch >= number",
         "and newest[1].batch > number",
         ("tests/faults/test_crash_points.py",),
     ),
     Mutant(
         "a start takes its first batch for the one after its own last",
-        f"{PIPELINE}/batch_writer.py",
+        f"{PIPELINE}/batch/batch_writer.py",
         "is_next = before == (stream, number - 1)",
         "is_next = True",
         ("tests/faults/test_crash_points.py",),
     ),
     Mutant(
         "a quarantine is filled again after a crash",
-        f"{PIPELINE}/batch_writer.py",
+        f"{PIPELINE}/batch/batch_writer.py",
         "held_already = not is_next and self._has(quarantine, stream, number)",
         "held_already = False",
         ("tests/faults/test_crash_points.py",),
     ),
     Mutant(
         "a batch loses its last row",
-        f"{PIPELINE}/write_rows.py",
+        f"{PIPELINE}/batch/write_rows.py",
         "commit.write(sized(rows, count)).rows if count else 0",
         "commit.write(sized(rows.limit(count - 1), count)).rows if count else 0",
         ("tests/silver/test_device_telemetry.py",),
@@ -163,9 +163,9 @@ FAULTS = (
     ),
     Mutant(
         "rules are switched while tasks still judge by the former ones",
-        "jobs/strandline/engine/pipeline/feed_query.py",
+        "jobs/strandline/engine/flow/feed_query.py",
         "while running_tasks(spark, feed.id):",
         "while False:",
-        ("tests/engine/pipeline/test_feed_query.py",),
+        ("tests/engine/flow/test_feed_query.py",),
     ),
 )

@@ -2,34 +2,34 @@
 
 from tests.mutants.mutant import Mutant
 
-STORAGE = "jobs/strandline/engine/storage"
+STORAGE = "jobs/strandline/engine/lake"
 COURIER = "tests/engine/service/test_courier.py"
 
 FAULTS = (
     Mutant(
         "a NULL in a key equals nothing",
-        f"{STORAGE}/table_frames.py",
+        f"{STORAGE}/commit/table_frames.py",
         "F.col(own).eqNullSafe(F.col(their))",
         "(F.col(own) == F.col(their))",
-        ("tests/engine/storage/test_join_by_key.py",),
+        ("tests/engine/lake/test_join_by_key.py",),
     ),
     Mutant(
         "a second writer gets the lease",
         f"{STORAGE}/locks.py",
         "if _retried(path, lambda: file.getChannel().tryLock()) is None:",
         "if file is None:",
-        ("tests/engine/storage/test_locks.py",),
+        ("tests/engine/lake/test_locks.py",),
     ),
     Mutant(
         "a commit does not wait for its turn",
         f"{STORAGE}/locks.py",
         "            _await_turn(path, lambda: file.getChannel().tryLock() is not None)\n",
         "",
-        ("tests/engine/storage/test_locks.py", "tests/engine/storage/test_replace_rows_beside.py"),
+        ("tests/engine/lake/test_locks.py", "tests/engine/lake/test_replace_rows_beside.py"),
     ),
     Mutant(
         "an entry that accounts for too little balances",
-        f"{STORAGE}/ledger.py",
+        f"{STORAGE}/log/ledger.py",
         "return self.read + self.made_by_function == self.accounted",
         "return self.read + self.made_by_function >= self.accounted",
         ("tests/engine/accounting/test_balance_sheet.py",),
@@ -99,17 +99,17 @@ FAULTS = (
     ),
     Mutant(
         "the newest version is the one before",
-        f"{STORAGE}/ledger.py",
+        f"{STORAGE}/log/ledger.py",
         "    while is_commit(path, version + 1):\n",
         "    while is_commit(path, version + 2):\n",
-        ("tests/engine/storage/test_ledger.py",),
+        ("tests/engine/lake/test_ledger.py",),
     ),
     Mutant(
         "an index of windows that missed a commit is believed",
-        f"{STORAGE}/file_index.py",
+        f"{STORAGE}/commit/file_index.py",
         "if version != self._version + 1:",
         "if self._version < 0:",
-        ("tests/engine/storage/test_recent_files.py",),
+        ("tests/engine/lake/test_recent_files.py",),
     ),
     Mutant(
         "a flipped byte of a snapshot is restored",
@@ -120,17 +120,17 @@ FAULTS = (
     ),
     Mutant(
         "a purge deletes the newest materialization of a day",
-        "orchestration/strandline_dagster/purge.py",
+        "orchestration/strandline_dagster/upkeep/purge.py",
         "partition IS NOT NULL GROUP BY partition",
         "partition = '' GROUP BY partition",
         ("tests/orchestration/test_purge.py",),
     ),
     Mutant(
         "the last moment of a change is forgotten",
-        f"{STORAGE}/replace_rows.py",
+        f"{STORAGE}/commit/replace_rows.py",
         "return min(firsts), max(lasts)",
         "return min(firsts), min(lasts)",
-        ("tests/engine/storage/test_changed_range.py",),
+        ("tests/engine/lake/test_changed_range.py",),
     ),
     Mutant(
         "a notice is sent before it is stored",
@@ -155,23 +155,23 @@ FAULTS = (
     ),
     Mutant(
         "commits that leave the log are in no pack",
-        "jobs/strandline/engine/storage/vacuum.py",
+        "jobs/strandline/engine/lake/log/vacuum.py",
         "        write_pack(path, texts)\n",
         "        pass\n",
-        ("tests/engine/storage/test_cut_log.py",),
+        ("tests/engine/lake/test_cut_log.py",),
     ),
     Mutant(
         "files go that a stream has not read",
-        "jobs/strandline/engine/storage/vacuum.py",
+        "jobs/strandline/engine/lake/log/vacuum.py",
         "while version + 1 < needed and is_commit",
         "while is_commit",
-        ("tests/engine/storage/test_dead_files.py",),
+        ("tests/engine/lake/test_dead_files.py",),
     ),
     Mutant(
         "a merge ignores what another writer removed",
-        "jobs/strandline/engine/storage/compact.py",
+        "jobs/strandline/engine/lake/commit/compact.py",
         "not meanwhile.went.isdisjoint(names) or meanwhile",
         "meanwhile",
-        ("tests/engine/storage/test_merge_files.py",),
+        ("tests/engine/lake/test_merge_files.py",),
     ),
 )

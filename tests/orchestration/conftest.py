@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.support.four_days import filled
 
 

@@ -13,7 +13,7 @@ import pytest
 from dagster import build_run_status_sensor_context, job, op
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline_dagster import alarms
 from strandline_dagster.alarms import alert_again, alert_of_failures, failure, send
 from tests.cli.typed import succeeded

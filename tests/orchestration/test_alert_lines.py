@@ -1,7 +1,7 @@
 """A materialisation of gold.alerts lists the newest alerts, each with links to its event and its runbook."""
 
 from strandline.alerting.tables import bronze, gold
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline.engine.trust import report_server
 from strandline_dagster.links import newest_alerts
 from tests.support.raised import alert, raised

@@ -9,9 +9,9 @@ from dagster import ExecuteInProcessResult, materialize
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime.lineage_sender import sender
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
 from strandline_dagster.assets import asset_of
 from strandline_dagster.days import days_since
 from strandline_dagster.keys import key

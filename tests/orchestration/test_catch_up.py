@@ -7,8 +7,8 @@ from strandline import catalog
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.engine.gates.gate_files import open_
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.retired import Retirement, write_down
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.retired import Retirement, write_down
 from strandline_dagster import catch_up
 from strandline_dagster.keys import key, plain
 from strandline_dagster.resources import RESOURCES

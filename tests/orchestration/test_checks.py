@@ -10,7 +10,7 @@ from strandline import catalog
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.engine.gates import gate_files
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline.engine.trust import report_server
 from strandline_dagster import checks
 from strandline_dagster.assets import asset_of

@@ -5,8 +5,8 @@ from dagster import materialize
 from pyspark.sql import SparkSession
 
 from fleet.models.unusual_traffic import MODEL
-from strandline.engine.storage import model_shelf
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.shelf import model_shelf
 from strandline_dagster.keys import model_key
 from strandline_dagster.model_assets import CHECK, model_assets
 from strandline_dagster.resources import RESOURCES

@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Table
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.retired import Retirement, write_down
 from strandline.engine.proof.certificate import kept
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.retired import Retirement, write_down
 from strandline.engine.trust.table_checks import CERTIFICATE
-from strandline_dagster import nightly
 from strandline_dagster.keys import key
-from strandline_dagster.nightly import END, START, last_closed, re_read_nightly
 from strandline_dagster.resources import RESOURCES, LakeResource
+from strandline_dagster.upkeep import nightly
+from strandline_dagster.upkeep.nightly import END, START, last_closed, re_read_nightly
 from tests.support.instance import ephemeral
 
 pytestmark = pytest.mark.slow

@@ -8,10 +8,10 @@ import pytest
 from dagster import ExecuteInProcessResult, RunRequest, build_schedule_context
 from deltalake import DeltaTable
 
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline.engine.trust import report_server
-from strandline_dagster.reporting import REPORT, STEP, every_morning
 from strandline_dagster.resources import RESOURCES
+from strandline_dagster.upkeep.reporting import REPORT, STEP, every_morning
 from tests.cli.inside import succeeded
 from tests.support.days import Came, lived
 from tests.support.instance import ephemeral

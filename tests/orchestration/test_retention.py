@@ -17,8 +17,8 @@ from dagster import (
 
 from fleet.bronze import device_telemetry
 from strandline.core.errors import TransientError
-from strandline.engine.pipeline.radar import Danger, Level
-from strandline.engine.storage.lake import Lake
+from strandline.engine.flow.radar import Danger, Level
+from strandline.engine.lake.lake import Lake
 from strandline_dagster import topics
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import RESOURCES, LakeResource

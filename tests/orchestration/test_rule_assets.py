@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 from fleet.silver import process_events as silver
 from strandline.alerting.declared import rules_folder
 from strandline.alerting.tables import bronze as alerts
-from strandline.engine.storage.lake import Lake
-from strandline_dagster import rule_checks
+from strandline.engine.lake.lake import Lake
 from strandline_dagster.keys import key, topic_key
 from strandline_dagster.resources import RESOURCES
-from strandline_dagster.rule_assets import MOST, named, rule_assets
 from strandline_dagster.rule_book import GROUP, RuleBook, rule_book, rule_keys
-from strandline_dagster.rule_checks import READABLE, look_at_rules
+from strandline_dagster.rules import rule_checks
+from strandline_dagster.rules.rule_assets import MOST, named, rule_assets
+from strandline_dagster.rules.rule_checks import READABLE, look_at_rules
 from tests.cli.test_backtest import STARTS
 from tests.rules.sigma.broken import about, rule
 from tests.support.instance import ephemeral

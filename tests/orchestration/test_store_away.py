@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from dagster import SensorDefinition, SensorResult, SkipReason, build_sensor_context
 
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import Order, write
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from strandline_dagster import resources
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import BACK, LakeResource
-from strandline_dagster.watchdog import watchdog
+from strandline_dagster.watch.watchdog import watchdog
 from tests.support.away_store import LAKE, closed, environment, silent
 from tests.support.instance import ephemeral
 from tests.support.s3_server import S3Server

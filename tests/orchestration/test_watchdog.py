@@ -21,15 +21,15 @@ from strandline import catalog
 
 from strandline.core.errors import TransientError
 from strandline.engine.kafka import local_broker
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_writer import logger
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import DELAYS, Order, order, write
-from strandline.engine.storage.lake import Lake
-from strandline_dagster import on_call
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.watchdog import watchdog
+from strandline_dagster.watch import on_call
+from strandline_dagster.watch.watchdog import watchdog
 from tests.support.instance import ephemeral
 
 LONG_AGO = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -15,17 +15,17 @@ from dagster._core.storage.partition_status_cache import (  # noqa: TID251  # wh
 from strandline import catalog
 
 from strandline.core.table import Ingested
+from strandline.engine.lake.files import object_files
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.service.desired_state import Order, order, write
-from strandline.engine.storage import object_files
-from strandline.engine.storage.lake import Lake
-from strandline_dagster import on_call
 from strandline_dagster.days import DAYS
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.keys import key
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.watchdog import watchdog
-from strandline_dagster.well import CHECK, KEY, look_whether_it_is_well
+from strandline_dagster.watch import on_call
+from strandline_dagster.watch.watchdog import watchdog
+from strandline_dagster.watch.well import CHECK, KEY, look_whether_it_is_well
 from tests.cli.inside import strandline
 from tests.engine.written import BRONZE, entry, numbers, written
 from tests.orchestration.test_watchdog import ASKED, died, lives

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.modes import MicroBatch
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
 from strandline.engine.repair.closed_range import closed_days
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
 from strandline_dagster import written
 from strandline_dagster.days import days_since, first_day
 from strandline_dagster.definitions import DEFINITIONS

@@ -17,8 +17,8 @@ from strandline.core.topic import Topic
 from strandline.engine.kafka import admin
 from strandline.engine.kafka import send_records as sending
 from strandline.engine.kafka.local_broker import down, up
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import Interrupt
-from strandline.engine.storage.lake import Lake
 from tests.support.sending import send
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.modes import Batch
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries, latest_version
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries, latest_version
 from tests.support.events import commits, received
 from tests.support.interrupted import forget, kill_at
 from tests.support.logs import Labelled, dealt, expected, halved, random_log

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Judged
 from strandline.engine.accounting.balance_sheet import Balance, balance
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.support.events import Event, commits, received
 from tests.support.interrupted import forget, kill_at
 from tests.support.logs import dealt, expected, random_log

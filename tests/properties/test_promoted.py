@@ -22,11 +22,11 @@ from strandline.core.modes import AvailableNow
 from strandline.core.table import Appended, Judged
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.read.open_table import live_rows
 from strandline.engine.repair.rebuild import promote, rebuild
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.open_table import live_rows
 from tests.support import by_hand
 from tests.support.proofs import Times
 from tests.support.rows import NOON

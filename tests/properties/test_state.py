@@ -11,7 +11,7 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from fleet.silver import dhcp_events, user_actions, user_confirmations
 from strandline.core.table import Table
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.support.events import readings, received
 from tests.support.literal import put, written
 from tests.support.modes import derive

@@ -9,7 +9,7 @@ from strandline.alerting.declared import find
 from strandline.alerting.rules.alert import raised
 from strandline.alerting.tables.silver import FIELDS, TABLE
 from strandline.core.topic import Topic
-from strandline.engine.pipeline.feed_query import as_records
+from strandline.engine.flow.feed_query import as_records
 from tests.support.feeds import DECODES, PLACED, feed
 from tests.support.read import read
 from tests.support.rows import NOON

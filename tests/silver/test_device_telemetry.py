@@ -11,8 +11,8 @@ from fleet.silver.device_telemetry import TABLE, device_telemetry
 from strandline.core.modes import AvailableNow, Batch, Mode
 from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, entries
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, entries
 from tests.support.events import frame, readings, received
 from tests.support.modes import (
     STEPWISE,

@@ -1,7 +1,7 @@
 """Delta tables as Spark writes them, made without it: a commit takes milliseconds instead of a second.
 
 Most tests begin with tables that something else wrote: bronze, or the sources of a gold table. How Spark writes them is
-proven where the engine does (tests/engine/pipeline/test_ingest.py, tests/engine/storage/test_delta_commit.py), and
+proven where the engine does (tests/engine/flow/test_ingest.py, tests/engine/lake/test_delta_commit.py), and
 tests/bronze/test_device_telemetry.py sees that these are the same to the column, the statistic and the checksum.
 """
 
@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from strandline.engine.storage.commit_log import commit_file, sum_file
-from strandline.engine.storage.create_table import ALWAYS, write_first_commit
-from strandline.engine.storage.ledger import is_table, latest_version
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.commit.create_table import ALWAYS, write_first_commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.log.commit_log import commit_file, sum_file
+from strandline.engine.lake.log.ledger import is_table, latest_version
 
 NO_EXTREMES = (pa.types.is_binary, pa.types.is_boolean, pa.types.is_nested)
 """Columns of which Delta counts the NULLs alone."""

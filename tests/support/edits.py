@@ -10,7 +10,7 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 from fleet.bronze import user_actions as bronze
 from strandline.core.lateness import Lateness
 from strandline.core.table import Computed, Judged
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 
 FIELDS = (
     StructType()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from strandline.core.table import Computed
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.support.edits import CLICKS, FIELDS, LOG, Edit
 from tests.support.edits_of_processors import TOTALS
 from tests.support.edits_of_rows import BOTH, COPIES, both_swapped

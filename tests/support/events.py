@@ -14,12 +14,12 @@ from strandline.core.lateness import SKEW
 from strandline.core.table import Table
 from strandline.core.topic import NOTHING_ARRIVED, RECEIVED
 from strandline.core.verdict import good_rows, judged
-from strandline.engine.pipeline.ingest import PROPERTIES, newest_before
-from strandline.engine.pipeline.plan import make
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, last_entry
-from strandline.engine.storage.ledger_sums import sums_of
+from strandline.engine.flow.ingest import PROPERTIES, newest_before
+from strandline.engine.flow.plan import make
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.log.ledger_sums import sums_of
 from tests.support import by_hand
 from tests.support.rows import NOON, NULL, Row, at, lines
 

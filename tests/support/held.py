@@ -7,8 +7,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
 from strandline.core.table import Table
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from tests.support.rows import NOON
 
 MOMENT = pa.timestamp("us", "UTC")

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from strandline.core.table import Table
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.lake import Lake
 
 
 def kill_at(patch: pytest.MonkeyPatch, table: Table, nth: int) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from strandline.engine.lake.files.place import FILE, Place
 from strandline.engine.runtime.settings import S3A
-from strandline.engine.storage.place import FILE, Place
 from tests.support.s3_server import BUCKET
 
 VARIABLE = "TEST_LAKE"

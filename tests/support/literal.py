@@ -11,9 +11,9 @@ from pyspark.sql.types import DecimalType, IntegerType, LongType, StructType, Ti
 from strandline.core.modes import Batch
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, last_entry
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, last_entry
 from tests.support import by_hand
 from tests.support.modes import derive, stream
 from tests.support.rows import NULL, Row, at, lines, shown

@@ -6,9 +6,9 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.modes import Batch
 from strandline.core.table import Table
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import opened
 from strandline.engine.proof.compare import compare
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.open_table import opened
 from tests.support import lakes
 from tests.support.events import TABLE, readings, received
 from tests.support.modes import derive

@@ -3,8 +3,9 @@
 import pytest
 from deltalake import DeltaTable
 
-from strandline.engine.storage import commit_log, create_table, delta_commit, vacuum
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.commit import create_table, delta_commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.log import commit_log, vacuum
 from tests.engine.written import SILVER, entry, numbers, written
 
 PACKED = 10

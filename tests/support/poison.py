@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.support.events import Event, reading, received
 from tests.support.modes import derive
 from tests.support.rows import at

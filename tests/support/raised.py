@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from pyspark.sql.types import StructType, TimestampType
 
 from strandline.alerting.tables import gold, silver
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from tests.support import by_hand
 from tests.support.rows import NOON
 

@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import LakeError
 from strandline.core.table import Computed, Ingested, Table, Upserted
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline import query
-from strandline.engine.pipeline.compare_plans import Remedy
-from strandline.engine.pipeline.preflight import Answer, Cleared, Verdict, judge, migrate
-from strandline.engine.storage.lake import Lake
+from strandline.engine.flow import query
+from strandline.engine.flow.compare_plans import Remedy
+from strandline.engine.flow.preflight import Answer, Cleared, Verdict, judge, migrate
+from strandline.engine.lake.lake import Lake
 from tests.support.edits import FIELDS, OTHER, VISITS, Edit
 from tests.support.events import readings, received
 from tests.support.literal import put

@@ -1,7 +1,7 @@
 """Tables with scores of the example's model, and what a query finds of rows and alerts."""
 
 from fleet.models.unusual_traffic import MODEL
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.cli.typed import succeeded
 
 TABLES = ("bronze.network_connections", "silver.network_connections", MODEL.of.id)

@@ -3,9 +3,9 @@
 import hashlib
 from collections.abc import Callable
 
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.store_lease import hold
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.store_lease import hold
 from tests.support import engine, lakes
 
 

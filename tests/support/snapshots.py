@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from strandline.engine.accounting.table_books import close
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.forgotten import Forgotten
+from strandline.engine.lake.forgotten import keep as keep_request
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.shelf.import_notes import notes_of
 from strandline.engine.proof.certificate import Certificate, keep
-from strandline.engine.storage.forgotten import Forgotten
-from strandline.engine.storage.forgotten import keep as keep_request
-from strandline.engine.storage.import_notes import notes_of
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import TABLES, morning
 

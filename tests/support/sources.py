@@ -10,7 +10,7 @@ from fleet.play.domain import Counts, Part, domain
 from fleet.play.plan import Plan
 from strandline.core.table import Table
 from strandline.core.topic import RECEIVED
-from strandline.engine.pipeline.plan import shaped
+from strandline.engine.flow.plan import shaped
 from tests.support.read import arrived
 from tests.support.rows import NOON
 from tests.support.sending import truth

@@ -10,9 +10,9 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType, Tim
 from fleet.bronze import process_events as bronze
 from fleet.silver import process_events as silver
 from strandline.core.topic import NOTHING_ARRIVED, RECEIVED
-from strandline.engine.pipeline.ingest import PROPERTIES
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
+from strandline.engine.flow.ingest import PROPERTIES
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from tests.support import by_hand
 from tests.support.modes import derive
 from tests.support.rows import NOON

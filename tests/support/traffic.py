@@ -11,7 +11,7 @@ from fleet.play.network import Connections, Dhcp
 from fleet.play.plan import Plan
 from fleet.silver import network_connections as silver
 from strandline.core.topic import Topic
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.support import by_hand
 from tests.support.literal import written
 from tests.support.rows import NOON

@@ -13,17 +13,17 @@ from prometheus_client.parser import text_string_to_metric_families as families
 from strandline import catalog
 
 from strandline.alerting.delivery.alert_inbox import Books
+from strandline.engine.flow import radar
+from strandline.engine.flow.radar import Danger, Level
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Shut, Where
-from strandline.engine.pipeline import radar
-from strandline.engine.pipeline.radar import Danger, Level
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.feed_host import FeedPulse
 from strandline.engine.service.metrics_page import LakeLook
 from strandline.engine.service.stream_health import Failing
 from strandline.engine.service.stream_host import Pulse
-from strandline.engine.storage.lake import Lake
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
 FEED = "live.alerts"

@@ -6,8 +6,8 @@ import typer
 
 from strandline.cli import completion
 from strandline.cli.screen import note
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.lake import Lake
 from strandline.operate import lakes
 
 LakeOption = Annotated[

@@ -2,7 +2,7 @@
 
 Why ``run`` ends at once and is not unwound: an interrupt inside py4j leaves the gateway out of step. Clean-up then
 waits for the batch or fails, and the message was that memory ran out. A batch may be killed at any moment: the JVM
-holds the table's lock (jobs/strandline/engine/storage/locks.py), and it ends when its standard input is closed.
+holds the table's lock (jobs/strandline/engine/lake/locks.py), and it ends when its standard input is closed.
 """
 
 import atexit

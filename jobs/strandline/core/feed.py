@@ -7,7 +7,7 @@ topic as any other, which is how they get into the lake.
 
 Why it is no kind of table: it has no rows in the lake. Whatever a table is asked for (its version, a backfill, an
 audit, a certificate) a feed could only refuse. It has what a stream needs: a lease, a checkpoint, and a ledger
-(jobs/strandline/engine/pipeline/feed_ledger.py).
+(jobs/strandline/engine/flow/feed_ledger.py).
 
 Why one judged table an event feed: real-time mode reads no source twice in a union, and continuous mode has no union at all.
 
@@ -16,7 +16,7 @@ What an event is judged by is what it says itself, its arrival included. Two rea
 and admitted there by a replay. In a counting feed they would move the watermark, below which its state drops events. So it
 judges ``from_the_future`` by the clock of its batch, as bronze does by that of its commit. An event that arrived too late
 behind others moves no watermark; where it is below one it is dropped, which the ledger names and calls a fault
-(jobs/strandline/engine/pipeline/feed_query.py).
+(jobs/strandline/engine/flow/feed_query.py).
 
 No feed remembers copies, so a record has an id that follows from its event, and copies of it have the same.
 """

@@ -162,7 +162,7 @@ RECENT = timedelta(days=8)
 def shifted(moment: datetime, by: timedelta) -> datetime:
     """Return a moment that lies a span away, and the calendar's end where that lies beyond it.
 
-    A record of a broken clock is in bronze at the last millisecond of the year 9999 (jobs/strandline/engine/pipeline/ingest.py),
+    A record of a broken clock is in bronze at the last millisecond of the year 9999 (jobs/strandline/engine/flow/ingest.py),
     and whatever adds a span to its time would fail.
     """
     try:

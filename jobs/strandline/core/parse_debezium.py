@@ -15,7 +15,7 @@ again; they have the same position and key, so a table with both in its key coun
 lack a position. Then it is the record's own place, which sorts a key's changes as well, and copies are not recognised.
 
 ``truncate`` concerns all rows at once and has no key, so it is no row of a table by key: it is held with that reason, for a person
-to see. A field of another type, a column that is gone or new: as in any other payload (jobs/strandline/core/parse.py).
+to see. A field of another type, a column that is gone or new: as in any other payload (jobs/strandline/core/formats/parse.py).
 
 Why a second struct within the first and no variant: the parser of the format then judges each field strictly, as it does for any
 other topic, and the same code reads JSON and Avro.
@@ -29,8 +29,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from strandline.core.errors import DefinitionError
-from strandline.core.parse import parse_json
-from strandline.core.parse_registered import Registered
+from strandline.core.formats.parse import parse_json
+from strandline.core.formats.parse_registered import Registered
 from strandline.core.topic import Parse
 
 OP, AT, POSITION = "change_op", "changed_at", "change_position"

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.errors import DefinitionError
-from strandline.core.parse import parse_json
+from strandline.core.formats.parse import parse_json
 
 Parse: TypeAlias = Callable[[DataFrame, StructType], DataFrame]
 """Adds the declared fields and ``_problem`` to rows of bronze."""

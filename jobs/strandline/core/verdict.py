@@ -8,7 +8,7 @@ by its place in Kafka instead, and its ``_time`` is not taken from the payload, 
 is the arrival, or the newest arrival before the commit where that is later, so that no state refuses the row, or where
 the arrival is of a broken clock, so that it does not move the watermark past the rows after it.
 The event of a table that believes history may be older than any state: such a row is good and passes state like a bad
-one, under its own place and arrival, and is compared with the table's rows when it is written (jobs/strandline/engine/pipeline/write_rows.py).
+one, under its own place and arrival, and is compared with the table's rows when it is written (jobs/strandline/engine/flow/batch/write_rows.py).
 ``_warned`` names the rules that a row breaks and may break, believed or not; it is counted and not stored.
 
 Payload, key and headers stay with bad rows only: for good ones bronze has them, and carrying them through

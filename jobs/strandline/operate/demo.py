@@ -9,14 +9,14 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.core.modes import AvailableNow
 from strandline.engine.accounting.balance_sheet import Balance
+from strandline.engine.flow.runner import run
 from strandline.engine.kafka import admin, local_broker
-from strandline.engine.pipeline.runner import run
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime.settings import settings
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.place import Place
 from strandline.operate import session
-from strandline.operate.ledger import sheets_of
+from strandline.operate.answers.ledger import sheets_of
 from strandline.operate.listener import Says
 
 MARK = ".strandline-demo"

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 from strandline import catalog
 
 from strandline.core.errors import LakeError
+from strandline.engine.flow.radar import recreated, topic_readers
 from strandline.engine.kafka import admin
 from strandline.engine.kafka.topic_changes import WAY
-from strandline.engine.pipeline.radar import recreated, topic_readers
+from strandline.engine.lake.lake import refuse_unsafe
 from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.open_files import allowed, carried, refuse_too_many
 from strandline.engine.runtime.settings import Settings, chosen_profile, lineage_namespace, settings
-from strandline.engine.storage.lake import refuse_unsafe
 from strandline.operate import lakes
 from strandline.operate.extras import used
 from strandline_infra import extras, setup

@@ -4,11 +4,11 @@ import time
 from datetime import timedelta
 
 from strandline.core.errors import DefinitionError
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.table_versions import let_go
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.maintain import Left, Policy, left, take_away
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.table_versions import let_go
 from strandline.operate.words import seconds
 
 GENTLE = 10

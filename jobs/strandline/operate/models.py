@@ -7,12 +7,12 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.model import Model
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.shelf import model_shelf
 from strandline.engine.learning.promote_model import Desk
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage import model_shelf
-from strandline.engine.storage.lake import Lake
 from strandline.operate import session
 from strandline.operate.listener import Says
 

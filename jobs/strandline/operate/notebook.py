@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from strandline.core.errors import DataError, DefinitionError
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import Settings, environment
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 
 TOUR = Path(__file__).with_name("notebooks")
 NAMES = ("explore", "why", "backtest", "quality")

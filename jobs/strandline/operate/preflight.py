@@ -6,10 +6,9 @@ from pyspark.sql import SparkSession
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Recomputed, Table
-from strandline.engine.kafka import admin, local_broker
-from strandline.engine.pipeline import preflight as migrations
-from strandline.engine.pipeline.compare_plans import Remedy
-from strandline.engine.pipeline.preflight import (
+from strandline.engine.flow import preflight as migrations
+from strandline.engine.flow.compare_plans import Remedy
+from strandline.engine.flow.preflight import (
     Verdict,
     judge,
     needs_look,
@@ -17,11 +16,12 @@ from strandline.engine.pipeline.preflight import (
     refuse,
     with_topics,
 )
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.kafka import admin, local_broker
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.retired import fed, refuse_retired
 from strandline.engine.runtime.open_files import refuse_too_many
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.retired import fed, refuse_retired
 from strandline.operate import lakes, session
 from strandline.operate.listener import Says
 from strandline.operate.run import refuse_early

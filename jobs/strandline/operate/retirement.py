@@ -7,16 +7,16 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.left_topics import remedy, undeclared
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.handover import handed_over
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.retired import Retirement
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair import retire
 from strandline.engine.repair.retire import Leaving
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.handover import handed_over
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.retired import Retirement
 from strandline.operate import lakes, session
 from strandline.operate.listener import Says
 from strandline.operate.ranges import moment

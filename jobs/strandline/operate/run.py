@@ -12,14 +12,14 @@ from functools import partial
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.modes import AvailableNow, Mode
 from strandline.core.table import Ingested, Table
+from strandline.engine.flow.preflight import refuse_without_source
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.flow.running import Report
 from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.pipeline.preflight import refuse_without_source
-from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.pipeline.running import Report
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import HasWriterError, refuse_if_taken
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.locks import HasWriterError, refuse_if_taken
 from strandline.operate import lakes, session
 from strandline.operate.ending import UnforeseenError
 from strandline.operate.listener import Says

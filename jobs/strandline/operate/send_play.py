@@ -15,7 +15,7 @@ from strandline.engine.kafka import admin
 from strandline.engine.kafka.records import Counts, Foreseen, Planned
 from strandline.engine.kafka.send_records import Sent, at_once, send_records
 from strandline.engine.kafka.topic_changes import WAY
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline.operate.play import Play
 
 

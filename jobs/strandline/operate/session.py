@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from strandline.engine.pipeline.run_recorder import Recorder, RunRecorder, unrecorded
-from strandline.engine.pipeline.runner import Site
-from strandline.engine.pipeline.running import Parent
+from strandline.engine.flow.lineage.run_recorder import Recorder, RunRecorder, unrecorded
+from strandline.engine.flow.runner import Site
+from strandline.engine.flow.running import Parent
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.scratch import is_scratch
 from strandline.engine.runtime import clock, spark_session
 from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.settings import Settings, lineage_namespace
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.scratch import is_scratch
 from strandline.operate.listener import Says
 
 

@@ -10,9 +10,12 @@ from strandline import catalog
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.left_topics import read_before, topics_read
+from strandline.engine.flow import radar
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.kafka.local_broker import Broker
-from strandline.engine.pipeline import radar
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.retired import fed
+from strandline.engine.lake.shelf.rule_shelf import Promotion, promotions
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings, environment
 from strandline.engine.service.background_stream import STREAM, Always, Program
@@ -20,9 +23,6 @@ from strandline.engine.service.condition import Condition, condition, damaged
 from strandline.engine.service.desired_state import Order, order
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.service.stream_health import SILENT
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.retired import fed
-from strandline.engine.storage.rule_shelf import Promotion, promotions
 from strandline.operate import lakes
 
 

@@ -12,10 +12,10 @@ from fleet.silver import device_telemetry
 from strandline.core.modes import AvailableNow, MicroBatch
 from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.core.topic import Topic
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.spark_session import start
-from strandline.engine.storage.lake import Lake
 from tests.benchmarks.contestants.contestant import Place, Stop
 from tests.support.upserted import upserted
 

@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 from strandline.core.modes import Batch
 from strandline.core.table import Appended, Windowed
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.batch_accounting import Below, begins_windows
-from strandline.engine.pipeline.shadow_lake import summed
+from strandline.engine.flow.batch.batch_accounting import Below, begins_windows
+from strandline.engine.flow.shadow_lake import summed
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.log.ledger_sums import Sums
 from strandline.engine.proof.verify import count_faults
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.ledger_sums import Sums
 from tests.engine.written import GOLD, entry, numbers, small_lake, written
 from tests.support.edits import CLICKS, FIELDS, TEN
 from tests.support.literal import put

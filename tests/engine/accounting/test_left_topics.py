@@ -6,9 +6,9 @@ from unittest.mock import patch
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.left_topics import said
-from strandline.engine.storage import ledger_sums
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log import ledger_sums
+from strandline.engine.lake.log.ledger import Entry
 from tests.support.by_hand import create
 from tests.support.ledgers import write_log
 

@@ -12,18 +12,18 @@ from pyspark.sql import functions as F
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Judged
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.batch_accounting import mark_of, mark_of_rows, watch_of
+from strandline.engine.ask.explain_silver import explain_spot
+from strandline.engine.ask.locate import Spot
+from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.flow.batch.batch_accounting import mark_of, mark_of_rows, watch_of
+from strandline.engine.lake.checkpoint.spark_checkpoint import WHOLE, Planned, Position
+from strandline.engine.lake.commit.table_frames import rows_now
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, Through, last_entry
+from strandline.engine.lake.log.log_actions import appended, table_id
 from strandline.engine.proof.verify import function_faults
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, Through, last_entry
-from strandline.engine.storage.log_actions import appended, table_id
-from strandline.engine.storage.spark_checkpoint import WHOLE, Planned, Position
-from strandline.engine.storage.table_frames import rows_now
-from strandline.engine.trace.explain_silver import explain_spot
-from strandline.engine.trace.locate import Spot
-from strandline.engine.trace.verdict import Verdict, World
 from tests.support.events import TABLE, commits, readings, received
 from tests.support.interrupted import forget, kill_at
 from tests.support.modes import WAYS, derive

@@ -6,8 +6,8 @@ import pytest
 
 from strandline.core.topic import Topic
 from strandline.engine.accounting import new_entry
+from strandline.engine.lake.log.ledger import Entry, Through
 from strandline.engine.runtime.meter import code_version
-from strandline.engine.storage.ledger import Entry, Through
 from tests.engine.written import BRONZE, SILVER
 
 RANGE = ("2026-07-01T00:00:00+00:00", "2026-07-01T01:00:00+00:00")

@@ -13,13 +13,13 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.modes import Batch, MicroBatch
 from strandline.core.verdict import judged
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.flow.runner import Site
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.batch_check import counted
 from strandline.engine.gates.gate_files import GateShutError, Where
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries, last_entry
 from strandline.engine.service.stream_host import Host
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries, last_entry
 from strandline_quality.expectations import Severity, Within
 from strandline_quality.rules import OnFail, Rule, between
 from tests.support.events import Event, frame, reading, received

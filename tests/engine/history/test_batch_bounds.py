@@ -4,7 +4,7 @@ from pathlib import Path
 
 from strandline.engine.history.commit_history import catch_up
 from strandline.engine.history.pooled_rows import Usual
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline_quality.expectations import HELD_SHARE, VOLUME, Bounds, Counts, of_counters
 from strandline_quality.rules import Severity
 from strandline_quality.suite import Suite

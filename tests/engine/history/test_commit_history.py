@@ -13,9 +13,9 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.history import commit_history
 from strandline.engine.history.commit_history import MANY, catch_up
 from strandline.engine.history.queries import Past
-from strandline.engine.storage.claimed_rows import ClaimedRows
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.vacuum import cut
+from strandline.engine.lake.commit.claimed_rows import ClaimedRows
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.vacuum import cut
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.days import HOUR, NINE, TABLES, Came, commit, figures, morning, once, receive
 

@@ -7,8 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 from strandline.engine.history.commit_history import Measured, fingerprint, measured
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from tests.engine.written import SILVER, numbers, written
 from tests.support.days import commit
 

@@ -9,8 +9,8 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import last_entry
 from strandline_quality.rules import OnFail, Rule
 from tests.support.events import Event, received
 from tests.support.modes import derive

@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.kafka import admin, local_broker
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import processes
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from strandline_infra import broker as recipe
 
 needs_kafka = pytest.mark.kafka
@@ -272,7 +272,7 @@ def test_two_commands_at_once_start_one_broker_in_spite_of_an_interrupted_format
     half.mkdir(parents=True)
     (half / "meta.properties").write_text("cut sho")
     code = (
-        "import sys; from strandline.engine.storage.lake import Lake; from strandline.engine.kafka import local_broker as broker\n"
+        "import sys; from strandline.engine.lake.lake import Lake; from strandline.engine.kafka import local_broker as broker\n"
         "print(broker.up(Lake(sys.argv[1])).pid)"
     )
     command = [sys.executable, "-c", code, str(lake)]

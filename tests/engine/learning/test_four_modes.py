@@ -20,18 +20,18 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.model import Clusters, Demand, Model
 from strandline.core.modes import Batch, RealTime
 from strandline.core.topic import Topic
+from strandline.engine.flow import feed_query
+from strandline.engine.flow.feed_ledger import FeedLedger
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.shelf import model_shelf
 from strandline.engine.learning.drift import index
 from strandline.engine.learning.promote_model import Desk, feed_ran_until
 from strandline.engine.learning.train_model import train
-from strandline.engine.pipeline import feed_query
-from strandline.engine.pipeline.feed_ledger import FeedLedger
-from strandline.engine.pipeline.runner import Site
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.storage import model_shelf
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.locks import lease
-from strandline.engine.storage.open_table import opened
 from strandline.engine.trust import daily_report
 from tests.engine.records import make
 from tests.support import lakes

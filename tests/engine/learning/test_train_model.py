@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from fleet.models.unusual_traffic import MODEL
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.model import Clusters, Demand, Feature
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.shelf import model_shelf
 from strandline.engine.learning.train_model import evaluate, train
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.storage import model_shelf
-from strandline.engine.storage.lake import Lake
 from tests.support import lakes
 from tests.support.modes import derive
 from tests.support.rows import NOON

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fleet.gold.device_signal_10m import TABLE
+from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.certificate import Certificate, keep, status
 from strandline.engine.runtime.meter import code_version
-from strandline.engine.storage.lake import Lake
 
 WHOLE = Certificate(
     table=TABLE.id,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DefinitionError
+from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.compare import compare
-from strandline.engine.storage.lake import Lake
 from tests.engine.written import SILVER, numbers, small_lake, written
 
 

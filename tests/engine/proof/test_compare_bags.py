@@ -14,11 +14,11 @@ import pytest
 from deltalake import write_deltalake
 
 from strandline.core.topic import ORDER
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.read.duckdb_table import scan, spilling
 from strandline.engine.proof import compare
 from strandline.engine.proof.compare import difference
 from strandline.engine.proof.kill_trial import SPANS, Log, _cuts
-from strandline.engine.storage.duckdb_table import scan, spilling
-from strandline.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER
 from tests.support.rows import NOON
 
@@ -145,7 +145,7 @@ def _run(statement: str, answer: str) -> list[int]:
 import resource
 from pathlib import Path
 from strandline.engine.proof.compare import compare
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.engine.written import SILVER
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()

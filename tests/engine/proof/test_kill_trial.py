@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.lake import Lake
 from strandline.engine.proof import kill_trial
 from strandline.engine.proof.certificate import Certificate
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
 from tests.support.rows import NOON
 
 pytestmark = pytest.mark.slow

@@ -9,16 +9,16 @@ from pyspark.sql import functions as F
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Table
+from strandline.engine.flow.runner import Site
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError, Where
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.row_audit import COPIES, Audit, audit, kept
 from strandline.engine.quarantine.resolutions import unfinished
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.replay import replay
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
 from strandline_quality.expectations import Within
 from strandline_quality.rules import OnFail, between
 from tests.support.events import readings, received

@@ -14,17 +14,17 @@ from strandline.core import stateful
 from strandline.core.errors import DefinitionError
 from strandline.core.topic import NOTHING_ARRIVED, PLACE, RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline import plan
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow import plan
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import BATCH, IMPORT, PARTITION, part_of_imports
+from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.snapshot_files import link_commit
 from strandline.engine.proof.certificate import Certificate, kept, status
 from strandline.engine.proof.kill_trial import Log, resplit
 from strandline.engine.proof.verify import Trial, refuse_unsettled, verify
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import BATCH, IMPORT, PARTITION, part_of_imports
-from strandline.engine.storage.open_table import opened
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.snapshot_files import link_commit
 from tests.engine.written import entry, numbers, small_lake, written
 from tests.support import by_hand, lakes
 from tests.support.events import TABLE, TOPIC, Event, reading, received

@@ -9,6 +9,9 @@ import pytest
 from fleet.gold import device_signal_10m as gold
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.ask.sql_query import ask
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.proof.compare import compare
 from strandline.engine.quarantine.resolutions import (
     FOLLOWED,
@@ -21,9 +24,6 @@ from strandline.engine.quarantine.resolutions import (
     unfinished,
     unfollowed,
 )
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.trace.sql_query import ask
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
 from tests.support.held import hold, record, resolution, resolve
 

@@ -16,15 +16,15 @@ from strandline.core.table import Ingested
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance, feed_balances
 from strandline.engine.accounting.table_books import Books
+from strandline.engine.flow import feed_ledger, feed_query
+from strandline.engine.flow.feed_ledger import FeedLedger
+from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka.topic_changes import ExpiredError
-from strandline.engine.pipeline import feed_ledger, feed_query
-from strandline.engine.pipeline.feed_ledger import FeedLedger
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.lake.checkpoint.spark_checkpoint import kafka_ends
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.accept_loss import accept, accept_of_feed
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.spark_checkpoint import kafka_ends
 from tests.engine.records import drop, expire, make, put
 from tests.support.feeds import feed, records, send, start
 from tests.support.rows import NOON

@@ -12,13 +12,13 @@ from strandline.core.errors import DefinitionError
 from strandline.core.modes import Batch
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, entries
+from strandline.engine.lake.read.open_table import opened
 from strandline.engine.repair import backfill as module
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import backfill_above
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, entries
-from strandline.engine.storage.open_table import opened
 from tests.support import lakes
 from tests.support.events import readings, received
 from tests.support.modes import answers_of, derive, proven, twin

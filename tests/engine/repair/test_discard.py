@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.lake.lake import Lake
 from strandline.engine.quarantine.browse import piles
 from strandline.engine.quarantine.browse import rows as held_rows
 from strandline.engine.quarantine.write import Signed
@@ -16,7 +17,6 @@ from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.discard import discard, reopen
 from strandline.engine.repair.replay import Choice, replay
-from strandline.engine.storage.lake import Lake
 from tests.support.events import TOPIC
 from tests.support.mistaken import TABLES, computed_anew, is_same, mistaken
 from tests.support.modes import proven

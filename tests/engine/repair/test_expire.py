@@ -12,7 +12,11 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance, held_rows
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.ask.why import why
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.backfill import backfill
@@ -21,10 +25,6 @@ from strandline.engine.repair.discard import discard
 from strandline.engine.repair.expire import expire, overdue
 from strandline.engine.repair.rebuild import refuse_lossy
 from strandline.engine.repair.replay import Choice
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.trace.verdict import Verdict, World
-from strandline.engine.trace.why import why
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import TOPIC, readings, received
 from tests.support.modes import answers_of, derive, proven, twin

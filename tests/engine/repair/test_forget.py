@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.lake.forgotten import TABLE_FILE, requests, search
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.compare import compare
 from strandline.engine.repair.forget import Forgetting, Part, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.scrub import AFTER, scrub
-from strandline.engine.storage.forgotten import TABLE_FILE, requests, search
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import commits, received
 from tests.support.fleet import FORGOTTEN, OTHERS, fleet_log, without

@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry as silver
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.forgotten import TABLE_FILE, search
+from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.scrub import AFTER, scrub
-from strandline.engine.storage.forgotten import TABLE_FILE, search
-from strandline.engine.storage.lake import Lake
 from tests.engine.repair.test_forget import carried_out
 from tests.support.events import received
 from tests.support.fleet import FORGOTTEN, fleet_batches

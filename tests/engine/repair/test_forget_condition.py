@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
+from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.forget_request import Condition
-from strandline.engine.storage.lake import Lake
 from tests.cli.inside import strandline
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import Event, reading, received

@@ -13,16 +13,16 @@ from fleet.silver import dhcp_events
 from strandline.core.errors import DefinitionError
 from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.ingest import PROPERTIES
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.ingest import PROPERTIES
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.forgotten import requests, search
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import opened
 from strandline.engine.repair import forget
 from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.rebuild import undo
 from strandline.engine.repair.scrub import AFTER, scrub
-from strandline.engine.storage.forgotten import requests, search
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.open_table import opened
 from tests.engine.written import entry
 from tests.support import by_hand
 from tests.support.events import Event, reading, received

@@ -12,16 +12,16 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Ingested
 from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.ingest import PROPERTIES
-from strandline.engine.pipeline.runner import Site
-from strandline.engine.pipeline.shadow_lake import Shadow
+from strandline.engine.flow.ingest import PROPERTIES
+from strandline.engine.flow.runner import Site
+from strandline.engine.flow.shadow_lake import Shadow
+from strandline.engine.lake.forgotten import keep, requests, search
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import committed_at
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.read.open_table import opened
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.scrub import AFTER, scrub
-from strandline.engine.storage.commit_log import committed_at
-from strandline.engine.storage.forgotten import keep, requests, search
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.open_table import opened
 from tests.engine.repair.test_forget import carried_out, interrupted
 from tests.support import by_hand
 from tests.support.events import TABLE as BRONZE

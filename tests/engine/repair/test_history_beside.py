@@ -13,15 +13,15 @@ from strandline.core.errors import TransientError
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Appended, Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import opened
 from strandline.engine.repair import replay as replay_module
 from strandline.engine.repair import replay as replaying
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.replay import replay
 from strandline.engine.runtime.meter import Meter
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.open_table import opened
 from strandline_quality.rules import between
 from tests.support.events import commits, readings, received
 from tests.support.modes import EVERY, derive, has_caught_up

@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.shelf.import_notes import begun_import, note_begun, note_ended
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.import_files import import_file
-from strandline.engine.storage.import_notes import begun_import, note_begun, note_ended
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.open_table import opened
-from strandline.engine.storage.place import Place
 from strandline.operate.repairs import import_history
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, received

@@ -17,16 +17,16 @@ from strandline.core.table import Ingested
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.left_topics import said
+from strandline.engine.flow.radar import TopicReader, topic_dangers
+from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka.lag import ends_of
 from strandline.engine.kafka.local_broker import down, up
 from strandline.engine.kafka.topic_changes import STAY
-from strandline.engine.pipeline.radar import TopicReader, topic_dangers
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.accept_loss import accept
 from strandline.engine.repair.retire import Leaving, move, move_back, retire_topic, take_back_topic
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
 from tests.cli.inside import succeeded
 from tests.engine.records import NOON, drop, expire, make, put
 from tests.support.modes import derive

@@ -17,17 +17,17 @@ from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.topic import RECEIVED, Topic
 from strandline.engine.accounting.left_topics import said
+from strandline.engine.flow.ingest import refuse_retired
+from strandline.engine.flow.runner import Site
 from strandline.engine.kafka import slices
 from strandline.engine.kafka.topic_log import Log
-from strandline.engine.pipeline.ingest import refuse_retired
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair import retire as retiring
 from strandline.engine.repair.retire import Leaving, move, move_back, retire_topic
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, last_entry
-from strandline.engine.storage.place import Place
 from tests.support.by_hand import commit, create
 from tests.support.rows import NOON
 

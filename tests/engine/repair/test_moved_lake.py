@@ -6,8 +6,15 @@ from pyspark.sql import SparkSession
 from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.left_topics import said
+from strandline.engine.ask.locate import Spot
+from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.ask.why import why
+from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.topic_changes import STAY
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.snapshot_files import Taken
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
@@ -15,13 +22,6 @@ from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.retire import MOVE
 from strandline.engine.repair.rewind import rewind
 from strandline.engine.service.snapshot import restore, take
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, last_entry
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.snapshot_files import Taken
-from strandline.engine.trace.locate import Spot
-from strandline.engine.trace.verdict import Verdict, World
-from strandline.engine.trace.why import why
 from tests.support import by_hand
 from tests.support.events import TABLE, TOPIC, readings, received
 from tests.support.modes import answers_of, derive, proven

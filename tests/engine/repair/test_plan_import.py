@@ -13,20 +13,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.parse import parse_json
-from strandline.core.parse_avro import avro
-from strandline.core.parse_csv import parse_csv, parse_raw
+from strandline.core.formats.parse import parse_json
+from strandline.core.formats.parse_avro import avro
+from strandline.core.formats.parse_csv import parse_csv, parse_raw
+from strandline.core.formats.parse_registered import registered
 from strandline.core.parse_debezium import debezium
-from strandline.core.parse_registered import registered
 from strandline.core.table import Ingested
 from strandline.core.topic import Parse, Topic
+from strandline.engine.lake.commit.file_index import MICROSECOND
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import BATCH, IMPORT, latest_version, part_of_imports
+from strandline.engine.lake.shelf.history_file import HistoryFile, milliseconds_of
+from strandline.engine.lake.shelf.import_notes import ImportNotes, unfinished_file
 from strandline.engine.repair.import_files import Plan, give_up, planned, refuse_unlike
-from strandline.engine.storage.file_index import MICROSECOND
-from strandline.engine.storage.history_file import HistoryFile, milliseconds_of
-from strandline.engine.storage.import_notes import ImportNotes, unfinished_file
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import BATCH, IMPORT, latest_version, part_of_imports
-from strandline.engine.storage.place import Place
 from tests.engine.written import entry
 from tests.support.ledgers import write_log
 from tests.support.rows import NOON

@@ -13,17 +13,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError
+from strandline.engine.flow import shadow_lake
+from strandline.engine.flow.runner import Site
+from strandline.engine.flow.shadow_lake import Promotion, Shadow, refuse_half_done
 from strandline.engine.gates import gate_files
-from strandline.engine.pipeline import shadow_lake
-from strandline.engine.pipeline.runner import Site
-from strandline.engine.pipeline.shadow_lake import Promotion, Shadow, refuse_half_done
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.vacuum import UNDOABLE
+from strandline.engine.lake.retired import STATE_OF, Retirement, retired, write_down
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.rebuild import promote, undo
 from strandline.engine.service.maintain import Policy, maintain
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.retired import STATE_OF, Retirement, retired, write_down
-from strandline.engine.storage.vacuum import UNDOABLE
-from tests.engine.pipeline.test_readers import checkpoint
+from tests.engine.flow.test_readers import checkpoint
 from tests.engine.written import GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.rows import NOON
 

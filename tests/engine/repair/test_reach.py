@@ -16,12 +16,12 @@ from strandline.core.errors import DefinitionError
 from strandline.core.modes import Batch
 from strandline.core.table import Appended, Windowed
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import opened
 from strandline.engine.repair.backfill import backfill, reach_of
 from strandline.engine.repair.closed_range import Span, closed_until
 from strandline.engine.repair.downstream import backfill_above
 from strandline.engine.repair.replay import replay
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.open_table import opened
 from tests.support.auctions import AUCTIONS, BIDS, FOLLOWED, LOG, PRICES, UNBOUNDED, WAITED_FOR
 from tests.support.events import TABLE, commits, readings, received
 from tests.support.literal import in_every_way, put

@@ -15,7 +15,9 @@ from strandline.core.errors import DefinitionError
 from strandline.core.modes import AvailableNow, Batch
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import opened
 from strandline.engine.proof.compare import compare
 from strandline.engine.repair import rebuild as module
 from strandline.engine.repair.backfill import backfill
@@ -27,8 +29,6 @@ from strandline.engine.repair.rebuild import (
     refuse_without_shadow,
     undo,
 )
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.open_table import opened
 from tests.support import lakes
 from tests.support.events import readings, received
 from tests.support.modes import answers_of, derive, proven, twin

@@ -7,15 +7,15 @@ import pytest
 
 from fleet.silver import device_telemetry, dhcp_events
 from strandline.core.errors import TransientError
-from strandline.engine.pipeline.shadow_lake import Shadow, alone
-from strandline.engine.storage.lake import Lake
+from strandline.engine.flow.shadow_lake import Shadow, alone
+from strandline.engine.lake.lake import Lake
 
 pytestmark = pytest.mark.core
 
 HOLD = """
 import sys
-from strandline.engine.storage.lake import Lake
-from strandline.engine.pipeline.shadow_lake import alone
+from strandline.engine.lake.lake import Lake
+from strandline.engine.flow.shadow_lake import alone
 from fleet.silver.device_telemetry import TABLE
 with alone(TABLE, Lake(sys.argv[1])):
     print(".", end="", flush=True)

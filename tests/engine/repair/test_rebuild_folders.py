@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 from fleet.silver import device_inventory, devices
 from fleet.silver.devices import TABLE
 from strandline.core.errors import DefinitionError
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import opened
 from strandline.engine.repair.rebuild import promote, rebuild, undo
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.open_table import opened
-from strandline.engine.storage.place import Place
 from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.rows import NOON, rows, shown

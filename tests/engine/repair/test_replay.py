@@ -11,17 +11,17 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance, waiting
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries, latest_version
 from strandline.engine.quarantine.browse import rows as held_rows
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.replay import Choice, Replayed, rehearse, replay
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries, latest_version
-from strandline.engine.storage.place import Place
 from tests.support import lakes
 from tests.support.events import TOPIC, readings, received
 from tests.support.mistaken import EVENTS, TABLES, computed_anew, is_same, mistaken

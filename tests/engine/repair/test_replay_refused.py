@@ -7,12 +7,12 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.core.modes import Batch
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.repair import backfill as backfilling
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.replay import refuse_unfit, replay
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
 from tests.support.events import readings, received
 from tests.support.mistaken import EVENTS, computed_anew, mistaken
 from tests.support.modes import answers_of, derive, proven

@@ -13,12 +13,9 @@ from fleet.gold.device_daily import TABLE
 from fleet.silver import devices
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site
-from strandline.engine.repair import retire
-from strandline.engine.repair.expire import expire
-from strandline.engine.repair.retire import is_behind_for_good, take_back, take_back_anew
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.retired import (
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.retired import (
     RetiredError,
     Retirement,
     let_go,
@@ -26,6 +23,9 @@ from strandline.engine.storage.retired import (
     strike_out,
     write_down,
 )
+from strandline.engine.repair import retire
+from strandline.engine.repair.expire import expire
+from strandline.engine.repair.retire import is_behind_for_good, take_back, take_back_anew
 from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.rows import NOON

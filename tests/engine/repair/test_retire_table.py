@@ -11,9 +11,25 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance, waiting
+from strandline.engine.flow.readers import readers
+from strandline.engine.flow.runner import Site
 from strandline.engine.gates import gate_files
-from strandline.engine.pipeline.readers import readers
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.forgotten import TABLE_FILE, requests, search
+from strandline.engine.lake.formats import FORMS, TABLES, forms
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import WriterWatch
+from strandline.engine.lake.log.vacuum import UNDOABLE
+from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.retired import (
+    STATE_OF,
+    RetiredError,
+    Retirement,
+    let_go,
+    retired,
+    strike_out,
+    write_down,
+)
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
@@ -26,22 +42,6 @@ from strandline.engine.repair.replay import replay
 from strandline.engine.repair.retire import retire, take_back
 from strandline.engine.repair.scrub import AFTER, scrub
 from strandline.engine.service.maintain import Policy, maintain
-from strandline.engine.storage.forgotten import TABLE_FILE, requests, search
-from strandline.engine.storage.formats import FORMS, TABLES, forms
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.locks import WriterWatch
-from strandline.engine.storage.open_table import opened
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.retired import (
-    STATE_OF,
-    RetiredError,
-    Retirement,
-    let_go,
-    retired,
-    strike_out,
-    write_down,
-)
-from strandline.engine.storage.vacuum import UNDOABLE
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received
 from tests.support.modes import answers_of, derive, proven, twin

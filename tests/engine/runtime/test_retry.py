@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 
 from strandline.core.errors import DataError, ReplacedError, TransientError
+from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.runtime.log_files import Record
 from strandline.engine.runtime.log_writer import logger
 from strandline.engine.runtime.outage import FIRST, LONGEST, Patience, Pause, soon
 from strandline.engine.service.stream_host import Pulse
-from strandline.engine.storage.store_lease import FencedError
+from strandline.operate.answers.stream_log import StreamLog
 from strandline.operate.listener import Log
-from strandline.operate.stream_log import StreamLog
 from tests.support.rows import NOON
 
 HALF_AN_HOUR = 1800.0

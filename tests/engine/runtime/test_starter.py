@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import has_ended, own
 from strandline.engine.service.maintain import left
-from strandline.engine.storage.lake import Lake
 from tests.engine.written import small_lake
 
 STARTER = """

@@ -9,7 +9,7 @@ from strandline.alerting.delivery.alert_inbox import Desk
 from strandline.alerting.delivery.notice import RuleWords
 from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.topic import Topic
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.engine.records import make
 from tests.support.logged import Logged
 from tests.support.notices import Hands, Receiver, receiving

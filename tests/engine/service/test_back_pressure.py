@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from fleet.bronze import user_actions as bronze
 from fleet.silver import user_actions
 from strandline.core.topic import Topic
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.lake import Lake
 from strandline.engine.service import backlog
 from strandline.engine.service.backlog import (
     GRACE,
@@ -21,7 +22,6 @@ from strandline.engine.service.backlog import (
     WORTH_A_BATCH,
     BackPressure,
 )
-from strandline.engine.storage.lake import Lake
 from tests.engine.records import make, put
 from tests.engine.service.test_last_batches import hanging, served
 from tests.engine.written import BRONZE, GOLD, SILVER

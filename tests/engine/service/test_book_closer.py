@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from strandline.engine.accounting.table_books import Closed, close
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger_sums import snapshot_file
 from strandline.engine.service import open_books
 from strandline.engine.service.open_books import BookCloser
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger_sums import snapshot_file
 from tests.engine.written import BRONZE
 from tests.support.ledgers import histories, made
 

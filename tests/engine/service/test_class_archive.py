@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.engine.kafka import local_broker
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import spark_session
-from strandline.engine.storage.lake import Lake
 
 
 def maps(pid: int, file: Path | None) -> bool:

@@ -20,12 +20,12 @@ from strandline.core.feed import CountingFeed
 from strandline.core.modes import AvailableNow
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import feed_balances
-from strandline.engine.pipeline.feed_ledger import FeedLedger
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.feed_ledger import FeedLedger
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.checkpoint.spark_checkpoint import kafka_ends
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
 from strandline.engine.service.feed_host import FeedHost
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entries
-from strandline.engine.storage.spark_checkpoint import kafka_ends
 from tests.engine.records import make
 from tests.rules.test_correlate import BY_USER, rule
 from tests.support.feeds import records

@@ -19,9 +19,9 @@ from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.errors import TransientError
 from strandline.core.topic import Topic
 from strandline.engine.kafka.topic_log import Log, TopicWriter
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.service.receivers import receivers
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 from tests.engine.records import drop, expire, make
 from tests.support.logged import Logged
 from tests.support.notices import Hands, Receiver, alert, send

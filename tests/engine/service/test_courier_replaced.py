@@ -8,9 +8,9 @@ import pytest
 from strandline.alerting.delivery.alert_inbox import Desk
 from strandline.alerting.delivery.courier import Courier
 from strandline.alerting.delivery.sinks import Webhook
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.service.receivers import LOCK, receivers
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.store_lease import FencedError
 from tests.support.notices import Receiver, alert, send
 
 pytestmark = pytest.mark.kafka

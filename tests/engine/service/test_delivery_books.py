@@ -10,7 +10,7 @@ from strandline.alerting.delivery.alert_inbox import Books, books
 from strandline.alerting.delivery.notice import Alert, RuleWords, notice
 from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.errors import DataError
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.files.place import Place
 from tests.support.rows import NOON
 
 NUMBERS = st.integers(0, 50)

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from strandline.engine.lake.lake import Lake
 from strandline.engine.service.desired_state import DELAYS, Order, order, write
-from strandline.engine.storage.lake import Lake
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -21,7 +21,12 @@ from strandline.core.modes import MicroBatch
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import HasWriterError, is_written
+from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.lake.retired import RetiredError, Retirement, write_down
+from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_files import Record
 from strandline.engine.runtime.log_writer import logger
@@ -30,12 +35,7 @@ from strandline.engine.service.desired_state import Order
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.service.stream_health import LONGEST, Failing, failing, watch
 from strandline.engine.service.stream_host import Host, Pulse
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
-from strandline.engine.storage.locks import HasWriterError, is_written
-from strandline.engine.storage.retired import RetiredError, Retirement, write_down
-from strandline.engine.storage.store_lease import FencedError
-from strandline.operate.stream_log import StreamLog
+from strandline.operate.answers.stream_log import StreamLog
 from tests.engine.records import drop, make, put
 from tests.engine.written import SILVER, entry, small_lake, written
 from tests.support.rows import NOON

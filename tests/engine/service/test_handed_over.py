@@ -14,16 +14,16 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Table
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.handover import EXPIRES, asker, handed_over
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import HasWriterError, is_written, lease
+from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.retire import retire
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.stream_host import Host
-from strandline.engine.storage.handover import EXPIRES, asker, handed_over
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
-from strandline.engine.storage.locks import HasWriterError, is_written, lease
 from tests.engine.service.test_failing import Served
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.service.stream_health import SILENT
-from strandline.engine.storage.lake import Lake
 from tests.support.rows import NOON
 
 TABLE = "silver.device_telemetry"

@@ -20,14 +20,14 @@ from strandline.core.errors import TransientError
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Judged, Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.commit.delta_commit import Commit
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import is_written
+from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.runtime.jvm import jvm
 from strandline.engine.service import stream_host
 from strandline.engine.service.stream_host import Host
-from strandline.engine.storage.delta_commit import Commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
-from strandline.engine.storage.locks import is_written
 from tests.engine.service.test_failing import Served
 from tests.support.events import readings, received
 from tests.support.modes import derive

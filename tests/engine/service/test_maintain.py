@@ -11,20 +11,20 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.ask.locate import first_version
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import logged_versions
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.log.log_actions import live_files
+from strandline.engine.lake.log.vacuum import UNDOABLE, begins_at, swept
+from strandline.engine.lake.read.find_rows import Where, look
+from strandline.engine.lake.read.table_versions import EXPIRES, FOLDER, pin_versions
+from strandline.engine.lake.store_lease import hold
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.maintain import LOCK, Maintained, Policy, maintain
-from strandline.engine.storage.commit_log import logged_versions
-from strandline.engine.storage.find_rows import Where, look
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.log_actions import live_files
-from strandline.engine.storage.store_lease import hold
-from strandline.engine.storage.table_versions import EXPIRES, FOLDER, pin_versions
-from strandline.engine.storage.vacuum import UNDOABLE, begins_at, swept
-from strandline.engine.trace.locate import first_version
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import answers_of, derive, proven
 from tests.support.packs import small_packs

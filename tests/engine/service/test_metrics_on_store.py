@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from strandline.engine.accounting.table_books import close
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.store_lease import take
 from strandline.engine.service.metrics_page import LakeLook
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.store_lease import take
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.counted_requests import Requests, counting
 from tests.support.ledgers import histories, made

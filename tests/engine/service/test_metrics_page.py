@@ -9,8 +9,8 @@ from urllib.request import urlopen
 import pytest
 
 from strandline.core.errors import DefinitionError
+from strandline.engine.lake.lake import Lake
 from strandline.engine.service.metrics_page import METRICS
-from strandline.engine.storage.lake import Lake
 from tests.engine.written import small_lake
 from tests.support.watched_lake import labels, lease_of_another, look, values, watched_lake
 

@@ -10,19 +10,19 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DamagedError, DataError, DefinitionError
 from strandline.core.modes import MicroBatch
-from strandline.engine.pipeline.preflight import Answer, judge, refuse
-from strandline.engine.pipeline.readers import readers
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow.preflight import Answer, judge, refuse
+from strandline.engine.flow.readers import readers
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.read.open_table import live_files, opened
 from strandline.engine.repair.rebuild import promote, rebuild, refuse_without_promotion
 from strandline.engine.runtime import clock
 from strandline.engine.service.maintain import Policy, maintain, refuse_idle
 from strandline.engine.service.set_aside import mend
 from strandline.engine.service.stream_host import Host
-from strandline.engine.storage.commit_log import commit_file
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.open_table import live_files, opened
-from strandline.engine.storage.place import Place
 from tests.cli.inside import strandline
 from tests.engine.service.test_failing import Served
 from tests.support.events import readings, received

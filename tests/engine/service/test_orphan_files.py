@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.log_actions import added
+from strandline.engine.lake.scratch import MAKER
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.maintain import ORPHANED_FOR, left, take_away
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.log_actions import added
-from strandline.engine.storage.scratch import MAKER
 from tests.support.events import Event, reading, received
 from tests.support.modes import derive
 

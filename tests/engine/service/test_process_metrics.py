@@ -14,12 +14,12 @@ from strandline import catalog
 from strandline.core.table import Ingested
 from strandline.engine.kafka import topic_log
 from strandline.engine.kafka.lag import unread_offsets
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.jvm import BUSY
 from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.metrics import Processes
 from strandline.engine.service.metrics_page import LakeLook
 from strandline.engine.service.stream_health import HANDED_OVER, TURN
-from strandline.engine.storage.lake import Lake
 from tests.architecture.tree import ROOT
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.infra.test_runbooks import died

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.background_stream import Always
 from strandline.engine.service.desired_state import LONGEST_SUSPENSION, Order, order, write
 from strandline.engine.service.stream_health import Act, watch
-from strandline.engine.storage.lake import Lake
 from tests.support.rows import NOON
 
 SUSPEND = """
@@ -19,7 +19,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 from strandline.engine.service.background_stream import Always
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 Always(lake=Lake(Path(sys.argv[1])), clock=lambda: datetime.fromisoformat(sys.argv[2]), environment={}, by="x").suspend()
 print(".", end="", flush=True)
 sys.stdin.read()

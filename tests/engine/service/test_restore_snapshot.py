@@ -9,17 +9,17 @@ import pytest
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.forgotten import requests
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.retired import Retirement, retired, write_down
+from strandline.engine.lake.shelf.import_notes import note_range
+from strandline.engine.lake.snapshot_files import MANIFEST, Taken, find
+from strandline.engine.lake.store_lease import hold
 from strandline.engine.proof import certificate
 from strandline.engine.service import snapshot
 from strandline.engine.service.snapshot import RESTORED, check, restore, take
-from strandline.engine.storage.forgotten import requests
-from strandline.engine.storage.import_notes import note_range
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.retired import Retirement, retired, write_down
-from strandline.engine.storage.snapshot_files import MANIFEST, Taken, find
-from strandline.engine.storage.store_lease import hold
 from tests.engine.written import GOLD, SILVER
 from tests.support.days import TABLES
 from tests.support.snapshots import IDENTITY, NOON, contents, full

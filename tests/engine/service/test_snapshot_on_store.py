@@ -7,13 +7,12 @@ import pytest
 
 from strandline.core.errors import DataError, TransientError
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.service.snapshot import RESTORED, check, restore, take
-from strandline.engine.storage.lake import FOLDER as SEEN
-from strandline.engine.storage.lake import RESTORING, Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.locks import COMMIT_LOCK
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.snapshot_files import (
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import FOLDER as SEEN
+from strandline.engine.lake.lake import RESTORING, Lake
+from strandline.engine.lake.locks import COMMIT_LOCK
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.snapshot_files import (
     MANIFEST,
     NAME,
     Manifest,
@@ -23,6 +22,7 @@ from strandline.engine.storage.snapshot_files import (
     remove_old,
     snapshots,
 )
+from strandline.engine.service.snapshot import RESTORED, check, restore, take
 from tests.cli.inside import strandline
 from tests.engine.written import GOLD, SILVER
 from tests.support.days import TABLES

@@ -3,8 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from strandline.engine.lake.lake import Lake
 from strandline.engine.service import sql_server
-from strandline.engine.storage.lake import Lake
 
 NAMES = [f"user{number}" for number in range(12)]
 

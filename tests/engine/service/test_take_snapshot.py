@@ -15,20 +15,20 @@ import pytest
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.lake import snapshot_files
+from strandline.engine.lake.files.place import Listed, Place
+from strandline.engine.lake.forgotten import Forgotten, keep, requests
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import COMMIT_LOCK
+from strandline.engine.lake.log.commit_log import log_of
+from strandline.engine.lake.log.ledger import FORGET, latest_version
+from strandline.engine.lake.log.ledger_sums import name_of
+from strandline.engine.lake.scratch import MAKER
+from strandline.engine.lake.snapshot_files import Taken, snapshots
+from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime.processes import own
 from strandline.engine.service import snapshot
 from strandline.engine.service.snapshot import take
-from strandline.engine.storage import snapshot_files
-from strandline.engine.storage.commit_log import log_of
-from strandline.engine.storage.forgotten import Forgotten, keep, requests
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import FORGET, latest_version
-from strandline.engine.storage.ledger_sums import name_of
-from strandline.engine.storage.locks import COMMIT_LOCK
-from strandline.engine.storage.place import Listed, Place
-from strandline.engine.storage.scratch import MAKER
-from strandline.engine.storage.snapshot_files import Taken, snapshots
-from strandline.engine.storage.store_lease import hold
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, written
 from tests.support.days import NINE, TABLES, Came, judge, receive
 from tests.support.snapshots import IDENTITY, NOON, contents, full

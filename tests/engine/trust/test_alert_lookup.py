@@ -5,8 +5,8 @@ from typing import Any
 
 from strandline.alerting.history.alert_lookup import newest_alerts
 from strandline.alerting.tables import gold
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import settings
-from strandline.engine.storage.lake import Lake
 from strandline.engine.trust import report_server
 from strandline.operate.alerts.pages import alert_pages
 from tests.engine.trust.test_report_server import asked

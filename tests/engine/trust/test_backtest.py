@@ -25,9 +25,9 @@ from strandline.alerting.rules.alert import alert_id
 from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.condition import AllOf, AnyOf, Glob, Text
 from strandline.alerting.rules.evaluate import holds
+from strandline.engine.lake.commit.table_frames import rows_now
+from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.table_frames import rows_now
 from strandline_quality.report.backtest import Change, RuleFigures
 from tests.support.rows import NOON
 from tests.support.starts import believed, starts

@@ -9,11 +9,11 @@ from deltalake import DeltaTable
 
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline import radar
-from strandline.engine.pipeline.radar import Danger, Level
+from strandline.engine.flow import radar
+from strandline.engine.flow.radar import Danger, Level
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.retired import Retirement, write_down
 from strandline.engine.proof.certificate import Certificate, keep
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.retired import Retirement, write_down
 from strandline.engine.trust.daily_report import Period, gather, newest_day
 from strandline_quality.report.findings import Flow, Gate, TableFindings, Verdict
 from tests.engine.written import BRONZE, GOLD, SILVER

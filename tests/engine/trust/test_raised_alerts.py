@@ -11,8 +11,8 @@ from fleet.silver import process_events
 from strandline.alerting.history.backtest import backtest
 from strandline.alerting.rules.alert import raised
 from strandline.alerting.tables import gold, silver
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.table_frames import rows_now
+from strandline.engine.lake.commit.table_frames import rows_now
+from strandline.engine.lake.lake import Lake
 from strandline_quality.report.backtest import Change, RuleFigures
 from tests.engine.trust import test_backtest as those
 from tests.support.starts import believed

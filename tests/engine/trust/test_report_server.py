@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from strandline.engine.trust import report_server
 
 DAY = "2026-11-20"
@@ -20,7 +20,7 @@ LEFT = """
 import sys
 from pathlib import Path
 from strandline.engine.trust import report_server as pages
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 with pages.served(Lake(Path(sys.argv[1]))) as address:
     print(address, flush=True)
     sys.stdin.read()

@@ -10,8 +10,8 @@ from strandline.alerting.declared import find, rules_folder
 from strandline.alerting.history import backtest
 from strandline.alerting.history.backtest import costly, slow_rules
 from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.storage.lake import Lake
 from tests.support.starts import STARTS, believed
 
 

@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.retired import Retirement, strike_out, write_down
 from strandline.engine.runtime import clock
-from strandline.engine.storage.commit_log import commit_file
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.retired import Retirement, strike_out, write_down
 from strandline.engine.trust.table_checks import (
     CERTIFICATE,
     FRESH,

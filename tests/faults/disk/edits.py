@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from strandline import catalog
 
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.mend_checkpoint import (
+from strandline.engine.lake.checkpoint.mend_checkpoint import (
     Ends,
     is_before,
     move_to,
@@ -15,8 +14,9 @@ from strandline.engine.storage.mend_checkpoint import (
     unfinished,
     withdraw,
 )
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.spark_checkpoint import source_ids
+from strandline.engine.lake.checkpoint.spark_checkpoint import source_ids
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 
 TABLE = catalog.find("silver.device_telemetry")
 DONE, PLANNED = 10, 11

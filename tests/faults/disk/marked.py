@@ -67,7 +67,7 @@ def _replace_everywhere(whole: object, marked: object) -> None:
 
 if __name__ == "__main__":
     from strandline.cli import main
-    from strandline.engine.storage.lake import Lake
+    from strandline.engine.lake.lake import Lake
 
     importlib.import_module("strandline.catalog")
     is_program = sys.argv[1] == "program"

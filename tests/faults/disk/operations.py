@@ -12,14 +12,14 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.gates.gate_files import Where, read
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.log.ledger_sums import snapshot
+from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.shelf.rule_shelf import HISTORY, live_rules, promotions
 from strandline.engine.quarantine.resolutions import held
 from strandline.engine.service.desired_state import order
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import is_table
-from strandline.engine.storage.ledger_sums import snapshot
-from strandline.engine.storage.open_table import opened
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.rule_shelf import HISTORY, live_rules, promotions
 from tests.cli import inside
 from tests.faults.disk import programs
 from tests.faults.disk.programs import PROGRAMS

@@ -10,10 +10,10 @@ from strandline import catalog
 from strandline.engine.accounting.table_books import close
 from strandline.engine.gates.gate_files import Shut, Where, clear, shut, write
 from strandline.engine.gates.gate_files import open_ as open_gate
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.shelf import rule_shelf
 from strandline.engine.service import desired_state
 from strandline.engine.service.desired_state import Order
-from strandline.engine.storage import rule_shelf
-from strandline.engine.storage.lake import Lake
 from tests.faults.disk.edits import EDITS, checkpoint
 
 SILVER = "silver.device_telemetry"

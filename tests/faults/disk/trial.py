@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from strandline.engine.storage.lake import Lake
+from strandline.engine.lake.lake import Lake
 from tests.faults.disk import outcomes
 from tests.faults.disk.journal import Record
 from tests.faults.disk.operations import Operation, faults, state

@@ -21,8 +21,8 @@ from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.errors import DataError
 from strandline.core.topic import Topic
 from strandline.engine.kafka.topic_log import Log
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 
 # How far a receiver of alerts has got them: the offsets that were read, and what of it was not accepted yet.
 #

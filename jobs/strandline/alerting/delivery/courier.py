@@ -23,10 +23,10 @@ from strandline.alerting.delivery.alert_inbox import Books, Desk, Inbox, books
 from strandline.alerting.delivery.notice import notice
 from strandline.alerting.delivery.sinks import Sink
 from strandline.core.errors import LakeError, TransientError
+from strandline.engine.lake.store_lease import FencedError, HeldError, hold
 from strandline.engine.runtime.outage import Pause, absence, skipped_in_outage
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.receivers import LOCK, STORED, process
-from strandline.engine.storage.store_lease import FencedError, HeldError, hold
 
 WAIT = 0.2
 """Seconds that a round waits for a record."""

@@ -16,9 +16,9 @@ import orjson
 from strandline.alerting.delivery.notice import Payload
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.kafka.topic_log import TopicWriter
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.plain_files import append_line, takes_lines
 from strandline.engine.runtime.webhook import post
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.plain_files import append_line, takes_lines
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 IDEMPOTENCY = "Idempotency-Key"

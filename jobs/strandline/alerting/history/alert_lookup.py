@@ -10,10 +10,10 @@ from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.alerting.tables import gold
 from strandline.core.errors import LakeError
-from strandline.engine.storage.find_rows import Where, look, newest_rows
-from strandline.engine.storage.lake import Lake
-from strandline.engine.trace.verdict import World
-from strandline.engine.trace.why import why
+from strandline.engine.ask.verdict import World
+from strandline.engine.ask.why import why
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.find_rows import Where, look, newest_rows
 from strandline_quality.report.page import AlertFound
 
 Rule: TypeAlias = AlertRule | ThresholdRule

@@ -25,11 +25,11 @@ from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.alerting.source import AlertSource
 from strandline.alerting.tables import gold
 from strandline.core.table import Table
+from strandline.engine.lake.commit.table_frames import rows_now
+from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime.jvm import Show, watched
 from strandline.engine.runtime.meter import Meter
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.table_frames import rows_now
 from strandline_quality.report.backtest import Change, Compared, RuleFigures, Sample, TableCost
 
 WAS_RAISED = "_was_raised"

@@ -31,13 +31,12 @@ from strandline.engine.accounting.table_books import (
     texts,
 )
 from strandline.engine.kafka.slices import part_of
-from strandline.engine.quarantine.resolutions import REPLAY, released, unfinished, unfollowed
-from strandline.engine.storage.claimed_rows import ClaimedRows
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.duckdb_table import Peek, peek
-from strandline.engine.storage.import_notes import range_to_follow
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import (
+from strandline.engine.lake.commit.claimed_rows import ClaimedRows
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import is_written
+from strandline.engine.lake.log.ledger import (
     IMPORT,
     Entry,
     Offsets,
@@ -47,11 +46,12 @@ from strandline.engine.storage.ledger import (
     last_entry,
     latest_version,
 )
-from strandline.engine.storage.ledger_sums import EPOCH, MICROSECOND, name_of, snapshot, sums_of
-from strandline.engine.storage.locks import is_written
-from strandline.engine.storage.log_actions import table_id
-from strandline.engine.storage.open_table import live_rows, missing_files
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.log.ledger_sums import EPOCH, MICROSECOND, name_of, snapshot, sums_of
+from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.read.duckdb_table import Peek, peek
+from strandline.engine.lake.read.open_table import live_rows, missing_files
+from strandline.engine.lake.shelf.import_notes import range_to_follow
+from strandline.engine.quarantine.resolutions import REPLAY, released, unfinished, unfollowed
 
 # Prove closed books from the first commit: add up the whole log again, and compare.
 #
@@ -428,7 +428,7 @@ def _missing_files(path: Place, *, is_own: bool) -> Iterator[str]:
 # The books of feeds: no offset read twice or left out, and no record written that the lake does not get.
 #
 # A feed's entries follow each other without a gap, in the topics that it reads and in the topic that it writes
-# (jobs/strandline/engine/pipeline/feed_ledger.py). What it wrote is counted a second time by the bronze table over its topic, which
+# (jobs/strandline/engine/flow/feed_ledger.py). What it wrote is counted a second time by the bronze table over its topic, which
 # has each record once; so where that table has read as far as the feeds have counted, they cannot have written more
 # records than it has. What the bronze tables over the topics that it reads have beyond its last entry waits: it is not
 # read yet, or of the epoch that runs. Whether the rules should have raised other alerts is for a backtest to say, not for the books.

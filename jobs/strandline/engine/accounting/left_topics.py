@@ -12,10 +12,10 @@ from strandline.core.kind import Layer
 from strandline.core.table import Ingested, Table
 from strandline.engine.kafka.slices import Part, range_ends
 from strandline.engine.kafka.topic_changes import current, identities_in, stays
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import is_table, last_entry
-from strandline.engine.storage.ledger_sums import sums_of
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import is_table, last_entry
+from strandline.engine.lake.log.ledger_sums import sums_of
 
 UNKNOWN = -1
 """The end of a partition that was not asked for."""

@@ -1,7 +1,7 @@
 """The entry of a commit, made by what the commit does: a step that reads, a copy, a decision, a repair, a removal, a mark.
 
 Which fields must agree for each of these is stated here and nowhere else, so a caller gives only what is its own, and adds
-where the rows went by the methods of an entry (jobs/strandline/engine/storage/ledger.py).
+where the rows went by the methods of an entry (jobs/strandline/engine/lake/log/ledger.py).
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.kafka.slices import Part, name_of, range_ends
 from strandline.engine.kafka.topic_changes import Ranges
+from strandline.engine.lake.commit.replace_rows import NO_TIME, Reach
+from strandline.engine.lake.log.ledger import BATCH, EXPIRE, FORGET, IMPORT, Entry, Offsets
 from strandline.engine.runtime.meter import code_version
-from strandline.engine.storage.ledger import BATCH, EXPIRE, FORGET, IMPORT, Entry, Offsets
-from strandline.engine.storage.replace_rows import NO_TIME, Reach
 
 
 def topics_read(  # noqa: PLR0913  # what names a batch, and what it reads

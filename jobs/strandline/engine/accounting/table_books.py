@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Judged, Recomputed, Table
-from strandline.engine.storage.claimed_rows import ClaimedRows, compact
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, Offsets, between, is_table, latest_version
-from strandline.engine.storage.ledger_sums import (
+from strandline.engine.lake.commit.claimed_rows import ClaimedRows, compact
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, Offsets, between, is_table, latest_version
+from strandline.engine.lake.log.ledger_sums import (
     Snapshot,
     Sums,
     entry_text,
@@ -32,8 +33,7 @@ from strandline.engine.storage.ledger_sums import (
     snapshot,
     write,
 )
-from strandline.engine.storage.log_actions import table_id
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.log.log_actions import table_id
 
 # Books: the sums of a ledger, followed from its last snapshot on. These check nothing, as those of a quarantine.
 
@@ -355,13 +355,13 @@ def _gaps(entry: Entry, what: str, ranges: Offsets, ends: Mapping[str, int]) -> 
 
 # Close the books: carry the sums of a table's ledger forward, and copy its entries to a table of the lake.
 #
-# Every so many commits the sums are written down (jobs/strandline/engine/storage/ledger_sums.py), and every reader begins there. The
+# Every so many commits the sums are written down (jobs/strandline/engine/lake/log/ledger_sums.py), and every reader begins there. The
 # entries themselves go to ``ledger/entries``, where a query reads a year of them at once; one that sums a table's log has to
 # open a file for each commit. Measured on a log of 50,000 commits: see ``python -m tests.benchmarks.old_ledger``.
 #
 # An entry is in that table exactly once, also when several processes close at once, or one is killed: rows and the last
 # version that they cover are one Delta commit with a transaction of their table, of which Delta admits one
-# (jobs/strandline/engine/storage/claimed_rows.py). The snapshot is written after it; one that is lost is taken again.
+# (jobs/strandline/engine/lake/commit/claimed_rows.py). The snapshot is written after it; one that is lost is taken again.
 #
 # Faults are carried forward like sums, so a reader of closed books finds them as well.
 

@@ -21,16 +21,16 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from strandline.core.parse import RESCUED
+from strandline.core.formats.parse import RESCUED
 from strandline.core.table import Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import WARNED, own_columns
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError, Shut, Where
 from strandline.engine.history.pooled_rows import Recent, Tally, proves
-from strandline.engine.storage.file_index import EPOCH, MICROSECOND
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, is_table
+from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, is_table
 from strandline_quality.expectations import (
     HELD_SHARE,
     UNREAD,

@@ -21,9 +21,9 @@ from typing import Any
 
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Table
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.plain_files import add_line
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.plain_files import add_line
 from strandline_quality.expectations import Finding
 
 READ_AS_IT_WAS = "read_as_it_was:"

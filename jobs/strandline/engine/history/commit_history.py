@@ -25,13 +25,13 @@ from strandline.core.errors import TransientError
 from strandline.core.lateness import in_utc
 from strandline.core.table import Table
 from strandline.engine.history.queries import Past
-from strandline.engine.storage.claimed_rows import ClaimedRows, compact
-from strandline.engine.storage.commit_log import Kind, actions, is_commit
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, entry_at, latest_version
-from strandline.engine.storage.log_actions import table_id
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.commit.claimed_rows import ClaimedRows, compact
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
+from strandline.engine.lake.log.ledger import Entry, entry_at, latest_version
+from strandline.engine.lake.log.log_actions import table_id
 
 # The figures of a commit, each a name and a value, so every question about the past has the same query.
 #

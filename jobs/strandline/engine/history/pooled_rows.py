@@ -21,10 +21,10 @@ from datetime import datetime
 
 from strandline.core.table import Table
 from strandline.engine.history.queries import Past, expected
-from strandline.engine.storage.duckdb_table import UNREADABLE
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entry_at, is_table, latest_version
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entry_at, is_table, latest_version
+from strandline.engine.lake.read.duckdb_table import UNREADABLE
 from strandline_quality.expectations import HELD_SHARE, UNREAD, VOLUME, Bounds, Finding
 from strandline_quality.rules import FEW
 

@@ -10,10 +10,10 @@ from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Ingested, Table
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of
 from strandline.engine.kafka.topic_log import consumer
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Offsets, last_entry
-from strandline.engine.storage.retired import fed
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Offsets, last_entry
+from strandline.engine.lake.retired import fed
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.kafka import admin
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake, unwritable
+from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.log_files import bound
-from strandline.engine.storage.lake import Lake, unwritable
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.store_lease import hold
 from strandline_infra import broker as recipe
 from strandline_infra import jars, java
 from strandline_infra.home import setup_command
@@ -39,8 +39,8 @@ GUARD = """
 import sys
 sys.stdin.buffer.read()
 from strandline.engine.kafka.local_broker import down, status
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.files.place import Place
 lake, pid = Lake(Place.of(sys.argv[1])), int(sys.argv[2])
 found = status(lake)
 if found and found.pid == pid:

@@ -22,7 +22,7 @@ from strandline.engine.kafka.admin import PATIENCE, Cluster
 from strandline.engine.kafka.slices import Backlog, Part, Positions
 from strandline.engine.kafka.topic_changes import number_in_kafka
 from strandline.engine.kafka.topic_log import consumer
-from strandline.engine.storage.file_index import EPOCH
+from strandline.engine.lake.commit.file_index import EPOCH
 
 # When the records were written that a reader reads next: one record of each partition, found by its offset.
 #
@@ -232,5 +232,5 @@ def _moment(milliseconds: int | None) -> datetime | None:
         return None
     try:
         return EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:  # a time beyond the calendar (jobs/strandline/engine/pipeline/ingest.py)
+    except OverflowError:  # a time beyond the calendar (jobs/strandline/engine/flow/ingest.py)
         return None

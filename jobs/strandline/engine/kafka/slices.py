@@ -26,7 +26,7 @@ from strandline.core.lateness import SKEW, milliseconds
 from strandline.core.topic import Topic
 from strandline.engine.kafka.topic_changes import STAY, stays
 from strandline.engine.kafka.topic_log import Log
-from strandline.engine.storage.ledger import Offsets
+from strandline.engine.lake.log.ledger import Offsets
 
 FEW = 1_000
 """Records whose clocks are ahead that are passed over in a row; where there are more, the partition waits at them."""

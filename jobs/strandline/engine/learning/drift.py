@@ -14,11 +14,11 @@ from datetime import datetime
 from typing import Any
 
 from strandline.core.model import FEATURES, SCORE, VERSION, Model
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.duckdb_table import peek_files
+from strandline.engine.lake.read.find_rows import Where, heap
+from strandline.engine.lake.shelf import model_shelf
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.storage import model_shelf
-from strandline.engine.storage.duckdb_table import peek_files
-from strandline.engine.storage.find_rows import Where, heap
-from strandline.engine.storage.lake import Lake
 from strandline_quality.report.findings import Drift
 
 LEAST = 0.0001

@@ -22,13 +22,19 @@ from datetime import datetime, timedelta
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.feed import Feed
 from strandline.core.model import Model
-from strandline.engine.storage import model_shelf
-from strandline.engine.storage.commit_log import committed_at
-from strandline.engine.storage.find_rows import Where, look
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
-from strandline.engine.storage.locks import is_held, refuse_if_taken
-from strandline.engine.storage.model_shelf import PROMOTED, RESCORED, ROLLED_BACK, Decision, Terms
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import is_held, refuse_if_taken
+from strandline.engine.lake.log.commit_log import committed_at
+from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.lake.read.find_rows import Where, look
+from strandline.engine.lake.shelf import model_shelf
+from strandline.engine.lake.shelf.model_shelf import (
+    PROMOTED,
+    RESCORED,
+    ROLLED_BACK,
+    Decision,
+    Terms,
+)
 
 
 def feed_runs(lake: Lake, model: str) -> bool:

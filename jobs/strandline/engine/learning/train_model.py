@@ -59,13 +59,13 @@ from strandline.core.scoring import (
     micro,
     weight,
 )
+from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.shelf import model_shelf
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime.meter import model_version
 from strandline.engine.runtime.outage import first_line
-from strandline.engine.storage import model_shelf
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.table_frames import rows_at
 
 # What Spark's MLlib learns, as a form that compiles to SQL.
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
 from strandline.core.table import Table
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.meter import is_code_of
-from strandline.engine.storage.lake import Lake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

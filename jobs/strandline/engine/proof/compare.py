@@ -13,12 +13,12 @@ from typing import TypeAlias
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
-from strandline.engine.pipeline.column_lineage import hidden
+from strandline.engine.flow.lineage.column_lineage import hidden
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.read.duckdb_table import Duck, scan, spilling
 from strandline.engine.quarantine.resolutions import State, offer
-from strandline.engine.storage.duckdb_table import Duck, scan, spilling
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import is_table
-from strandline.engine.storage.place import Place
 from strandline_quality.mask import mask_value
 
 # Find the rows in which two bags of rows differ, inside DuckDB, in memory that does not grow with the bags.

@@ -27,20 +27,20 @@ from strandline.core.table import Ingested, Table
 from strandline.core.topic import NOTHING_ARRIVED, ORDER, RECEIVED
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import waiting
-from strandline.engine.pipeline.ingest import PROPERTIES, newest_credible
-from strandline.engine.pipeline.query import is_settled
+from strandline.engine.flow.ingest import PROPERTIES, newest_credible
+from strandline.engine.flow.query import is_settled
+from strandline.engine.lake.commit import create_table, delta_commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import is_commit
+from strandline.engine.lake.log.ledger import BATCH, latest_version
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.log.log_actions import added
+from strandline.engine.lake.read.duckdb_table import Duck, literal, scan, spilling
+from strandline.engine.lake.snapshot_files import link_commit
 from strandline.engine.runtime.log_files import last_error, last_lines
 from strandline.engine.runtime.processes import child, family
 from strandline.engine.runtime.starter import tied
-from strandline.engine.storage import create_table, delta_commit
-from strandline.engine.storage.commit_log import is_commit
-from strandline.engine.storage.duckdb_table import Duck, literal, scan, spilling
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import BATCH, latest_version
-from strandline.engine.storage.ledger_sums import sums_of
-from strandline.engine.storage.log_actions import added
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.snapshot_files import link_commit
 
 PATIENCE = 300.0
 """Seconds until a started stream must write its first heartbeat."""

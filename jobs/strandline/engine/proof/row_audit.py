@@ -22,13 +22,13 @@ from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table,
 from strandline.engine.accounting.balance_sheet import read_until, readable_at, rows_until
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import READ_AS_IT_WAS, Shut, Where
+from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.log.log_actions import changes_rows, files_between
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import led
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.log_actions import changes_rows, files_between
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.table_frames import rows_at
 from strandline_quality.expectations import Expectation, Finding, Share, Within, shares
 from strandline_quality.judge.choice import judge
 from strandline_quality.rules import Severity

@@ -24,9 +24,32 @@ from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.core.topic import PLACE
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import readable_at, waiting, waiting_for_import
+from strandline.engine.flow.query import is_settled
+from strandline.engine.flow.runner import Site, run
 from strandline.engine.gates.gate_files import open_all
-from strandline.engine.pipeline.query import is_settled
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.lake.commit.file_index import EPOCH
+from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.horizon import (
+    horizon,
+    refuse_expired,
+    refuse_never_whole,
+    whole_from,
+)
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import (
+    BATCH,
+    IMPORT,
+    entries,
+    is_table,
+    last_entry,
+    latest_version,
+)
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.read.table_versions import pin_versions
+from strandline.engine.lake.scratch import scratch
+from strandline.engine.lake.shelf import model_shelf
+from strandline.engine.lake.shelf.schema_shelf import Shelf
 from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.proof.compare import Kept, Range, compare
 from strandline.engine.proof.kill_trial import KillTrial, Log, resplit
@@ -39,29 +62,6 @@ from strandline.engine.repair.downstream import backfill_above
 from strandline.engine.repair.import_files import append
 from strandline.engine.repair.replay import Work, begin, healing
 from strandline.engine.runtime.meter import Meter, code_version
-from strandline.engine.storage import model_shelf
-from strandline.engine.storage.file_index import EPOCH
-from strandline.engine.storage.horizon import (
-    horizon,
-    refuse_expired,
-    refuse_never_whole,
-    whole_from,
-)
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import (
-    BATCH,
-    IMPORT,
-    entries,
-    is_table,
-    last_entry,
-    latest_version,
-)
-from strandline.engine.storage.ledger_sums import sums_of
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.schema_shelf import Shelf
-from strandline.engine.storage.scratch import scratch
-from strandline.engine.storage.table_frames import rows_at
-from strandline.engine.storage.table_versions import pin_versions
 
 ALWAYS = datetime(9999, 1, 1, tzinfo=UTC)
 """The end of the closed time of a lake that no stream writes."""

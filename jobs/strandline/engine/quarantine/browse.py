@@ -14,16 +14,16 @@ import pyarrow.compute as pc
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
+from strandline.engine.lake.commit.file_index import EPOCH
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entry_at, is_table
+from strandline.engine.lake.plain_files import write_lines, write_parquet
+from strandline.engine.lake.read.duckdb_table import Duck, Peek, rows_where, session
+from strandline.engine.lake.read.find_rows import version_of
+from strandline.engine.lake.read.ledger_search import batch_of
+from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.quarantine.resolutions import State, offer, refuse_unheld
-from strandline.engine.storage.duckdb_table import Duck, Peek, rows_where, session
-from strandline.engine.storage.file_index import EPOCH
-from strandline.engine.storage.find_rows import version_of
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import entry_at, is_table
-from strandline.engine.storage.ledger_search import batch_of
-from strandline.engine.storage.open_table import kinds
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.plain_files import write_lines, write_parquet
 from strandline_quality import mask
 from strandline_quality.report.findings import Open, Sample
 

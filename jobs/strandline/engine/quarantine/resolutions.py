@@ -28,12 +28,12 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE, QUARANTINE
-from strandline.engine.storage.duckdb_table import Duck, register, session
-from strandline.engine.storage.find_rows import Found, Where, look
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import IMPORT, Entry, entries, entry_at, is_table
-from strandline.engine.storage.ledger_sums import Sums, sums_of
-from strandline.engine.storage.place import Place
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import IMPORT, Entry, entries, entry_at, is_table
+from strandline.engine.lake.log.ledger_sums import Sums, sums_of
+from strandline.engine.lake.read.duckdb_table import Duck, register, session
+from strandline.engine.lake.read.find_rows import Found, Where, look
 
 REPLAY = "replay"
 """The mode of a commit that moved rows of the quarantine to silver."""

@@ -5,7 +5,7 @@ an entry in the ledger has exactly the offsets that are gone, beside those that 
 other without a gap, and name what is lost.
 
 Of a bronze table it is one commit, which is its checkpoint. A feed has a checkpoint of Spark's beside its ledger: the entry
-is first, and the checkpoint is moved when the ledger is closed, or opened the next time (jobs/strandline/engine/pipeline/feed_ledger.py), so a process that is
+is first, and the checkpoint is moved when the ledger is closed, or opened the next time (jobs/strandline/engine/flow/feed_ledger.py), so a process that is
 killed between both leaves nothing to repair.
 """
 
@@ -18,19 +18,19 @@ from strandline.core.modes import MicroBatch
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import Topic
 from strandline.engine.accounting import new_entry
+from strandline.engine.flow.feed_ledger import FeedLedger
+from strandline.engine.flow.ingest import identities, own_of, refuse_unlike
+from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, part_of, range_ends
 from strandline.engine.kafka.topic_changes import expired
 from strandline.engine.kafka.topic_log import refuse_shrunk
-from strandline.engine.pipeline.feed_ledger import FeedLedger
-from strandline.engine.pipeline.ingest import identities, own_of, refuse_unlike
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.quarantine.write import Signed
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, last_entry
-from strandline.engine.storage.ledger_sums import sums_of
-from strandline.engine.storage.locks import lease
-from strandline.engine.storage.place import Place
 
 MODE = "accept loss"
 

@@ -1,7 +1,7 @@
 """Backfill: compute a closed range of a table again by the same pure functions, and replace its rows.
 
 The table's stream runs meanwhile: it has left the range for good (jobs/strandline/engine/repair/closed_range.py), and the two
-take turns to commit (jobs/strandline/engine/storage/locks.py). Streams above skip the commit, so nothing is read twice; tables
+take turns to commit (jobs/strandline/engine/lake/locks.py). Streams above skip the commit, so nothing is read twice; tables
 above are computed again on request.
 
 A table with windows is computed from the rows that can fall into them or be joined with those.
@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
+from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.stateful import first_copies
 from strandline.core.table import (
     Appended,
@@ -43,14 +44,22 @@ from strandline.core.verdict import (
     time_of_a_bad_row,
     with_newest_arrival,
 )
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting import new_entry
+from strandline.engine.flow.batch.dimension_lookup import adorned
+from strandline.engine.flow.batch.joined_streams import joined
+from strandline.engine.flow.plan import framed
+from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.gates.batch_check import Guard, counted
 from strandline.engine.gates.gate_files import refuse_behind
-from strandline.engine.pipeline.dimension_lookup import adorned
-from strandline.engine.pipeline.joined_streams import joined
-from strandline.engine.pipeline.plan import framed
-from strandline.engine.pipeline.shadow_lake import refuse_half_done
+from strandline.engine.lake.commit.replace_rows import Exchange, came_and_gone, changes, swap
+from strandline.engine.lake.commit.table_frames import rows_at, rows_now
+from strandline.engine.lake.horizon import refuse_expired
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import IMPORT, NOTHING, Entry, Through
+from strandline.engine.lake.read.open_table import live_rows
+from strandline.engine.lake.retired import let_go, retired
+from strandline.engine.lake.shelf.schema_shelf import Shelf
 from strandline.engine.quarantine.resolutions import REPLAY, Status, half_imported, unfinished
 from strandline.engine.quarantine.write import (
     UNSIGNED,
@@ -70,15 +79,6 @@ from strandline.engine.repair.closed_range import (
     refuse_open,
 )
 from strandline.engine.runtime.meter import Meter
-from strandline.engine.storage.horizon import refuse_expired
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import IMPORT, NOTHING, Entry, Through
-from strandline.engine.storage.locks import lease
-from strandline.engine.storage.open_table import live_rows
-from strandline.engine.storage.replace_rows import Exchange, came_and_gone, changes, swap
-from strandline.engine.storage.retired import let_go, retired
-from strandline.engine.storage.schema_shelf import Shelf
-from strandline.engine.storage.table_frames import rows_at, rows_now
 
 # Judge a range of bronze again: which rows come to silver, which go, and what its quarantine then holds.
 #
@@ -275,7 +275,7 @@ def reach_of(spark: SparkSession, table: Derived, lake: Lake) -> timedelta | Non
 # The retired tables that read one whose rows a repair changes: they are not computed again, and their streams pass over it.
 #
 # Such a stream can no longer go on where it ended: it would never see what came or went, and the books would not miss it. So its
-# place is let go before the rows change (jobs/strandline/engine/storage/retired.py). Those above it need nothing yet: their rows are right
+# place is let go before the rows change (jobs/strandline/engine/lake/retired.py). Those above it need nothing yet: their rows are right
 # until it is computed anew, and its promotion is such a change. A recomputed table has no stream, and sees what changed by itself.
 
 

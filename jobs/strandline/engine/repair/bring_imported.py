@@ -28,8 +28,24 @@ from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import has_begun, readable_at
+from strandline.engine.flow.ingest import PROPERTIES
 from strandline.engine.kafka.slices import part_of
-from strandline.engine.pipeline.ingest import PROPERTIES
+from strandline.engine.lake.checkpoint.mend_checkpoint import leave
+from strandline.engine.lake.commit import create_table
+from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.horizon import horizon
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import HasWriterError, lease
+from strandline.engine.lake.log.ledger import IMPORT, Entry, latest_version
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.read.ledger_search import commit_with
+from strandline.engine.lake.retired import fed, refuse_retired
+from strandline.engine.lake.shelf.import_notes import (
+    ImportSlices,
+    forget_range,
+    note_range,
+    range_to_follow,
+)
 from strandline.engine.quarantine.resolutions import unfinished
 from strandline.engine.quarantine.write import hold
 from strandline.engine.repair.backfill import ROLE
@@ -50,22 +66,6 @@ from strandline.engine.repair.replay import (
     write_healed,
 )
 from strandline.engine.runtime.meter import Meter
-from strandline.engine.storage import create_table
-from strandline.engine.storage.horizon import horizon
-from strandline.engine.storage.import_notes import (
-    ImportSlices,
-    forget_range,
-    note_range,
-    range_to_follow,
-)
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import IMPORT, Entry, latest_version
-from strandline.engine.storage.ledger_search import commit_with
-from strandline.engine.storage.ledger_sums import sums_of
-from strandline.engine.storage.locks import HasWriterError, lease
-from strandline.engine.storage.mend_checkpoint import leave
-from strandline.engine.storage.retired import fed, refuse_retired
-from strandline.engine.storage.table_frames import rows_at
 
 PATIENCE, AGAIN = 120.0, 0.5
 """Seconds to wait for the stream to pass over a commit of bronze, and between two looks."""
@@ -92,7 +92,7 @@ def _judging(bronze: Ingested, lake: Lake) -> list[Judged]:
 def before_streams(spark: SparkSession, bronze: Ingested, lake: Lake) -> Iterator[bool]:
     """Keep streams that have read nothing from beginning while history comes; yield whether that is all of them.
 
-    Such a stream begins with all that bronze has, in one batch (jobs/strandline/engine/pipeline/plan.py), so no time is
+    Such a stream begins with all that bronze has, in one batch (jobs/strandline/engine/flow/plan.py), so no time is
     closed to history that comes before it. One that has begun over an empty table begins anew: it follows commits, and
     would pass over those of an import.
 

@@ -13,19 +13,19 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.lateness import shifted
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import read_until
+from strandline.engine.flow.plan import emits_over_time
 from strandline.engine.history.commit_history import moment_of
-from strandline.engine.pipeline.plan import emits_over_time
-from strandline.engine.storage.file_index import EPOCH, MICROSECOND
-from strandline.engine.storage.horizon import known_reach, refuse_unbounded
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import between, last_entry, latest_version
-from strandline.engine.storage.ledger_sums import sums_of
-from strandline.engine.storage.locks import is_held
-from strandline.engine.storage.log_actions import LaterCommits
-from strandline.engine.storage.open_table import earliest
-from strandline.engine.storage.retired import fed, retired
-from strandline.engine.storage.spark_checkpoint import settled_ms, stream_id
-from strandline.engine.storage.table_frames import rows_in
+from strandline.engine.lake.checkpoint.spark_checkpoint import settled_ms, stream_id
+from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
+from strandline.engine.lake.commit.table_frames import rows_in
+from strandline.engine.lake.horizon import known_reach, refuse_unbounded
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import is_held
+from strandline.engine.lake.log.ledger import between, last_entry, latest_version
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.log.log_actions import LaterCommits
+from strandline.engine.lake.read.open_table import earliest
+from strandline.engine.lake.retired import fed, retired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

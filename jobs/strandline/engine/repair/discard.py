@@ -13,7 +13,10 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.core.topic import PLACE
 from strandline.engine.accounting import new_entry
-from strandline.engine.pipeline.shadow_lake import refuse_half_done
+from strandline.engine.flow.shadow_lake import refuse_half_done
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.quarantine.resolutions import (
     DISCARD,
     REOPEN,
@@ -27,9 +30,6 @@ from strandline.engine.quarantine.write import Signed, open_records, records, re
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import refuse_streamless
 from strandline.engine.repair.replay import Choice
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.locks import lease
 
 
 def refuse_unfit(table: Table, lake: Lake) -> None:

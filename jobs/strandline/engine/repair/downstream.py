@@ -18,10 +18,18 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.lateness import shifted
 from strandline.core.table import Derived, Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
+from strandline.engine.flow.batch.dimension_lookup import Again
+from strandline.engine.flow.plan import emits_over_time
+from strandline.engine.flow.recompute import Afresh
 from strandline.engine.gates.gate_files import refuse_behind
-from strandline.engine.pipeline.dimension_lookup import Again
-from strandline.engine.pipeline.plan import emits_over_time
-from strandline.engine.pipeline.recompute import Afresh
+from strandline.engine.lake.commit.file_index import EPOCH
+from strandline.engine.lake.commit.replace_rows import changes
+from strandline.engine.lake.commit.table_frames import by_key, rows_now
+from strandline.engine.lake.horizon import computable_from, known_reach, refuse_unbounded
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.retired import fed, retired
 from strandline.engine.repair.backfill import MODE, backfill, computed, reach_of
 from strandline.engine.repair.closed_range import (
     Span,
@@ -32,14 +40,6 @@ from strandline.engine.repair.closed_range import (
     possible_from,
     refuse_open,
 )
-from strandline.engine.storage.file_index import EPOCH
-from strandline.engine.storage.horizon import computable_from, known_reach, refuse_unbounded
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.locks import lease
-from strandline.engine.storage.replace_rows import changes
-from strandline.engine.storage.retired import fed, retired
-from strandline.engine.storage.table_frames import by_key, rows_now
 
 
 def above(table: Table, lake: Lake) -> list[Table]:

@@ -5,7 +5,7 @@ with younger rows stays until these are old as well, because writing it again wo
 that has been due for a week (a broken clock's row beside old ones) is written again without its old rows.
 
 A row that a table above has not read stays, and its reader is named; for one that is retired no row stays
-(jobs/strandline/engine/storage/retired.py). What was read and where it went stays in the books:
+(jobs/strandline/engine/lake/retired.py). What was read and where it went stays in the books:
 ``expired`` counts the rows that are gone. Each commit is whole by itself, so a kill between two leaves nothing half done,
 and the next run goes on. Rows become old in steps of an hour, so that no table has more than one such commit an hour.
 """
@@ -21,17 +21,17 @@ from strandline.core.errors import DefinitionError
 from strandline.core.lateness import length_of
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting import new_entry
-from strandline.engine.pipeline.shadow_lake import refuse_half_done
+from strandline.engine.flow.shadow_lake import refuse_half_done
+from strandline.engine.lake.commit.replace_rows import Files, Removal, remove_rows
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.read.find_rows import OldFiles, old_files
+from strandline.engine.lake.retired import let_go
 from strandline.engine.quarantine.resolutions import RECORD, released_among, unfinished
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import retired_readers, unread_files
-from strandline.engine.storage.find_rows import OldFiles, old_files
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import is_table
-from strandline.engine.storage.locks import lease
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.replace_rows import Files, Removal, remove_rows
-from strandline.engine.storage.retired import let_go
 
 DUE = timedelta(days=7)
 """How long the oldest row of a file may be due before the file is written again for it."""

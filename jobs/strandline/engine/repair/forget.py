@@ -24,14 +24,32 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from strandline import catalog
 
+from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import judged, with_newest_arrival
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.left_topics import refuse_undeclared
+from strandline.engine.flow.runner import Site
 from strandline.engine.gates.gate_files import refuse_behind
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.lake.commit.replace_rows import (
+    NO_TIME,
+    Files,
+    Reach,
+    Removal,
+    reach_of,
+    remove_rows,
+)
+from strandline.engine.lake.commit.table_frames import by_key, rows_at, rows_now
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.forgotten import Forgotten, folder_of, keep, requests
+from strandline.engine.lake.horizon import known_reach
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import is_table, last_entry, latest_version
+from strandline.engine.lake.log.ledger_sums import name_of
+from strandline.engine.lake.retired import let_go, retired
+from strandline.engine.lake.shelf.schema_shelf import Shelf
 from strandline.engine.quarantine.resolutions import RECORD, released_among
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import Span, unread_files
@@ -49,24 +67,6 @@ from strandline.engine.repair.expire import refuse_unfit
 from strandline.engine.repair.forget_request import Condition, Request, as_received, understood
 from strandline.engine.repair.rebuild import compute_anew, refuse_lossy
 from strandline.engine.runtime.meter import is_code_of
-from strandline.engine.storage.forgotten import Forgotten, folder_of, keep, requests
-from strandline.engine.storage.horizon import known_reach
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import is_table, last_entry, latest_version
-from strandline.engine.storage.ledger_sums import name_of
-from strandline.engine.storage.locks import lease
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.replace_rows import (
-    NO_TIME,
-    Files,
-    Reach,
-    Removal,
-    reach_of,
-    remove_rows,
-)
-from strandline.engine.storage.retired import let_go, retired
-from strandline.engine.storage.schema_shelf import Shelf
-from strandline.engine.storage.table_frames import by_key, rows_at, rows_now
 
 MOST = 10_000
 """How many files one commit writes again."""

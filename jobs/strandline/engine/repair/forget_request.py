@@ -31,10 +31,10 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged
 from strandline.core.topic import RECEIVED
 from strandline.core.verdict import with_newest_arrival
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.forgotten import literal, mark_of, pattern_of
+from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.runtime.jvm import classic, jvm
-from strandline.engine.storage.forgotten import literal, mark_of, pattern_of
-from strandline.engine.storage.log_actions import table_id
-from strandline.engine.storage.place import Place
 
 SHORTEST = 3
 """Characters of the shortest text that is searched in bytes; a shorter one is in every second record."""

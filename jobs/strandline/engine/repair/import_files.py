@@ -3,7 +3,7 @@
 The streams above pass over these commits, because their watermarks have passed (jobs/strandline/engine/repair/bring_imported.py
 brings the rows to them). So a commit also rewrites the table's smallest file: a stream skips a commit only when it
 removes a file. History that comes before any stream has read a row needs no passing over: the streams begin with all that
-is there, and its entries say up to when it reaches (jobs/strandline/engine/pipeline/ingest.py). The arrival of a row is a field of it, to the millisecond as in Kafka; a record in which it cannot be
+is there, and its entries say up to when it reaches (jobs/strandline/engine/flow/ingest.py). The arrival of a row is a field of it, to the millisecond as in Kafka; a record in which it cannot be
 read, or that says it came before 1970 or after the first look at its file, has that of the record before it.
 
 A file is read whole before its first row is committed: a torn one, and one with a time that a stream still owns, is
@@ -21,27 +21,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.parse import parse_json
-from strandline.core.parse_avro import Avro
-from strandline.core.parse_csv import parse_csv
+from strandline.core.formats.parse import parse_json
+from strandline.core.formats.parse_avro import Avro
+from strandline.core.formats.parse_csv import parse_csv
+from strandline.core.formats.parse_registered import Registered
 from strandline.core.parse_debezium import Debezium
-from strandline.core.parse_registered import Registered
 from strandline.core.table import Ingested
 from strandline.core.topic import NOTHING_ARRIVED, RECEIVED, Parse, Topic
 from strandline.engine.accounting import new_entry
-from strandline.engine.repair.closed_range import Span
-from strandline.engine.runtime.meter import Meter, code_version
-from strandline.engine.storage.file_index import MICROSECOND
-from strandline.engine.storage.history_file import Format, HistoryFile, Record
-from strandline.engine.storage.import_notes import (
-    ImportNote,
-    ImportNotes,
-    ImportSlices,
-    committed,
-    reached,
-)
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import (
+from strandline.engine.lake.commit.file_index import MICROSECOND
+from strandline.engine.lake.commit.replace_rows import Exchange, swap
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import (
     BATCH,
     IMPORT,
     PARTITION,
@@ -49,8 +41,16 @@ from strandline.engine.storage.ledger import (
     latest_version,
     part_of_imports,
 )
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.replace_rows import Exchange, swap
+from strandline.engine.lake.shelf.history_file import Format, HistoryFile, Record
+from strandline.engine.lake.shelf.import_notes import (
+    ImportNote,
+    ImportNotes,
+    ImportSlices,
+    committed,
+    reached,
+)
+from strandline.engine.repair.closed_range import Span
+from strandline.engine.runtime.meter import Meter, code_version
 
 # Plan the import of a file: how many records it has, when they arrived, and how many of them came before.
 #

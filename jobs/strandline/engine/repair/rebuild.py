@@ -22,30 +22,30 @@ from strandline.core.errors import DamagedError, DataError, DefinitionError
 from strandline.core.lateness import in_utc
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Recomputed, Table
+from strandline.engine.flow import shadow_lake
+from strandline.engine.flow.lineage.column_lineage import take_over_lineage
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.flow.shadow_lake import Promotion, Shadow, summed
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where
-from strandline.engine.pipeline import shadow_lake
-from strandline.engine.pipeline.column_lineage import take_over_lineage
-from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.pipeline.shadow_lake import Promotion, Shadow, summed
+from strandline.engine.lake.checkpoint.spark_checkpoint import unread_from
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.forgotten import requests
+from strandline.engine.lake.handover import handed_over
+from strandline.engine.lake.horizon import refuse_never_whole, sources_whole_from
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.commit_log import committed_at
+from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry, latest_version
+from strandline.engine.lake.log.ledger_sums import name_of, sums_of
+from strandline.engine.lake.log.log_actions import TableFiles, table_files, table_id
+from strandline.engine.lake.log.vacuum import UNDOABLE, swept
+from strandline.engine.lake.read.open_table import earliest, nullable
+from strandline.engine.lake.retired import refuse_retired, retired, strike_out
+from strandline.engine.lake.snapshot_files import link_files
 from strandline.engine.repair.backfill import ROLE, leave_behind
 from strandline.engine.runtime.meter import is_code_of
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.commit_log import committed_at
-from strandline.engine.storage.forgotten import requests
-from strandline.engine.storage.handover import handed_over
-from strandline.engine.storage.horizon import refuse_never_whole, sources_whole_from
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, entry_at, last_entry, latest_version
-from strandline.engine.storage.ledger_sums import name_of, sums_of
-from strandline.engine.storage.locks import lease
-from strandline.engine.storage.log_actions import TableFiles, table_files, table_id
-from strandline.engine.storage.open_table import earliest, nullable
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.retired import refuse_retired, retired, strike_out
-from strandline.engine.storage.snapshot_files import link_files
-from strandline.engine.storage.spark_checkpoint import unread_from
-from strandline.engine.storage.vacuum import UNDOABLE, swept
 
 AWAY = "put_away"
 """The file in a checkpoint that was put away completely; Spark ignores it."""

@@ -30,13 +30,21 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
+from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.table import Judged, Table
 from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import bad_rows, good_rows, judged
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import readable_at
-from strandline.engine.pipeline.shadow_lake import refuse_half_done
+from strandline.engine.flow.shadow_lake import refuse_half_done
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.replace_rows import Exchange, swap
+from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import IMPORT, Entry, Through, last_entry, latest_version
+from strandline.engine.lake.read.open_table import live_rows
+from strandline.engine.lake.shelf.schema_shelf import Shelf
 from strandline.engine.quarantine.resolutions import (
     FOLLOWED,
     REPLAY,
@@ -68,14 +76,6 @@ from strandline.engine.repair.downstream import (
     refuse_unbounded_above,
 )
 from strandline.engine.runtime.meter import Meter
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import IMPORT, Entry, Through, last_entry, latest_version
-from strandline.engine.storage.locks import lease
-from strandline.engine.storage.open_table import live_rows
-from strandline.engine.storage.replace_rows import Exchange, swap
-from strandline.engine.storage.schema_shelf import Shelf
-from strandline.engine.storage.table_frames import rows_at
 
 # Plan a replay: judge the held rows of a quarantine by today's rules.
 #

@@ -21,30 +21,28 @@ from strandline import catalog
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.feed import Feed
+from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.kind import Layer
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.core.topic import Topic
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.left_topics import NO_ID, NOT_ASKED, UNKNOWN, decided, undeclared
+from strandline.engine.flow.ingest import identity, own_of, refuse_retired
+from strandline.engine.flow.lineage import column_lineage
+from strandline.engine.flow.recompute import Afresh
+from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
 from strandline.engine.kafka.topic_changes import STAY, count, described, identities_in, stays
-from strandline.engine.pipeline import column_lineage
-from strandline.engine.pipeline.ingest import identity, own_of, refuse_retired
-from strandline.engine.pipeline.recompute import Afresh
-from strandline.engine.pipeline.runner import Site
-from strandline.engine.quarantine.write import Signed
-from strandline.engine.repair.expire import refuse_unfit
-from strandline.engine.storage import delta_commit
-from strandline.engine.storage.commit_log import log_of
-from strandline.engine.storage.formats import ENTRIES
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, is_table, last_entry
-from strandline.engine.storage.ledger_sums import FOLDER, sums_of
-from strandline.engine.storage.locks import WriterWatch, is_held, lease
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.retired import (
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.formats import ENTRIES
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import WriterWatch, is_held, lease
+from strandline.engine.lake.log.commit_log import log_of
+from strandline.engine.lake.log.ledger import Entry, is_table, last_entry
+from strandline.engine.lake.log.ledger_sums import FOLDER, sums_of
+from strandline.engine.lake.retired import (
     Retirement,
     changed,
     refuse_signed,
@@ -52,7 +50,9 @@ from strandline.engine.storage.retired import (
     strike_out,
     write_down,
 )
-from strandline.engine.storage.schema_shelf import Shelf
+from strandline.engine.lake.shelf.schema_shelf import Shelf
+from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair.expire import refuse_unfit
 
 RETIRE = "retire topic"
 MOVE = "move cluster"
@@ -382,7 +382,7 @@ def feeds_of(table: Ingested, lake: Lake) -> list[str]:
 
 # A table is retired: it is fed no more, keeps what it has, and stays readable; and taken back.
 #
-# No row moves, and no entry of its ledger is written. The decision is one file of the lake (jobs/strandline/engine/storage/retired.py), which
+# No row moves, and no entry of its ledger is written. The decision is one file of the lake (jobs/strandline/engine/lake/retired.py), which
 # is asked before a table is run and again once its lease is taken; who retires a table has it handed over by its stream first,
 # so no batch of it is under way then. Requests to forget, retention, maintenance, snapshots and questions go on.
 

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from strandline.core.errors import DefinitionError
 from strandline.core.lateness import shifted
 from strandline.core.table import Ingested, Judged, Table
+from strandline.engine.ask.locate import Spot
+from strandline.engine.lake.horizon import known_reach, refuse_unbounded
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.duckdb_table import peek
 from strandline.engine.repair.closed_range import Span, closed_until
-from strandline.engine.storage.duckdb_table import peek
-from strandline.engine.storage.horizon import known_reach, refuse_unbounded
-from strandline.engine.storage.lake import Lake
-from strandline.engine.trace.locate import Spot
 
 DAY = timedelta(days=1)
 

@@ -2,7 +2,7 @@
 
 A request deletes rows from the latest version of each table. Earlier versions, the statistics of their files and the checkpoints
 of the log still hold them, for readers that are under way. After a while that is longer than any of these, the history of the
-tables up to the request goes (jobs/strandline/engine/storage/forgotten.py). A promotion from before it cannot be undone any more.
+tables up to the request goes (jobs/strandline/engine/lake/forgotten.py). A promotion from before it cannot be undone any more.
 
 A rebuild that began before a request has read what is gone, and waits to be promoted; it is removed.
 
@@ -18,14 +18,14 @@ from strandline import catalog
 
 from strandline.core.errors import TransientError
 from strandline.core.table import Table
-from strandline.engine.pipeline.readers import How, readers
+from strandline.engine.flow.readers import How, readers
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.forgotten import Forgotten, folder_of, keep, requests, scrub_log
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import is_passed_over, is_table, latest_version
+from strandline.engine.lake.read.table_versions import pins
+from strandline.engine.lake.retired import let_go, retired
 from strandline.engine.repair.rebuild import remove_outdated, remove_put_away, remove_shadow
-from strandline.engine.storage.forgotten import Forgotten, folder_of, keep, requests, scrub_log
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import is_passed_over, is_table, latest_version
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.retired import let_go, retired
-from strandline.engine.storage.table_versions import pins
 
 AFTER = timedelta(hours=1)
 """How long the history stays for readers that began before the request; a query takes seconds, a batch minutes."""

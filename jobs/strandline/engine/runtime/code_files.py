@@ -234,7 +234,7 @@ ROOT = Path(__file__).parents[3]
 ENGINE, QUALITY = (each.__name__.partition(".")[0] for each in (errors, rules))
 """The packages of the engine; both are asked for their names, so that no hash depends on these."""
 NOT_FOLLOWED = ("engine", "operate", "cli")
-PIPELINE = Path(__file__).parents[1] / "pipeline"
+PIPELINE = Path(__file__).parents[1] / "flow"
 SHAPING = ("plan.py", "query.py")
 """Modules of the engine's pipeline that turn a table's function into a query."""
 
@@ -272,9 +272,11 @@ class Tree:
 
     def vocabulary(self) -> list[Path]:
         """Return the files that apply to every table, imported or not: parsing, verdicts and rules."""
-        folders = [self._stem(part) for part in (f"{self.engine}.core", self.quality)]
-        packed = [file for file in self.packed if file.parent in folders]
-        return [*packed, *(file for folder in folders for file in folder.glob("*.py"))]
+        core, quality = (self._stem(part) for part in (f"{self.engine}.core", self.quality))
+        packed = [
+            file for file in self.packed if file.is_relative_to(core) or file.parent == quality
+        ]
+        return [*packed, *core.rglob("*.py"), *quality.glob("*.py")]
 
     def text(self, file: Path) -> bytes:
         """Return the text of a file."""

@@ -232,7 +232,7 @@ def _reap(pid: int) -> None:
 # exists again and belongs to another process. The start is recorded in ticks since the machine started, which no
 # correction of the clock changes.
 #
-# Locks are record locks (``lockf``), because the JVM takes such ones (jobs/strandline/engine/storage/locks.py).
+# Locks are record locks (``lockf``), because the JVM takes such ones (jobs/strandline/engine/lake/locks.py).
 
 
 STARTED_AT = 19

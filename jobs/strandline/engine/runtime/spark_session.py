@@ -127,7 +127,7 @@ TUNED = {
     # The default of 50 tasks to read a table's log made a load of 200,000 rows take 34 s.
     "spark.databricks.delta.snapshotPartitions": "1",
     # The default log store of a local disk bypasses the file system above and forks: 65 ms a commit, this one 17.
-    # Neither is atomic between processes; the lease is there for that (jobs/strandline/engine/storage/locks.py).
+    # Neither is atomic between processes; the lease is there for that (jobs/strandline/engine/lake/locks.py).
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     # Re-planning costs more than it saves on micro-batches.
     "spark.sql.adaptive.enabled": "false",
@@ -137,7 +137,7 @@ TUNED = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # A batch that is cached is read once or twice within seconds; compressing it is wasted work.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # A partial result of {"value": 1, "value": "hot"} would keep the 1 without an error (jobs/strandline/core/parse.py).
+    # A partial result of {"value": 1, "value": "hot"} would keep the 1 without an error (jobs/strandline/core/formats/parse.py).
     "spark.sql.json.enablePartialResults": "false",
     # How often an idle query polls its sources; the default of 10 ms keeps a core busy when three of them wait.
     "spark.sql.streaming.pollingDelay": "50ms",
@@ -320,7 +320,7 @@ def for_any_rows(spark: SparkSession) -> SparkSession:
     """Return a session in which continuous mode takes every plan without state.
 
     Spark's check refuses ``explode`` there, which makes rows of a row as it comes, like any projection; it runs
-    (tests/engine/pipeline/test_feed_query.py). A feed has no state, so nothing else is let through by this.
+    (tests/engine/flow/test_feed_query.py). A feed has no state, so nothing else is let through by this.
     """
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")

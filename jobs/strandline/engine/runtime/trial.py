@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from strandline.core.formats.writer_schema import WriterSchema, schemas_from
 from strandline.core.table import Judged
 from strandline.core.topic import IDENTITY, RECEIVED
 from strandline.core.verdict import judged, own_columns
-from strandline.core.writer_schema import WriterSchema, schemas_from
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import Settings
 

@@ -4,7 +4,7 @@ The process that raises alerts is another such program; what is said of the stre
 holds for it.
 
 It is found by a mark on its command line, as the broker is (jobs/strandline/engine/runtime/processes.py). The mark does not make
-it the only writer of its tables: the leases do (jobs/strandline/engine/storage/locks.py), also against a stream in a terminal.
+it the only writer of its tables: the leases do (jobs/strandline/engine/lake/locks.py), also against a stream in a terminal.
 """
 
 import sys
@@ -16,14 +16,14 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.log_files import bound, last_error
 from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.service.desired_state import Order, order, write
 from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.store_lease import hold
 
 # The options with which a stream is started, as words of the command line, merged with those of the last start.
 

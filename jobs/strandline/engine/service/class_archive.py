@@ -18,14 +18,14 @@ from strandline.core.modes import AvailableNow
 from strandline.core.table import Ingested, Recomputed, Table, Upserted
 from strandline.core.topic import RECEIVED
 from strandline.engine.accounting import new_entry
+from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka import local_broker
-from strandline.engine.pipeline.runner import Site, run
+from strandline.engine.lake.commit import create_table, delta_commit
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.scratch import scratch
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage import create_table, delta_commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.scratch import scratch
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 EXIT = 180

@@ -11,16 +11,16 @@ from datetime import datetime
 from typing import Any
 
 from strandline.core.table import Table
+from strandline.engine.flow import radar
+from strandline.engine.flow.radar import Level
 from strandline.engine.gates import gate_files
-from strandline.engine.pipeline import radar
-from strandline.engine.pipeline.radar import Level
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import between, latest_version
 from strandline.engine.service.background_stream import ALERTS, STREAM
 from strandline.engine.service.desired_state import Order, order
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.service.stream_health import Ill, failing_tables, ill, is_well
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import between, latest_version
 
 GATE, WAITS, DISK, ALARMS, RADAR = "gate", "waits", "disk", "alarms", "radar"
 RESTARTED, DAMAGED = "restarted", "damaged"

@@ -22,12 +22,12 @@ from pydantic import SecretStr
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.kafka.local_broker import bound_log
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.log_files import bound
 from strandline.engine.runtime.processes import family
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.store_lease import HeldError, hold
 from strandline_infra.broker import HOST
 from strandline_infra.dagster_instance import WORKSPACE, instance
 

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import is_there, own
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
 
 DELAYS = tuple(timedelta(seconds=seconds) for seconds in (0, 30, 60, 120, 240))
 """The delay before each attempt to restart, counted from the attempt before it; after the last one an alarm is sent."""

@@ -26,17 +26,17 @@ from strandline.core.errors import LakeError, TransientError
 from strandline.core.feed import Feed
 from strandline.core.modes import FeedMode
 from strandline.engine.accounting.table_books import close_feeds
+from strandline.engine.flow import feed_query
+from strandline.engine.flow.feed_ledger import FeedLedger
+from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.slices import Positions, name_of
-from strandline.engine.pipeline import feed_query
-from strandline.engine.pipeline.feed_ledger import FeedLedger
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime.outage import FIRST, LONGEST, absence, skipped_in_outage
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.heartbeat import write
 from strandline.engine.service.open_books import BookCloser
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.locks import lease
 
 # One feed of a process, across all starts of its query: the query, the ledger, the figures.
 #

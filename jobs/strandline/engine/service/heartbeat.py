@@ -3,7 +3,7 @@
 A heartbeat is a file, and a file outlives its writer: it is copied with the lake, and it is still there when a
 container starts again under another name. So a heartbeat is believed while its process is seen on this host. Where
 that cannot be seen, it is believed only while it is young and the lock of a table is held, because no copy of a lake
-holds a lock (jobs/strandline/engine/storage/locks.py).
+holds a lock (jobs/strandline/engine/lake/locks.py).
 
 Of a lake on an object store it is on this machine as well, and there first: who looks after the process of a container must not
 take it for dead because the store is away (jobs/strandline/engine/service/probe.py).
@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import is_held
 from strandline.engine.runtime.processes import is_there
 from strandline.engine.service.stream_health import SILENT
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.locks import is_held
-from strandline.engine.storage.place import Place
 
 
 def write(lake: Lake, file: Place, beat: Mapping[str, Any]) -> None:

@@ -22,24 +22,18 @@ from strandline.core.errors import DataError, LakeError, TransientError
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.table_books import close
-from strandline.engine.pipeline.readers import How, Reader, readers
-from strandline.engine.pipeline.shadow_lake import Shadow, refuse_half_done
-from strandline.engine.repair.backfill import ROLE
-from strandline.engine.runtime.processes import find, is_there, own
-from strandline.engine.storage.commit_log import committed_at, is_commit
-from strandline.engine.storage.compact import Choice, merge_files
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import is_table, latest_version
-from strandline.engine.storage.ledger_sums import name_of
-from strandline.engine.storage.locks import described, is_held
-from strandline.engine.storage.log_actions import added_since
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.retired import let_go, retired
-from strandline.engine.storage.scratch import abandoned
-from strandline.engine.storage.store_lease import HeldError, hold
-from strandline.engine.storage.table_versions import lowest, pinned_versions
-from strandline.engine.storage.vacuum import (
+from strandline.engine.flow.readers import How, Reader, readers
+from strandline.engine.flow.shadow_lake import Shadow, refuse_half_done
+from strandline.engine.lake.commit.compact import Choice, merge_files
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import described, is_held
+from strandline.engine.lake.log.commit_log import committed_at, is_commit
+from strandline.engine.lake.log.ledger import is_table, latest_version
+from strandline.engine.lake.log.ledger_sums import name_of
+from strandline.engine.lake.log.log_actions import added_since
+from strandline.engine.lake.log.vacuum import (
     KEEP,
     UNDOABLE,
     cut,
@@ -48,6 +42,12 @@ from strandline.engine.storage.vacuum import (
     touched_at,
     uncommitted,
 )
+from strandline.engine.lake.read.table_versions import lowest, pinned_versions
+from strandline.engine.lake.retired import let_go, retired
+from strandline.engine.lake.scratch import abandoned
+from strandline.engine.lake.store_lease import HeldError, hold
+from strandline.engine.repair.backfill import ROLE
+from strandline.engine.runtime.processes import find, is_there, own
 
 UNTOUCHED = timedelta(minutes=10)
 """Files that are younger are not put together: their writer may be about to replace them."""
@@ -321,11 +321,11 @@ def _is_past(reader: Reader, lake: Lake, now: datetime) -> bool:
 # Orphans in a lake: files that a killed batch left, scratch lakes that a killed verification left.
 #
 # What a commit named and a later one replaced is no orphan; it is deleted when no reader needs it any more
-# (jobs/strandline/engine/storage/vacuum.py).
+# (jobs/strandline/engine/lake/log/vacuum.py).
 #
 # A file is an orphan only when it was untouched for a day. No batch takes that long, and a move (a promotion moves files
 # before it commits them) counts as a touch. A scratch lake has the record of the process that made it
-# (jobs/strandline/engine/storage/scratch.py), and is an orphan as soon as that process is gone.
+# (jobs/strandline/engine/lake/scratch.py), and is an orphan as soon as that process is gone.
 
 
 ORPHANED_FOR = timedelta(days=1)

@@ -15,9 +15,16 @@ from typing import Any
 from strandline.core.lateness import in_utc
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.table_books import Books
+from strandline.engine.flow import radar
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where
-from strandline.engine.pipeline import radar
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease_records
+from strandline.engine.lake.log.commit_log import committed_at, is_commit
+from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry
+from strandline.engine.lake.log.ledger_sums import Sums
+from strandline.engine.lake.retired import retired
 from strandline.engine.runtime.jvm import BUSY
 from strandline.engine.service.background_stream import ALERTS, STREAM, Program
 from strandline.engine.service.desired_state import order
@@ -25,13 +32,6 @@ from strandline.engine.service.heartbeat import heartbeat, near_beat
 from strandline.engine.service.open_books import OpenBooks
 from strandline.engine.service.receivers import receivers
 from strandline.engine.service.stream_health import HANDED_OVER, TURN, Ill, is_silent, watch
-from strandline.engine.storage.commit_log import committed_at, is_commit
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, entry_at, last_entry
-from strandline.engine.storage.ledger_sums import Sums
-from strandline.engine.storage.locks import lease_records
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.retired import retired
 
 # A metric: its name as Prometheus wants it, what it means, its labels; and a sample of it.
 #

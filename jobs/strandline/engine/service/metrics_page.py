@@ -21,10 +21,10 @@ from prometheus_client.registry import Collector
 
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Table
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.store_away import AWAY as STORE_AWAY
 from strandline.engine.service import metrics
 from strandline.engine.service.metrics import LedgerFigures, Metric, Processes, Sample
-from strandline.engine.storage.lake import Lake
 
 BUILD = Metric("strandline_build_info", "The version of Strandline.", ("version",))
 FAILED = Metric(
@@ -209,7 +209,7 @@ def _store_away(lake: Lake) -> LakeError | None:
     if lake.root.is_local:
         return None
     # Not imported above: few lakes are on a store, and its client takes time.
-    from strandline.engine.storage.object_files import refuse_silent  # noqa: PLC0415  # as above
+    from strandline.engine.lake.files.object_files import refuse_silent  # noqa: PLC0415  # as above
 
     try:
         refuse_silent(lake.formats.path)

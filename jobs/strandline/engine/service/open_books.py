@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from strandline.core.table import Table
 from strandline.engine.accounting.table_books import Books, Closed
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger_sums import Sums, follow, snapshot
 from strandline.engine.runtime.outage import absence
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger_sums import Sums, follow, snapshot
 
 
 class OpenBooks:

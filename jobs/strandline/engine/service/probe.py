@@ -13,12 +13,12 @@ from datetime import datetime
 from typing import Any
 
 from strandline.core.errors import TransientError
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.processes import is_there
 from strandline.engine.service.background_stream import Program
 from strandline.engine.service.heartbeat import near
 from strandline.engine.service.stream_health import ill
-from strandline.engine.storage.lake import Lake
 
 
 def refuse_ill(program: Program, lake: Lake, now: datetime) -> Mapping[str, Any]:

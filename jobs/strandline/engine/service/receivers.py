@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.store_lease import note_of_holder
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.store_lease import note_of_holder
 
 STORED, LOCK = ".json", ".lock"
 """The names of a receiver's books (jobs/strandline/alerting/delivery/alert_inbox.py), and of its lease."""

@@ -4,7 +4,7 @@ A commit that a power cut or a failing disk has torn ends every reader of its ta
 again depends on who has taken the commit for written:
 
 * *nothing has*: it is set aside. The table's stream has the batch planned and not done, finds no entry of it, and writes it
-  again, as after any crash (jobs/strandline/engine/storage/ledger.py).
+  again, as after any crash (jobs/strandline/engine/lake/log/ledger.py).
 * *something has*: a later commit, closed books, the stream's own checkpoint or its heartbeat, a table that reads it. No stream
   would bring its rows again, and a new commit of that number would be passed over by who has read it. So an empty commit
   takes its place, the ledger shows what is missing, and a rebuild and its promotion bring the rows back.
@@ -24,8 +24,14 @@ from strandline import catalog
 
 from strandline.core.errors import DamagedError
 from strandline.core.table import Ingested, Judged, Recomputed, Table
-from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.storage.commit_log import (
+from strandline.engine.lake.checkpoint.mend_checkpoint import unfinished
+from strandline.engine.lake.checkpoint.spark_checkpoint import newest_done, stream_id, unread_from
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.forgotten import requests
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import WriterWatch, turn_without_jvm
+from strandline.engine.lake.log.commit_log import (
     Kind,
     actions,
     commit_file,
@@ -34,12 +40,7 @@ from strandline.engine.storage.commit_log import (
     logged_versions,
     sum_file,
 )
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.forgotten import requests
-from strandline.engine.storage.import_notes import FOLDER as IMPORTS
-from strandline.engine.storage.import_notes import ImportSlices
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import (
+from strandline.engine.lake.log.ledger import (
     EXPIRE,
     IMPORT,
     Entry,
@@ -49,13 +50,12 @@ from strandline.engine.storage.ledger import (
     newest_checkpoint,
     part_of_imports,
 )
-from strandline.engine.storage.ledger_sums import name_of, snapshot_file, sums_of
-from strandline.engine.storage.locks import WriterWatch, turn_without_jvm
-from strandline.engine.storage.log_actions import table_id
-from strandline.engine.storage.mend_checkpoint import unfinished
-from strandline.engine.storage.open_table import opened
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.spark_checkpoint import newest_done, stream_id, unread_from
+from strandline.engine.lake.log.ledger_sums import name_of, snapshot_file, sums_of
+from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.shelf.import_notes import FOLDER as IMPORTS
+from strandline.engine.lake.shelf.import_notes import ImportSlices
+from strandline.engine.service.heartbeat import heartbeat
 
 FOLDER = "_damaged"
 """In the lake: the torn files."""
@@ -64,7 +64,7 @@ MERGED = "OPTIMIZE"
 """What Delta calls a commit that puts files together; it has no rows of its own, and the next maintenance makes it again."""
 
 SLICES = f"{IMPORTS}/slices"
-"""Where imports note their slices, by table (jobs/strandline/engine/storage/import_notes.py)."""
+"""Where imports note their slices, by table (jobs/strandline/engine/lake/shelf/import_notes.py)."""
 
 ENDLESS = 1 << 62
 """An offset behind every row."""
@@ -97,7 +97,7 @@ def mend(
 ) -> Iterator[SetAside]:
     """Take the torn commits of a table, its quarantine and its resolutions out of their logs.
 
-    No process may write the table meanwhile (jobs/strandline/engine/storage/handover.py).
+    No process may write the table meanwhile (jobs/strandline/engine/lake/handover.py).
 
     Args:
         table: The table.

@@ -21,21 +21,20 @@ from strandline import catalog
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.pipeline.shadow_lake import refuse_half_done
-from strandline.engine.proof import certificate
-from strandline.engine.runtime.outage import NO_ROOM
-from strandline.engine.runtime.processes import own
-from strandline.engine.storage.forgotten import Forgotten, file_of, keep, requests
-from strandline.engine.storage.import_notes import notes_of, range_file
-from strandline.engine.storage.lake import FOLDER, RESTORING, Lake, refuse_unsafe
-from strandline.engine.storage.ledger import IMPORT, last_entry, latest_version
-from strandline.engine.storage.ledger_sums import name_of, snapshot_file, sums_of
-from strandline.engine.storage.locks import TURN, turn_without_jvm
-from strandline.engine.storage.log_actions import live_files
-from strandline.engine.storage.mend_checkpoint import settle
-from strandline.engine.storage.place import Listed, Place, each_done
-from strandline.engine.storage.scratch import scratch
-from strandline.engine.storage.snapshot_files import (
+from strandline.engine.flow.shadow_lake import refuse_half_done
+from strandline.engine.lake.checkpoint.mend_checkpoint import settle
+from strandline.engine.lake.files.place import Listed, Place, each_done
+from strandline.engine.lake.forgotten import Forgotten, file_of, keep, requests
+from strandline.engine.lake.lake import FOLDER, RESTORING, Lake, refuse_unsafe
+from strandline.engine.lake.locks import TURN, turn_without_jvm
+from strandline.engine.lake.log.ledger import IMPORT, last_entry, latest_version
+from strandline.engine.lake.log.ledger_sums import name_of, snapshot_file, sums_of
+from strandline.engine.lake.log.log_actions import live_files
+from strandline.engine.lake.log.vacuum import free_bytes, is_same_disk, swept_file
+from strandline.engine.lake.read.table_versions import pin_versions
+from strandline.engine.lake.scratch import scratch
+from strandline.engine.lake.shelf.import_notes import notes_of, range_file
+from strandline.engine.lake.snapshot_files import (
     Hashed,
     Held,
     Manifest,
@@ -56,9 +55,10 @@ from strandline.engine.storage.snapshot_files import (
     snapshots,
     write_lines,
 )
-from strandline.engine.storage.store_lease import HeldError, hold
-from strandline.engine.storage.table_versions import pin_versions
-from strandline.engine.storage.vacuum import free_bytes, is_same_disk, swept_file
+from strandline.engine.lake.store_lease import HeldError, hold
+from strandline.engine.proof import certificate
+from strandline.engine.runtime.outage import NO_ROOM
+from strandline.engine.runtime.processes import own
 
 # Hold tables, their checkpoints and their books as one consistent set, while their streams go on.
 #
@@ -86,7 +86,7 @@ PATIENCE, AGAIN = 20.0, 0.05
 """Seconds to wait for a batch between its two commits, and between two looks."""
 
 LIFE = TURN / 2
-"""Seconds after which another writer takes over a turn on a store (jobs/strandline/engine/storage/locks.py)."""
+"""Seconds after which another writer takes over a turn on a store (jobs/strandline/engine/lake/locks.py)."""
 
 Versions = Mapping[str, int]
 
@@ -485,7 +485,7 @@ def no_room(place: Place, why: str) -> TransientError:
 # renamed. So a folder with the name of the lake is a lake that was verified, whenever the restore is killed.
 #
 # An object store renames nothing, so there the copy is made in its place, and a mark in it says so until it was verified. While
-# the mark is there every command refuses the lake (jobs/strandline/engine/storage/lake.py), and the next restore removes what a killed one left.
+# the mark is there every command refuses the lake (jobs/strandline/engine/lake/lake.py), and the next restore removes what a killed one left.
 #
 # Nothing in it is a second name of a file of the snapshot: a lake changes, and a disk that spoils one must not spoil both.
 

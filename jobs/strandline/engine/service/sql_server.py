@@ -24,18 +24,18 @@ from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
+from strandline.engine.ask.lake_views import SCHEMAS, View, sources, view_of
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.plain_files import write_down
+from strandline.engine.lake.read.duckdb_table import UNREADABLE
+from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.jvm import classic, jvm, loss
 from strandline.engine.runtime.outage import first_line
 from strandline.engine.runtime.processes import NICE, let_give_way
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.spark_session import Added
-from strandline.engine.storage.duckdb_table import UNREADABLE
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.plain_files import write_down
-from strandline.engine.storage.store_lease import hold
-from strandline.engine.trace.lake_views import SCHEMAS, View, sources, view_of
 from strandline_infra import linear, sql_server
 from strandline_infra.logged import SetupError
 

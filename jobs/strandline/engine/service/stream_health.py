@@ -15,11 +15,11 @@ from typing import Any
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, ReplacedError
 from strandline.core.table import Table
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import HasWriterError
 from strandline.engine.runtime.outage import denied, first_line, skipped_in_outage
 from strandline.engine.service.desired_state import DELAYS, Order
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.locks import HasWriterError
 
 # A table that fails ends no other table: it is retried after a pause, without a limit on the attempts.
 #

@@ -23,13 +23,21 @@ from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.modes import Mode
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.table_books import Closed, close
+from strandline.engine.flow.batch.governor import chosen_size
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.flow.running import Running
+from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka.lag import Gauge
 from strandline.engine.kafka.local_broker import bound_log
-from strandline.engine.pipeline.governor import chosen_size
-from strandline.engine.pipeline.runner import Site, run
-from strandline.engine.pipeline.running import Running
-from strandline.engine.pipeline.shadow_lake import Shadow
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.handover import asker
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import HasWriterError, is_held
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.log.ledger import Entry, between, latest_version
+from strandline.engine.lake.read.open_table import broken_files
+from strandline.engine.lake.retired import RetiredError
 from strandline.engine.runtime.jvm import deaf, gone, has_ended, is_deaf, loss, moves
 from strandline.engine.runtime.meter import Work
 from strandline.engine.runtime.outage import skipped_in_outage
@@ -39,14 +47,6 @@ from strandline.engine.service.backlog import BackPressure, Trend
 from strandline.engine.service.heartbeat import write
 from strandline.engine.service.open_books import BookCloser, OpenBooks
 from strandline.engine.service.stream_health import HANDED_OVER, TURN, Failing, failing
-from strandline.engine.storage.commit_log import commit_file
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.handover import asker
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry, between, latest_version
-from strandline.engine.storage.locks import HasWriterError, is_held
-from strandline.engine.storage.open_table import broken_files
-from strandline.engine.storage.retired import RetiredError
 
 # Whether the batches come back that a stream waits for, once it is asked to end.
 #
@@ -65,7 +65,7 @@ LOOK = 1.0
 NAMED = 3
 """Batches that a sentence names; the others are counted."""
 
-BOUNDED = ("/py4j/", "/jobs/strandline/engine/storage/", "/jobs/strandline/engine/kafka/")
+BOUNDED = ("/py4j/", "/jobs/strandline/engine/lake/", "/jobs/strandline/engine/kafka/")
 """Code of Python that waits for the JVM, which is looked at by itself, or for a service, with a bound of its own."""
 INNERMOST = 3
 """The calls that say what is waited for; a batch that Spark has handed over has Spark's own around it."""

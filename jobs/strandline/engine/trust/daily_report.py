@@ -22,9 +22,9 @@ from strandline.engine.gates.gate_files import Where
 from strandline.engine.history import commit_history
 from strandline.engine.history.anomalies import Mark, marks
 from strandline.engine.history.queries import Batch, Past
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.retired import retired
 from strandline.engine.quarantine.browse import open_rows, samples
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.retired import retired
 from strandline.engine.trust import day_verdicts
 from strandline.engine.trust.day_verdicts import (
     HOUR,

@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.balance_sheet import Balance
+from strandline.engine.flow import radar
 from strandline.engine.history.anomalies import VOLUME, Mark
 from strandline.engine.history.queries import Batch, Memory, Point, expected, points
-from strandline.engine.pipeline import radar
+from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.certificate import kept, status
-from strandline.engine.storage.lake import Lake
 from strandline_quality.report.findings import (
     Failing,
     Flow,

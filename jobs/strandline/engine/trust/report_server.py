@@ -14,9 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import urlsplit
 
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.store_lease import hold, note_of_holder
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.store_lease import hold, note_of_holder
 from strandline_infra.broker import HOST
 
 DAY = r"([0-9]{4}-[0-9]{2}-[0-9]{2})"

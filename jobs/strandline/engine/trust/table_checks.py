@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance, balance
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log import commit_log
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.retired import Retirement, retired
 from strandline.engine.proof.certificate import kept, status
 from strandline.engine.quarantine.browse import open_rows
-from strandline.engine.storage import commit_log
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import latest_version
-from strandline.engine.storage.retired import Retirement, retired
 
 Figure = int | float | str
 

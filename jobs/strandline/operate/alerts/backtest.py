@@ -24,18 +24,18 @@ from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.alerting.source import AlertSource
 from strandline.alerting.tables import gold
 from strandline.core.errors import DefinitionError
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.horizon import refuse_unbounded
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.shelf.rule_shelf import Promotion
 from strandline.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.jvm import Show
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.horizon import refuse_unbounded
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.place import Place
-from strandline.engine.storage.rule_shelf import Promotion
 from strandline.operate.alerts import promotion
 from strandline.operate.alerts.examples import compared, refuse_other_columns
+from strandline.operate.answers.report import written
 from strandline.operate.listener import Progress, Says
-from strandline.operate.report import written
 from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
 from strandline_quality.report.page import backtest_page
 

@@ -14,9 +14,9 @@ from strandline.alerting.tables import bronze
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.left_topics import topics_read
 from strandline.engine.kafka import admin, local_broker
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.lake import Lake
 from strandline.operate import lakes
 from strandline.operate.alerts.examples import RuleTexts, live_folder
 from strandline.operate.words import seconds

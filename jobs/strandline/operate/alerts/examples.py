@@ -26,13 +26,13 @@ from strandline.alerting.rules.sigma.folder import Folder, UnreadableError, read
 from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.alerting.source import AlertSource
 from strandline.core.errors import DefinitionError
+from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, own_columns
-from strandline.core.writer_schema import schemas_from
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.find_rows import Where, look
+from strandline.engine.lake.shelf import model_shelf, rule_shelf
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage import model_shelf, rule_shelf
-from strandline.engine.storage.find_rows import Where, look
-from strandline.engine.storage.lake import Lake
 from strandline.operate.words import placed
 from strandline.project import package
 

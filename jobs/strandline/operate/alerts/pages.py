@@ -2,9 +2,9 @@
 
 from datetime import date
 
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.lake import Lake
 from strandline.engine.trust.report_server import AlertPage
 
 

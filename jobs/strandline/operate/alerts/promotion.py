@@ -12,11 +12,11 @@ from strandline.alerting.rules.rule_folder import file_of
 from strandline.alerting.rules.sigma.folder import Folder, read_folder
 from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline.core.errors import DefinitionError
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.shelf import rule_shelf
+from strandline.engine.lake.shelf.rule_shelf import Promotion
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage import rule_shelf
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.rule_shelf import Promotion
 from strandline.operate.alerts import examples
 from strandline.operate.alerts.examples import contradictions
 from strandline_quality.report.backtest import Backtest

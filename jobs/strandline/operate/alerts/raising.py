@@ -22,14 +22,14 @@ from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
 from strandline.core.modes import FeedMode
 from strandline.engine.accounting.left_topics import topics_read
+from strandline.engine.flow.feed_query import slots
+from strandline.engine.flow.runner import Site
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.kafka.slices import range_ends
-from strandline.engine.pipeline.feed_query import slots
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.runtime.outage import first_line
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import last_entry
 from strandline.operate import lakes, session
 from strandline.operate.alerts.examples import read_rules, refuse_other_columns, refused_words
 from strandline.operate.listener import Log, Says

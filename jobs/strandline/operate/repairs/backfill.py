@@ -6,9 +6,13 @@ from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
+from strandline.engine.ask.locate import Spot
+from strandline.engine.flow.running import Parent
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import Where
-from strandline.engine.pipeline.running import Parent
+from strandline.engine.lake.horizon import refuse_expired
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.backfill import MODE, backfill
 from strandline.engine.repair.closed_range import Span, refuse_open
@@ -20,12 +24,8 @@ from strandline.engine.repair.downstream import (
 )
 from strandline.engine.repair.rewind import From, Rewind
 from strandline.engine.runtime import clock
-from strandline.engine.storage.horizon import refuse_expired
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.trace.locate import Spot
 from strandline.operate import ranges, session
-from strandline.operate.audit import refuse_unbelieved
+from strandline.operate.answers.audit import refuse_unbelieved
 from strandline.operate.listener import Says
 
 

@@ -1,13 +1,13 @@
 """The rows that a condition means are deleted in all layers, and the history behind such requests is made unreadable."""
 
 from strandline.core.errors import TransientError
+from strandline.engine.lake.forgotten import Forgotten
+from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.forget import Forgetting, Part, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.scrub import Scrubbed, due, scrub
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.forgotten import Forgotten
-from strandline.engine.storage.lake import Lake
 from strandline.operate import session
 from strandline.operate.listener import Says
 

@@ -8,6 +8,8 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Table
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.quarantine.resolutions import REPLAY
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair import discard, replay
@@ -15,8 +17,6 @@ from strandline.engine.repair.accept_loss import Accepted, accept, accept_of_fee
 from strandline.engine.repair.replay import Choice, Replayed
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
 from strandline.operate import lakes, session
 from strandline.operate.listener import Says
 from strandline.operate.repairs.backfill import change

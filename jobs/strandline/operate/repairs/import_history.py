@@ -10,7 +10,19 @@ from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.table_books import close_or_reason
-from strandline.engine.pipeline.run_recorder import Wrote
+from strandline.engine.flow.lineage.run_recorder import Wrote
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import IMPORT, Entry
+from strandline.engine.lake.shelf.history_file import HistoryFile, files_of, milliseconds_of
+from strandline.engine.lake.shelf.import_notes import (
+    ImportNote,
+    begun_import,
+    note_begun,
+    note_ended,
+    unfinished_file,
+)
 from strandline.engine.repair.bring_imported import (
     before_streams,
     bring,
@@ -21,18 +33,6 @@ from strandline.engine.repair.bring_imported import (
 )
 from strandline.engine.repair.import_files import Plan, give_up, import_file, planned
 from strandline.engine.runtime import clock
-from strandline.engine.storage.history_file import HistoryFile, files_of, milliseconds_of
-from strandline.engine.storage.import_notes import (
-    ImportNote,
-    begun_import,
-    note_begun,
-    note_ended,
-    unfinished_file,
-)
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import IMPORT, Entry
-from strandline.engine.storage.locks import lease
-from strandline.engine.storage.place import Place
 from strandline.operate import session
 from strandline.operate.listener import Says
 from strandline.operate.repairs.backfill import change, left_behind_by

@@ -8,20 +8,20 @@ from contextlib import contextmanager
 
 from strandline.core.errors import DamagedError, LakeError
 from strandline.core.table import Table
-from strandline.engine.pipeline import shadow_lake
-from strandline.engine.pipeline.runner import Site
+from strandline.engine.flow import shadow_lake
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.handover import handed_over
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import WriterWatch
+from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.read.open_table import broken_files
 from strandline.engine.proof.compare import Comparison, compare
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.downstream import led
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.set_aside import SetAside, mend
-from strandline.engine.storage.damage import damage
-from strandline.engine.storage.handover import handed_over
-from strandline.engine.storage.lake import Lake
-from strandline.engine.storage.ledger import Entry
-from strandline.engine.storage.locks import WriterWatch
-from strandline.engine.storage.open_table import broken_files
 from strandline.operate import lakes, session
 from strandline.operate.listener import Says
 from strandline.operate.repairs.backfill import left_behind_words

@@ -1,0 +1,236 @@
+"""``alerts``: raise alerts from Kafka to Kafka, in a process of its own."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table as Grid
+
+from strandline.cli import stopping
+from strandline.cli.place import LakeOption
+from strandline.cli.screen import emit, grid, is_terminal, live, logged, note, say, show
+from strandline.core.modes import Continuous, FeedMode, MicroBatch, RealTime
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import refuse_if_taken
+from strandline.engine.runtime.log_files import bound
+from strandline.engine.runtime.settings import Settings
+from strandline.engine.service.background_stream import ALERTS
+from strandline.engine.service.feed_host import FeedHost
+from strandline.operate import lakes
+from strandline.operate.answers.stream_log import log_books
+from strandline.operate.listener import Log
+from strandline.operate.stream import always
+from strandline.operate.words import seconds
+
+if TYPE_CHECKING:
+    from strandline.alerting.rules.alert_rule import AlertRule
+
+COLUMNS = ("feed", "rules", "epoch", "read", "alerts", "lag", "at", "waits")
+
+
+class ModeName(StrEnum):
+    """The modes of a feed that runs always."""
+
+    REAL_TIME = "real-time"
+    CONTINUOUS = "continuous"
+    MICRO_BATCH = "micro-batch"
+
+
+MODES: dict[ModeName, type[RealTime | Continuous | MicroBatch]] = {
+    ModeName.REAL_TIME: RealTime,
+    ModeName.CONTINUOUS: Continuous,
+    ModeName.MICRO_BATCH: MicroBatch,
+}
+EVERY = {ModeName.REAL_TIME: "5m", ModeName.CONTINUOUS: "1s", ModeName.MICRO_BATCH: "100ms"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("alerts")(alerts)
+
+
+def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER",
+            help="Sigma rules; the promoted ones when absent, or the project's before any was.",
+        ),
+    ] = None,
+    mode: Annotated[ModeName, typer.Option(help="How Spark answers.")] = ModeName.REAL_TIME,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Time from checkpoint to checkpoint: 5m in real time, 1s continuously; from batch to batch: 100ms."
+        ),
+    ] = None,
+    from_beginning: Annotated[
+        bool,
+        typer.Option(
+            "--from-beginning", help="At the first start, read also what the topics hold already."
+        ),
+    ] = False,
+    background: Annotated[
+        bool,
+        typer.Option(
+            "--background",
+            help="Run on after this command; `strandline ui` restarts it when it dies.",
+        ),
+    ] = False,
+    pause: Annotated[
+        bool, typer.Option("--pause", help="Stop the one in the background, and keep it stopped.")
+    ] = False,
+    lake: LakeOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Log in JSON, one record a line, for programs.")
+    ] = False,
+) -> None:
+    r"""Raise alerts on events as they come, until Ctrl-C: Kafka to the topic alerts, within milliseconds.
+
+    After a crash it goes on at its last checkpoint and may raise alerts again; they have the same ids, and
+    silver.alerts and gold.alerts have each once (`strandline run bronze.alerts silver.alerts gold.alerts`).
+    Threshold rules count in micro-batches of a second, whatever the mode is. In the background, options of the last
+    start hold when none is given.
+
+    \b
+    strandline alerts
+    strandline alerts --background
+    strandline alerts my-rules --mode micro-batch
+    """
+    if background or pause:
+        found, where = lakes.configured(lake)
+        if pause:
+            _paused(found, where, as_json=as_json)
+            return
+        _started(found, where, _words(folder, mode, every, from_beginning), as_json=as_json)
+        return
+    with logged(as_json=as_json) as log:
+        found, where = lakes.configured(lake)
+        # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
+        from strandline.operate.alerts.examples import live_folder, model_rules  # noqa: PLC0415  # as above
+        from strandline.operate.alerts.raising import (  # noqa: PLC0415  # as above
+            LiveRules,  # as above
+            feeds_of,
+            ready_to_raise,
+        )
+
+        def rules_at() -> Path:
+            return folder or live_folder(found, where)
+
+        def also() -> "list[AlertRule]":
+            return [] if folder or found.rules else model_rules(where)
+
+        sources = feeds_of(rules_at(), note, also())
+        how = MODES[mode](every=seconds(every or EVERY[mode]))
+        asked = stopping.asked(within=stopping.AT_LAST)  # from here on, also while Spark starts
+        for feed in sources:
+            refuse_if_taken(feed, where)
+        site = ready_to_raise(found, where, how, note)
+        rules = LiveRules(rules_at, where, site.spark, log, also)
+        begun = rules.feeds()
+        host = FeedHost(
+            begun,
+            how,
+            where,
+            site,
+            asked,
+            from_the_first=from_beginning,
+            renewed=rules.renewed,
+            handover=rules.handover,
+            keep=rules.keep,
+            ends=rules.ends,
+            refused=rules.refused,
+        )
+        try:
+            if is_terminal() and not as_json:
+                _watched(host, where, how)
+            else:
+                _unwatched(host, where, log, how)
+        finally:
+            stopping.deaf()
+    if not as_json:
+        rows = [(pulse.feed, pulse.read, pulse.written) for pulse in host.pulses]
+        show("stopped", ("feed", "read", "alerts"), rows)
+
+
+def _started(found: Settings, where: Lake, words: Sequence[str], *, as_json: bool) -> None:
+    """Start it, unless it runs, and wait for its first heartbeat."""
+    where.open_for_writing()
+    lakes.demanded_address(found, where)
+    note("starting the process that raises alerts …")
+    pid = always(found, where, program=ALERTS).resume(words)
+    if as_json:
+        emit({"pid": pid})
+    else:
+        say(f"alerts are raised (process {pid}); `strandline alerts --pause` stops it")
+
+
+def _paused(found: Settings, where: Lake, *, as_json: bool) -> None:
+    """Stop it, and keep it stopped."""
+    stopped = always(found, where, program=ALERTS).pause()
+    if as_json:
+        emit({"stopped": stopped})
+    else:
+        say(
+            "no more alerts are raised" if stopped else "no process in the background raised alerts"
+        )
+        say("it stays so until `strandline alerts --background`")
+
+
+def _words(folder: Path | None, mode: ModeName, every: str | None, is_first: bool) -> list[str]:  # noqa: FBT001  # an option
+    """Return what was typed as words of another start; what is as usual is no word."""
+    if every is not None:
+        seconds(every)
+    if folder is not None:
+        from strandline.operate.alerts.raising import feeds_of  # noqa: PLC0415  # as above
+
+        feeds_of(folder, note)  # a mistake is shown here, and not in a log
+    return [
+        *((str(folder.absolute()),) if folder else ()),
+        *(("--mode", mode) if mode is not ModeName.REAL_TIME else ()),
+        *(("--every", every) if every else ()),
+        *(("--from-beginning",) if is_first else ()),
+    ]
+
+
+def _watched(host: FeedHost, where: Lake, mode: FeedMode) -> None:
+    note(
+        f"raising alerts of {len(host.pulses)} tables of {where.root} in {mode.name} mode; Ctrl-C stops"
+    )
+    with live(lambda: _grid(host)) as refresh:
+        host.serve(lambda _: refresh())
+
+
+def _unwatched(host: FeedHost, where: Lake, log: Log, mode: FeedMode) -> None:
+    log.info("started", feeds=[pulse.feed for pulse in host.pulses], mode=mode.name)
+    shown: dict[str, tuple[object, ...]] = {}
+
+    def look(host: FeedHost) -> None:
+        bound(where.log(ALERTS.name).local)  # the log of a process in the background
+        log_books(log, host.closer.news())
+        for pulse in host.pulses:
+            now = (pulse.epoch, pulse.read, pulse.written, pulse.away)
+            if shown.get(pulse.feed, (None, 0, 0, None)) == now:
+                continue
+            shown[pulse.feed] = now
+            if pulse.away:
+                log.warning("waits", feed=pulse.feed, reason=pulse.away)
+                continue
+            log.info(
+                "accounted",
+                feed=pulse.feed,
+                epoch=pulse.epoch,
+                read=pulse.read,
+                alerts=pulse.written,
+            )
+
+    host.serve(look)
+    for pulse in host.pulses:
+        log.info("stopped", feed=pulse.feed, read=pulse.read, alerts=pulse.written)
+
+
+def _grid(host: FeedHost) -> Grid:
+    rows = [(p.feed, p.rules, p.epoch, p.read, p.written, p.lag, p.at, p.away) for p in host.pulses]
+    return grid(None, COLUMNS, rows)

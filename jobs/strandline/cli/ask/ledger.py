@@ -1,0 +1,251 @@
+"""``ledger``, ``tables`` and ``radar``: where every event is, and how long it may still be read.
+
+``ledger`` and ``tables``: verbs that only read, and need no Spark.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Annotated
+
+import typer
+from strandline import catalog
+
+from strandline.cli import place
+from strandline.cli.place import JsonOption, LakeOption, TablesArgument
+from strandline.cli.screen import emit, note, say, show, yes
+from strandline.core.errors import DamagedError
+from strandline.core.feed import Feed
+from strandline.engine.accounting.balance_sheet import Balance
+from strandline.engine.flow.radar import URGENT, Danger, Level, last, span, worst
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.retired import Retirement, retired
+from strandline.operate import lakes
+from strandline.operate.answers.ledger import (
+    lost_words,
+    notices,
+    refuse_imbalance,
+    sheets_of,
+    table_rows,
+)
+from strandline.operate.answers.radar import dangers_of, refuse_danger
+
+SHEET = (
+    "table",
+    "read",
+    "good",
+    "duplicates",
+    "quarantined",
+    "dropped",
+    "lost",
+    "made",
+    "healed",
+    "expired",
+    "forgotten",
+    "waiting",
+    "balanced",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("tables")(tables_)
+    app.command("ledger")(ledger)
+    _register_radar(app)
+
+
+AuditOption = Annotated[
+    bool,
+    typer.Option(
+        "--audit",
+        help="Read every entry since the first commit, and compare with the books that were closed.",
+    ),
+]
+
+
+def ledger(
+    tables: TablesArgument = None,
+    lake: LakeOption = None,
+    audit: AuditOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Prove where every event is: read = good + duplicates + quarantined + dropped + lost - made, hop by hop.
+
+    ``imported`` are the rows read that came from files and not from Kafka (`strandline import`).
+    ``lost`` and ``made`` are the records for which a table's function gave no row, and the rows that it gave beyond one for
+    each record: like ``dropped``, a fault where it is not 0.
+    ``healed`` counts the good rows that were quarantined or dropped until a backfill or a replay brought them in.
+    Exits with 4 when the sums differ, and names the batch.
+    ``lost`` are offsets that expired in Kafka before they were read, and whose loss was accepted
+    (`strandline accept-loss`).
+    The sums of older commits were carried forward when their books were closed; ``--audit`` adds them up again.
+
+    \b
+    strandline ledger
+    strandline ledger --audit
+    strandline ledger silver.device_telemetry --json
+    """
+    _, where = place.existing(lake, briefly=True)
+    sheets = sheets_of(where, tables, audited=audit)
+    if as_json:
+        ended = retired(where)
+        emit([_as_json(sheet, ended.get(sheet.table)) for sheet in sheets])
+    else:
+        print_sheets(sheets)
+        _say_recreated(where)
+        for each in notices(where):
+            say(each)
+    refuse_imbalance(sheets)
+
+
+def print_sheets(sheets: list[Balance]) -> None:
+    """Print balance sheets, and below them the reasons of the quarantine."""
+    show(None, SHEET, [_row(sheet) for sheet in sheets])
+    for sheet in sheets:
+        if sheet.quarantined:
+            reasons = sorted(sheet.quarantined.items(), key=lambda item: -item[1])
+            listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons)
+            say(f"quarantined by {sheet.table}: {listed}")
+        if sheet.lost:
+            say(f"lost to {sheet.table}: {lost_words(sheet)}")
+        if sheet.imported:
+            say(f"imported to {sheet.table}: {sheet.imported:,} of the rows read came from files")
+
+
+def _say_recreated(where: Lake) -> None:
+    """Say which topics the radar found deleted or made anew; the books end where they were read, and balance."""
+    at, dangers = last(where) or ("", [])
+    for each in dangers:
+        if each.level is Level.LOST and each.lost is None:
+            say(f"lost to {each.reader}: {each.source}, {each.says} (the radar of {at})")
+
+
+def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    r"""List the tables: what each reads, how many rows it has, when it was last written.
+
+    Exits with 4 when one cannot be read; the others are listed.
+
+    \b
+    strandline tables
+    strandline tables --json
+    """
+    _, where = lakes.asked(lake)
+    lakes.say_newer(where, note)
+    rows, damaged = table_rows(where)
+    if as_json:
+        emit(rows)
+    else:
+        show(None, tuple(rows[0]) if rows else ("table",), [tuple(row.values()) for row in rows])
+    if damaged:
+        raise DamagedError(
+            "\n  ".join(dict.fromkeys(each.message for each in damaged)), hint=damaged[0].hint
+        )
+
+
+def _row(sheet: Balance) -> tuple[object, ...]:
+    return (
+        sheet.table,
+        sheet.read,
+        sheet.good,
+        sheet.duplicates,
+        sum(sheet.quarantined.values()),
+        sheet.dropped_by_watermark,
+        sheet.lost_by_function,
+        sheet.made_by_function,
+        sheet.healed,
+        sheet.expired,
+        sheet.forgotten,
+        sheet.waiting,
+        yes(sheet.balanced),
+    )
+
+
+def _as_json(sheet: Balance, ended: Retirement | None) -> dict[str, object]:
+    more = {"retired": ended.words} if ended else {}
+    return {**sheet.figures(), "balanced": sheet.balanced, **more}
+
+
+# ``radar``: for every reader, how long until something that it still needs may be gone.
+
+
+COLUMNS = ("reader", "source", "unread", "oldest unread", "may go at", "state", "because")
+
+Row = tuple[object, ...]
+
+
+def _register_radar(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("radar")(radar)
+
+
+def radar(
+    tables: TablesArgument = None, lake: LakeOption = None, as_json: JsonOption = False
+) -> None:
+    r"""Show for every reader how long until something that it still needs may be gone.
+
+    Readers of Kafka are bronze tables, feeds of alerts and receivers of notices: a record may go when it is older than
+    its topic keeps records. That is the earliest moment, because a broker removes whole segments. Readers of tables are
+    streams, rebuilds and look-ups; no log is cut behind them, and the radar shows what they hold back.
+
+    safe, not known, soon (less than two days, or half of what the topic keeps), urgent (twelve hours, or a quarter),
+    lost. Exits with 4 when something is urgent or lost.
+
+    \b
+    strandline radar
+    strandline radar bronze.device_telemetry --json
+    """
+    found, where = place.existing(lake, briefly=True)
+    _refuse_unknown(tables)
+    dangers = dangers_of(found, where)
+    wanted = [each for each in dangers if not tables or each.reader.split(" ")[0] in tables]
+    if as_json:
+        emit([asdict(each) for each in wanted])
+    else:
+        show(None, COLUMNS, list(_rows(wanted)))
+        _say_sum(wanted)
+    refuse_danger(wanted)
+
+
+def _refuse_unknown(names: Sequence[str] | None) -> None:
+    for name in names or ():
+        if not name.startswith(f"{Feed.layer}."):
+            catalog.find(name)
+
+
+def _rows(dangers: Sequence[Danger]) -> Iterator[Row]:
+    """Yield a row for each source; the partitions of a topic of which nothing is unread share one."""
+    for (reader, _), group in groupby(dangers, key=lambda each: (each.reader, _topic(each))):
+        several = [*group]
+        idle = [each for each in several if each.level is Level.SAFE and not each.unread]
+        if len(idle) > 1:
+            what = f"{_topic(idle[0])}, {len(idle)} partitions"
+            yield (reader, what, 0, None, None, Level.SAFE.value, idle[0].says)
+        for each in several:
+            if len(idle) <= 1 or each not in idle:
+                yield (
+                    reader,
+                    each.source,
+                    each.unread,
+                    each.next_at,
+                    each.goes_at,
+                    each.level.value,
+                    each.says,
+                )
+
+
+def _topic(danger: Danger) -> str:
+    return danger.source.rpartition("/")[0] or danger.source
+
+
+def _say_sum(dangers: Sequence[Danger]) -> None:
+    nearest = worst(dangers)
+    if nearest is None:
+        say("no reader has begun to read, so nothing can be lost")
+    elif nearest.seconds is None and nearest.level is Level.SAFE:
+        say("nothing that a reader needs expires")
+    elif nearest.level is Level.SAFE:
+        say(f"the first to go: {nearest.reader}, {nearest.source}, {nearest.says}")
+    else:
+        say(f"{nearest.level.value}: {nearest.reader}, {nearest.source}: {nearest.says}")
+    if any(each.level is Level.SOON for each in dangers):
+        note(f"a person is asked when less than {span(URGENT)} are left, or a quarter of the time")

@@ -1,0 +1,323 @@
+"""``query``: one question about a lake, answered without Spark."""
+
+import csv
+import importlib
+import io
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import uuid4
+
+import typer
+from pyspark.sql.types import VariantVal
+from strandline import catalog
+
+from strandline.cli import place
+from strandline.cli.place import JsonOption, LakeOption
+from strandline.cli.screen import note, of_json, say, show
+from strandline.core.errors import DefinitionError
+from strandline.engine.ask.sql_query import Answer, ask, asked
+from strandline.engine.lake.plain_files import write_down
+from strandline.engine.lake.read.duckdb_table import Duck
+from strandline.engine.runtime import clock
+
+# An answer of ``query`` as CSV, JSON or Parquet, on the standard output or in a file.
+#
+# A Variant comes from its file as two byte strings that are not readable, so it is shown as JSON. A number in it that a
+# double cannot hold exactly stays a text.
+
+
+VARIANT = {"metadata", "value"}
+GROUP = 65_536
+"""Rows that a Parquet file gets at once; an answer of any length needs the memory of so many."""
+
+
+class Format(StrEnum):
+    """The formats of an answer."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+def chosen(wanted: Format | None, to: Path | None, *, as_json: bool) -> Format | None:
+    """Return the format that was asked for, by name or by the file's; None for a table on the screen.
+
+    Raises:
+        DefinitionError: Two formats were asked for, or a file is needed and none was named.
+    """
+    if wanted is Format.TABLE:
+        if as_json or to is not None:
+            raise DefinitionError(
+                "a table is for the screen",
+                hint="write CSV, JSON or Parquet, or leave --format out.",
+            )
+        return None
+    if as_json and wanted not in (None, Format.JSON):
+        raise DefinitionError(
+            f"--json and --format {wanted} are two formats", hint="leave one of them out."
+        )
+    known = [each.value for each in Format if each is not Format.TABLE]
+    found: Format | None = Format.JSON if as_json else wanted
+    if found is None and to is not None:
+        if to.suffix[1:] not in known:
+            raise DefinitionError(
+                f"the name of {to} names no format",
+                hint=f"give --format {', '.join(known[:-1])} or {known[-1]}.",
+            )
+        found = Format(to.suffix[1:])
+    if found is Format.PARQUET and to is None:
+        raise DefinitionError(
+            "Parquet is binary and needs a file", hint="name it: --to answer.parquet."
+        )
+    return found
+
+
+def deliver(answer: Answer, how: Format, to: Path | None) -> None:
+    """Write an answer to the standard output, or to a file, which is replaced if it exists.
+
+    Raises:
+        DefinitionError: The file cannot be written.
+    """
+    written = text_of(answer, how)
+    if to is None:
+        sys.stdout.write(written)
+        return
+    with _replaced(to) as draft:
+        draft.write_bytes(written.encode())
+    note(f"wrote {len(answer.rows):,} rows to {to}")
+
+
+def stream(duck: Duck, to: Path) -> None:
+    """Write the rows of a query that was run into a Parquet file, group by group, with the types that DuckDB says they have.
+
+    Raises:
+        DefinitionError: The file cannot be written, or Parquet has no such columns.
+    """
+    # Not imported above: a table on the screen need not wait for it.
+    arrow = importlib.import_module("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    refuse_twins([column[0] for column in duck.description or ()], Format.PARQUET)
+    reader = duck.to_arrow_reader(GROUP)
+    schema = arrow.schema([field.with_type(_type(field.type)) for field in reader.schema])
+    count = 0
+    try:
+        with _replaced(to) as draft, parquet.ParquetWriter(draft, schema) as writer:
+            for batch in reader:
+                columns = [_column(batch.column(n), field) for n, field in enumerate(schema)]
+                writer.write_batch(arrow.record_batch(columns, schema=schema))
+                count += batch.num_rows
+    except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid) as error:
+        raise DefinitionError(
+            f"Parquet has no such column: {error}", hint="cast it in the question: length::VARCHAR."
+        ) from error
+    note(f"wrote {count:,} rows to {to}")
+
+
+def refuse_twins(columns: Sequence[str], how: Format) -> None:
+    """Refuse two columns of one name where a reader finds a column by its name.
+
+    Raises:
+        DefinitionError: There are two.
+    """
+    twins = sorted(name for name, times in Counter(columns).items() if times > 1)
+    if twins:
+        raise DefinitionError(
+            f"two columns of the answer are called {twins[0]}, and {how} would have one of them",
+            hint=f"name them apart: … AS {twins[0]}_2; CSV and the table on the screen have both.",
+            columns=twins,
+        )
+
+
+@contextmanager
+def _replaced(to: Path) -> Iterator[Path]:
+    """Yield a file to write, which takes the place of another when it is whole; what is no file is written itself."""
+    target = to.resolve()
+    draft = (
+        target
+        if target.exists() and not target.is_file()
+        else target.with_name(f".{target.name}.{uuid4().hex}.draft")
+    )
+    try:
+        try:
+            yield draft
+            if draft != target:
+                draft.replace(target)
+        finally:
+            if draft != target:
+                draft.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno is None:  # DuckDB's: the question failed, not the file
+            raise
+        raise DefinitionError(
+            f"{to} cannot be written: {error.strerror or error}",
+            hint="name a file in a folder that exists and that you may write.",
+            file=str(to),
+        ) from error
+
+
+def shown(answer: Answer) -> list[tuple[object, ...]]:
+    """Return rows for the screen."""
+    return [tuple(_plain(value, _same) for value in row) for row in answer.rows]
+
+
+def text_of(answer: Answer, how: Format) -> str:
+    """Return an answer as text, for CSV and JSON."""
+    return WRITERS[how](answer)
+
+
+def _csv(answer: Answer) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(answer.columns)
+    writer.writerows([[_cell(value) for value in row] for row in shown(answer)])
+    return text.getvalue()
+
+
+def _json(answer: Answer) -> str:
+    refuse_twins(answer.columns, Format.JSON)
+    rows = [
+        dict(zip(answer.columns, (_plain(value, _value) for value in row), strict=True))
+        for row in answer.rows
+    ]
+    return json.dumps(of_json(rows), indent=2, default=str, allow_nan=False) + "\n"
+
+
+WRITERS: Mapping[Format, Callable[[Answer], str]] = {Format.CSV: _csv, Format.JSON: _json}
+
+
+def _type(kind: Any) -> Any:  # noqa: ANN401  # a type of Arrow, which is imported late
+    """Return the type of a column in a file: as Arrow has it, and a text for a Variant inside of it."""
+    arrow = importlib.import_module("pyarrow")
+    if arrow.types.is_struct(kind):
+        if {field.name for field in kind} == VARIANT and all(
+            arrow.types.is_binary(f.type) for f in kind
+        ):
+            return arrow.string()
+        return arrow.struct([field.with_type(_type(field.type)) for field in kind])
+    if arrow.types.is_map(kind):
+        return arrow.map_(kind.key_type, _type(kind.item_type))
+    return arrow.list_(_type(kind.value_type)) if arrow.types.is_list(kind) else kind
+
+
+def _column(column: Any, field: Any) -> Any:  # noqa: ANN401  # as above
+    """Return a column in its type of the file; only one with a Variant passes through Python."""
+    if column.type == field.type:
+        return column
+    arrow = importlib.import_module("pyarrow")
+    return arrow.array([_plain(value, _same) for value in column.to_pylist()], type=field.type)
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _cell(value: object) -> object:
+    match value:
+        case datetime() | date():
+            return value.isoformat()
+        case bytes():
+            return value.decode(errors="backslashreplace")
+        case dict() | list():
+            return json.dumps(of_json(value), default=str)
+        case _:
+            return value
+
+
+def _plain(value: object, as_read: Callable[[str], object]) -> Any:  # noqa: ANN401  # whatever a column holds
+    """Return a value in which each Variant is replaced by its JSON, as ``as_read`` reads it."""
+    match value:
+        case dict() if set(value) == VARIANT and all(isinstance(v, bytes) for v in value.values()):
+            try:
+                return as_read(VariantVal(value["value"], value["metadata"]).toJson())
+            except Exception:  # noqa: BLE001  # a struct of these names that is no Variant
+                return value
+        case dict():
+            return {name: _plain(each, as_read) for name, each in value.items()}
+        case list():
+            return [_plain(each, as_read) for each in value]
+        case _:
+            return value
+
+
+def _value(text: str) -> object:
+    return json.loads(text, parse_float=_exact)
+
+
+def _exact(text: str) -> float | str:
+    number = float(text)
+    is_same = number - number == 0 and Decimal(repr(number)) == Decimal(text)
+    return number if is_same else text
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("query")(query)
+
+
+def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    sql: Annotated[
+        str,
+        typer.Argument(
+            metavar="SQL", help="One SELECT over tables such as silver.device_telemetry."
+        ),
+    ],
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="Format of the rows; by default that of the file's name."),
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the rows to a file.")
+    ] = None,
+    lake: LakeOption = None,
+    unmasked: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHY", help="Show sensitive columns too; who asked and why is written down."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Answer a small question about the lake's tables, in about a second; nothing can be changed.
+
+    Sensitive columns are masked: within one answer the same value has the same mask. AT reads a table as it was, while
+    its files are kept (`strandline maintain --keep`); an alias comes before it. `strandline shell` answers one question
+    after the other.
+
+    \b
+    strandline query "SELECT signal, count(*) FROM silver.device_telemetry GROUP BY ALL"
+    strandline query "SELECT reasons, count(*) FROM quarantine.device_telemetry GROUP BY ALL"
+    strandline query "FROM gold.device_daily AT (VERSION => 12)"
+    strandline query "FROM gold.device_daily AS d AT (TIMESTAMP => '2026-11-20 12:00') WHERE d.device_id = 'd1'"
+    strandline query "FROM gold.device_daily" --format csv
+    strandline query "FROM gold.device_daily" --to daily.parquet
+    """
+    how = chosen(form, to, as_json=as_json)
+    _, where = place.existing(lake, briefly=True)
+    if unmasked is not None:
+        write_down(where, {"sql": sql}, who=clock.login(), at=clock.now(), why=unmasked)
+    if how is Format.PARQUET and to is not None:
+        with asked(sql, catalog.tables(), where, unmasked=unmasked is not None) as result:
+            stream(result.duck, to)
+        _note_masked(result.masked)
+        return
+    answer = ask(sql, catalog.tables(), where, unmasked=unmasked is not None)
+    _note_masked(answer.masked)
+    if how is not None:
+        deliver(answer, how, to)
+        return
+    show(None, answer.columns, shown(answer))
+    say(f"({len(answer.rows):,} rows)")
+
+
+def _note_masked(masked: Collection[str]) -> None:
+    if masked:
+        note(f'masked: {", ".join(masked)}; --unmasked "why" shows them')

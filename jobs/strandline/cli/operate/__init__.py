@@ -1,0 +1,1 @@
+"""Verbs for who keeps a lake: pages, servers, maintenance, copies."""

@@ -1,0 +1,1 @@
+"""Verbs about a project of your own."""

@@ -1,0 +1,1 @@
+"""Verbs that compute the past again, or prove that they need not."""

@@ -1,0 +1,1 @@
+"""Verbs that bring events into tables."""

@@ -1,0 +1,4 @@
+"""What bytes mean: JSON, CSV, Avro and Protobuf, with schemas that change, and what each refuses.
+
+Begin with parse.
+"""

@@ -1,0 +1,326 @@
+"""Explain what became of a bronze record in a judging table: a row, a duplicate, quarantined, or not read yet.
+
+A key is searched where its row can be: in the table, in the quarantine, in unread files, and in removed rows. Records
+that were read and are in none of these have another key.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from strandline.core.lateness import DISORDERED
+from strandline.core.table import Judged
+from strandline.core.topic import PLACE
+from strandline.engine.accounting.balance_sheet import read_until
+from strandline.engine.ask.explain_gold import explain_removed
+from strandline.engine.ask.explain_unread import (
+    deleted_since,
+    expired_with,
+    explain_deleted,
+    explain_not_in_bronze,
+    explain_waiting,
+)
+from strandline.engine.ask.locate import (
+    Spot,
+    TakenIn,
+    first_version,
+    has_another,
+    has_fields,
+    held_record,
+    original,
+    reading_commit,
+    records_with_key,
+    removed_row,
+    silver_row,
+    taken_in,
+    unread_records,
+)
+from strandline.engine.ask.verdict import (
+    Finding,
+    Verdict,
+    World,
+    make_finding,
+    shown_payload,
+    shown_row,
+)
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.log.ledger import IMPORT, Entry, entry_at
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.log.vacuum import EXPLAINED, swept
+from strandline.engine.lake.read.find_rows import Found, Where, look, typed, version_of
+from strandline.engine.lake.read.open_table import kinds
+from strandline.engine.lake.shelf.import_notes import origin
+from strandline.engine.quarantine.resolutions import Status, done_about, still_held
+
+ARRIVAL_ORDER = ("_arrived_at", *PLACE)
+TIMES = {"late": Verdict.LATE, "early": Verdict.EARLY, DISORDERED: Verdict.DISORDERED}
+
+Explained = tuple[Finding, Found | None]
+"""What became of an event in a judging table, and its row if it has one."""
+
+
+def explain_spot(silver: Judged, spot: Spot, world: World) -> Explained:
+    """Return what became of the record at an offset."""
+    (bronze,) = silver.reads
+    taken = taken_in(world.lake.table(bronze), spot)
+    if taken is None:
+        return explain_not_in_bronze(silver, bronze, spot, world), None
+    if taken.record is None:
+        return _explain_hole(silver, spot, taken, world), None
+    record = taken.record.row
+    evidence = {
+        "offset": str(spot),
+        "arrived_at": record["_arrived_at"],
+        "bronze": {
+            "version": taken.version,
+            "batch": taken.entry.batch,
+            "file": taken.record.file.name,
+        },
+    }
+    if taken.entry.mode == IMPORT:
+        evidence["imported"] = origin(bronze, world.lake, taken.entry, spot.offset)
+    row = silver_row(silver, world.lake, record)
+    if row is not None:
+        return _explain_present(silver, row, world).also(**evidence), row
+    kept = held_record(silver, world.lake, record)
+    if kept is not None:
+        return _explain_held(silver, kept, world).also(**evidence), None
+    read = reading_commit(silver, world.lake, spot, taken.version)
+    if read is None:
+        return explain_waiting(silver, bronze, world).also(**evidence), None
+    return _explain_absent(silver, record, read, world).also(**evidence), None
+
+
+def _explain_hole(silver: Judged, spot: Spot, taken: TakenIn, world: World) -> Finding:
+    """Explain why there is no record at an offset that bronze has read."""
+    evidence = {"offset": str(spot), "version": taken.version, "batch": taken.entry.batch}
+    if spot.part in taken.entry.lost:
+        first, end = taken.entry.lost[spot.part]
+        sentence = (
+            f"it expired in Kafka before bronze read it; the loss of offsets {first} to {end - 1} of {spot.part} was "
+            f"accepted by {taken.entry.accepted}"
+        )
+        return make_finding(silver, Verdict.EXPIRED, sentence, **evidence)
+    (bronze,) = silver.reads
+    gone = deleted_since(world.lake.table(bronze), taken.version)
+    if gone is not None:
+        return explain_deleted(bronze, *gone).also(**evidence)
+    if taken.entry.without_record:
+        holes = taken.entry.without_record
+        sentence = (
+            "Kafka has no record there: a transaction ends there, or the record was aborted or compacted away; "
+            f"offsets without a record in that batch: {holes:,}"
+        )
+        return make_finding(silver, Verdict.NO_RECORD, sentence, **evidence, without_record=holes)
+    sentence = "bronze read it and does not have it: its file is gone or was changed"
+    return make_finding(silver, Verdict.UNACCOUNTED, sentence, **evidence)
+
+
+def _explain_present(silver: Judged, row: Found, world: World) -> Finding:
+    path = world.lake.table(silver)
+    commit = {
+        **_commit_of_file(path, row),
+        **_commit_fields(path, first_version(silver, world.lake, row)),
+    }
+    sentence = f"it is in {silver.id}"
+    if silver.believes_history and _is_old(silver, row.row):
+        sentence += (
+            f", from history: its event lies more than {silver.lateness.late} before its arrival"
+        )
+    return make_finding(
+        silver, Verdict.IN_TABLE, sentence, **commit, row=shown_row(silver, row.row)
+    )
+
+
+def _is_old(silver: Judged, row: Mapping[str, Any]) -> bool:
+    event_at, arrived_at = row.get(silver.event_at), row.get("_arrived_at")
+    if not isinstance(event_at, datetime) or not isinstance(arrived_at, datetime):
+        return False
+    return arrived_at - event_at > silver.lateness.late
+
+
+def verdict_of_held(reasons: Sequence[str]) -> Verdict:
+    """Return the verdict on a held record: of a single reason about time that time, otherwise quarantined."""
+    return TIMES.get(reasons[0], Verdict.QUARANTINED) if len(reasons) == 1 else Verdict.QUARANTINED
+
+
+def _explain_held(silver: Judged, kept: Found, world: World) -> Finding:
+    """Explain why a record is in the quarantine."""
+    lake, row = world.lake, kept.row
+    reasons = row["reasons"]
+    event_at, arrived_at = row["event_at"], row["_arrived_at"]
+    verdict = verdict_of_held(reasons)
+    evidence: dict[str, object] = {
+        "reasons": reasons,
+        "event_at": event_at,
+        "arrived_at": arrived_at,
+        "quarantine": _commit_of_file(lake.quarantine(silver), kept),
+        "payload": shown_payload(silver, row["_payload"], kinds(lake.table(silver))),
+    }
+    sentence = f"it is no row of {silver.id}: {', '.join(reasons)}"
+    is_wild = isinstance(
+        event_at, str
+    )  # a year before the first or after 9999, which Python has not
+    if is_wild:
+        sentence = f"its event time is {event_at}: {', '.join(reasons)}"
+    if verdict is Verdict.LATE and not is_wild:
+        by = arrived_at - event_at - silver.lateness.late
+        sentence = f"it arrived {arrived_at - event_at} after it happened, " + (
+            f"{by} later than {silver.id} admits"
+            if by > timedelta(0)
+            else f"which {silver.id} admits today: `strandline quarantine replay {silver.id}`"
+        )
+        evidence["late_by_seconds"] = by.total_seconds()
+    if verdict is Verdict.EARLY and not is_wild:
+        by = event_at - arrived_at - silver.lateness.early
+        sentence = f"its event time is {event_at - arrived_at} after its arrival, {by} more than {silver.id} admits"
+        evidence["early_by_seconds"] = by.total_seconds()
+    if verdict is Verdict.DISORDERED:
+        sentence, behind = _explain_disordered(silver, row, world)
+        evidence |= behind
+    done = done_about(silver, lake, row)
+    if done:
+        evidence["done"] = done
+    if done and done[-1]["status"] == Status.DISCARDED:
+        sentence += f"; discarded by {done[-1]['who'] or 'an unknown user'}: {done[-1]['why']}"
+    gone = removed_row(lake.table(silver), Where(equal=Spot.of(row).where))
+    if gone is not None:
+        evidence["was_in_the_table"] = explain_removed(silver, gone).evidence
+        sentence += f"; it was a row until version {gone.version}"
+    return make_finding(silver, verdict, sentence, **evidence)
+
+
+def _explain_disordered(
+    silver: Judged, row: Mapping[str, Any], world: World
+) -> tuple[str, dict[str, object]]:
+    """Explain how far a record's arrival is behind the newest of earlier commits, as bronze recorded it."""
+    (bronze,) = silver.reads
+    taken = taken_in(world.lake.table(bronze), Spot.of(row))
+    newest = taken.record.row.get("_newest_before") if taken and taken.record else None
+    behind = f"{newest - row['_arrived_at']} " if newest else ""
+    sentence = (
+        f"its arrival is {behind}before the newest in earlier commits, and {silver.id} admits less than "
+        f"{silver.lateness.disorder}: `strandline quarantine replay {silver.id} --reason {DISORDERED}` brings it in"
+    )
+    return sentence, {"newest_before": newest} if newest else {}
+
+
+def _commit_of_file(path: Place, row: Found) -> dict[str, object]:
+    """Return the version, batch and mode of the commit that wrote a row's file, and the file."""
+    return {**_commit_fields(path, version_of(path, row.file)), "file": row.file.name}
+
+
+def _commit_fields(path: Place, version: int | None) -> dict[str, object]:
+    """Return the version, batch and mode of a commit."""
+    entry = None if version is None else entry_at(path, version)
+    fields: dict[str, object] = {"version": version, "batch": entry and entry.batch}
+    return {**fields, "mode": entry.mode} if entry else fields
+
+
+def _explain_absent(
+    silver: Judged, record: Mapping[str, Any], read: tuple[int, Entry], world: World
+) -> Finding:
+    """Explain why a record that was read is neither a row nor in the quarantine."""
+    version, entry = read
+    batch = {"version": version, "batch": entry.batch, "duplicates": entry.duplicates}
+    first = original(silver, world.lake, record)
+    if first is not None:
+        spot = Spot.of(first.row)
+        sentence = f"it is a copy of {spot}, which came first and is in {silver.id}"
+        same = shown_row(silver, first.row)
+        return make_finding(
+            silver, Verdict.DUPLICATE, sentence, original=spot, same=same, silver=batch
+        )
+    gone = _explain_gone(silver, record, version, world)
+    if gone is not None:
+        return gone
+    may_be_copy = entry.duplicates > 0 and not has_fields(record["_payload"] or b"", silver.key)
+    nowhere = _explain_nowhere(silver, entry, batch)
+    if nowhere is not None:
+        return _or_a_copy(silver, nowhere, entry, batch) if may_be_copy else nowhere
+    if may_be_copy:
+        sentence = f"it is a copy of a row of {silver.id}; its bytes do not identify which"
+        return make_finding(silver, Verdict.DUPLICATE, sentence, original=None, silver=batch)
+    path = world.lake.table(silver)
+    if sums_of(path).was_rewritten and swept(path).deletes:
+        sentence = (
+            f"{silver.id} has read it, and has no row of it; repairs have replaced rows since, and what they removed is "
+            f"kept for {EXPLAINED.days} days: `strandline ledger {silver.id}` proves that their counts balance"
+        )
+        return make_finding(silver, Verdict.UNKNOWN, sentence, silver=batch)
+    sentence = (
+        f"{silver.id} has read it, but it is neither a row, nor in quarantine, nor a copy of a row"
+    )
+    return make_finding(silver, Verdict.UNACCOUNTED, sentence, silver=batch)
+
+
+def _or_a_copy(
+    silver: Judged, nowhere: Finding, entry: Entry, batch: Mapping[str, object]
+) -> Finding:
+    """Weaken a verdict about a record whose bytes do not identify its event: copies were dropped there as well."""
+    sentence = (
+        f"its bytes do not identify an event: it is one of the {entry.duplicates:,} copies that {silver.id} found where it "
+        f"read it, or {nowhere.sentence}"
+    )
+    return make_finding(silver, Verdict.UNKNOWN, sentence, silver=batch)
+
+
+def _explain_nowhere(silver: Judged, entry: Entry, batch: Mapping[str, object]) -> Finding | None:
+    """Explain a fault of the batch that read a record: rows that its entry has counted as in no place."""
+    if entry.dropped_by_watermark:
+        sentence = f"it was below the watermark of {silver.id}, which dropped rows of that batch"
+        dropped = entry.dropped_by_watermark
+        return make_finding(silver, Verdict.DROPPED, sentence, silver=batch, dropped=dropped)
+    if entry.lost_by_function:
+        lost = entry.lost_by_function
+        sentence = (
+            f"the function of {silver.id} gave no row for {lost:,} records of that batch, and this is one of them: a "
+            "record that is no row needs one with `_problem` set"
+        )
+        return make_finding(silver, Verdict.LEFT_OUT, sentence, silver=batch, lost=lost)
+    return None
+
+
+def _explain_gone(
+    silver: Judged, record: Mapping[str, Any], version: int, world: World
+) -> Finding | None:
+    """Explain which commit removed the row of a record; None when none did."""
+    gone = removed_row(world.lake.table(silver), Where(equal=Spot.of(record).where))
+    if gone is not None:
+        return explain_removed(silver, gone)
+    lost = expired_with(silver, record["_arrived_at"], version, world.lake)
+    return explain_deleted(silver, *lost) if lost is not None else None
+
+
+def explain_key(silver: Judged, parts: tuple[str, ...], world: World) -> Explained:
+    """Return where the event with a key is in the lake."""
+    lake, (bronze,) = world.lake, silver.upstream
+    columns = kinds(lake.table(silver))
+    key = {n: typed(n, part, columns.get(n, "")) for n, part in zip(silver.key, parts, strict=True)}
+    rows = look(lake.table(silver), Where(equal=key))
+    if rows:
+        finding = _explain_present(silver, rows[0], world)
+        return finding.also(offset=str(Spot.of(rows[0].row)), rows=len(rows)), rows[0]
+    held_back = _without_mentions(key, records_with_key(lake.quarantine(silver), parts))
+    kept = still_held(silver, lake, held_back)
+    if kept:
+        first = min(kept, key=lambda each: [each.row[name] for name in ARRIVAL_ORDER])
+        spot = str(Spot.of(first.row))
+        return _explain_held(silver, first, world).also(offset=spot, records=len(kept)), None
+    records = unread_records(silver, lake, parts, read_until(silver, bronze, lake) + 1)
+    for record in _without_mentions(key, records):
+        finding = explain_waiting(silver, bronze, world)
+        at = record.row["_arrived_at"]
+        return finding.also(offset=str(Spot.of(record.row)), arrived_at=at), None
+    gone = removed_row(lake.table(silver), Where(equal=key))
+    if gone is not None:
+        return explain_removed(silver, gone), None
+    sentence = (
+        f"no row, no record in quarantine and no record that {silver.id} has not read has this key"
+    )
+    return make_finding(silver, Verdict.NEVER_PRODUCED, sentence, key=",".join(parts)), None
+
+
+def _without_mentions(key: Mapping[str, object], records: Sequence[Found]) -> list[Found]:
+    """Return the records that may have a key, without those that only mention it in another field."""
+    return [each for each in records if not has_another(each.row["_payload"] or b"", key)]

@@ -1,0 +1,313 @@
+"""A lake in Python, to be read: tables by name, as DuckDB, Arrow, Polars or Spark, with their types.
+
+>>> from strandline.engine.ask.lake_reader import lake
+>>> lake()["gold.device_daily"].arrow(at=12)  # doctest: +SKIP
+
+It has no verb that writes, and each read opens the table anew. Sensitive columns are masked as in ``strandline query``: within
+one read equal values have equal masks. A reader that shows them has a reason, and each read is written down with it.
+"""
+
+import importlib
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from strandline import catalog
+
+from strandline.core.errors import DefinitionError
+from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.ask import sql_query
+from strandline.engine.ask.lake_views import Source, sources
+from strandline.engine.ask.sql_query import Question, Reference, names, opened, view_of
+from strandline.engine.ask.verdict import Finding, World
+from strandline.engine.ask.why import why
+from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.plain_files import write_down
+from strandline.engine.lake.read.duckdb_table import Duck, Relation, session
+from strandline.engine.runtime import clock, spark_session
+from strandline.engine.runtime.extras import refuse_without
+from strandline.engine.runtime.settings import Settings, settings
+
+# The rows of a table or of a question in Python: as DuckDB, Arrow, Polars or Spark, read anew each time that they are asked for.
+
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+SHOWN = 10
+"""Rows of an answer that a notebook shows when it is the last value of a cell."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Scope:
+    """What is read, and how.
+
+    Args:
+        place: The lake.
+        all: All tables of the project.
+        found: The settings, by which Spark is started where it is asked for.
+        unmasked: Why sensitive columns are shown; masked when None.
+    """
+
+    place: Lake
+    all: tuple[Table, ...]
+    found: Settings
+    unmasked: str | None = None
+
+    def write_down(self, what: str) -> None:
+        """Log what is read unmasked, before it is."""
+        if self.unmasked is not None:
+            write_down(
+                self.place, {"python": what}, who=clock.login(), at=clock.now(), why=self.unmasked
+            )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rows:
+    """The rows of a question, read anew each time that they are asked for.
+
+    Args:
+        of: The lake.
+        question: The question.
+        text: It as it was asked.
+    """
+
+    of: Scope
+    question: Question
+    text: str
+
+    def duckdb(self) -> Relation:
+        """Return them as a relation of DuckDB, to go on asking; nothing is read before its rows are fetched."""
+        with self._opened(through_arrow=True) as duck:
+            return duck.sql(self.question.sql)
+
+    def arrow(self) -> "pa.Table":
+        """Return them as a table of Arrow: decimals are exact, times in UTC."""
+        with self._opened() as duck:
+            return duck.execute(self.question.sql).to_arrow_table()
+
+    @contextmanager
+    def _opened(self, *, through_arrow: bool = False) -> Iterator[Duck]:
+        self.of.write_down(self.text)
+        duck, lake, shows = session(), self.of.place, self.of.unmasked is not None
+        with opened(
+            self.question,
+            self.of.all,
+            lake,
+            unmasked=shows,
+            duck=duck,
+            through_arrow=through_arrow,
+        ):
+            yield duck
+
+    def polars(self) -> "pl.DataFrame":
+        """Return them as a frame of Polars.
+
+        Raises:
+            DefinitionError: Polars is not installed.
+        """
+        refuse_without("polars")
+        library = importlib.import_module("polars")
+        frame: pl.DataFrame = library.from_arrow(self.arrow())
+        return frame
+
+    def __repr__(self) -> str:
+        return str(self.duckdb().limit(SHOWN))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Readings:
+    """A table of a lake.
+
+    Args:
+        of: The lake.
+        name: Its name.
+        source: Where it is.
+    """
+
+    of: Scope
+    name: str
+    source: Source
+
+    @property
+    def version(self) -> int:
+        """Return its latest version."""
+        return latest_version(self.source.place)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Return its columns and the types that DuckDB has for them; a masked one is text."""
+        relation = self.duckdb()
+        return dict(zip(relation.columns, map(str, relation.types), strict=True))
+
+    @property
+    def masked(self) -> list[str]:
+        """Return its columns that are masked."""
+        question, unmasked = self._rows(None).question, self.of.unmasked is not None
+        with opened(
+            question, self.of.all, self.of.place, unmasked=unmasked, duck=session()
+        ) as views:
+            return views.masked[self.name]
+
+    def duckdb(self, at: int | datetime | None = None) -> Relation:
+        """Return its rows as a relation of DuckDB; at a version, or as they were at a moment, or now."""
+        return self._rows(at).duckdb()
+
+    def arrow(self, at: int | datetime | None = None) -> "pa.Table":
+        """Return its rows as a table of Arrow; at a version, or as they were at a moment, or now."""
+        return self._rows(at).arrow()
+
+    def polars(self, at: int | datetime | None = None) -> "pl.DataFrame":
+        """Return its rows as a frame of Polars; at a version, or as they were at a moment, or now."""
+        return self._rows(at).polars()
+
+    def spark(self, at: int | datetime | None = None) -> DataFrame:
+        """Return its rows as a frame of Spark, which is started where none runs; the others need no JVM.
+
+        What is no table of the catalog, such as the open rows of a quarantine, is handed over from DuckDB.
+        """
+        lake = self.of.place
+        spark = spark_session.start(self.of.found, lake.program_log("notebook-spark"))
+        if self.source.table is None or self.source.is_quarantine:
+            return spark.createDataFrame(self.arrow(at))
+        self.of.write_down(f"{self.name} in Spark")
+        duck, question = session(), self._rows(at).question
+        unmasked = self.of.unmasked is not None
+        with opened(question, self.of.all, lake, unmasked=unmasked, duck=duck) as views:
+            _, version = views.past.get(self.name, (None, self.version))
+            return _masked(rows_at(spark, self.source.place, version), views.masked[self.name])
+
+    def _rows(self, at: int | datetime | None) -> Rows:
+        match at:
+            case None:
+                reference = Reference(self.name)
+            case datetime():
+                reference = Reference(self.name, "TIMESTAMP", at)
+            case _:
+                reference = Reference(self.name, "VERSION", at)
+        question = Question(f"FROM {view_of(reference)}", (reference,), lists=False)
+        return Rows(self.of, question, question.sql)
+
+    def __repr__(self) -> str:
+        listed = [f"{name}: {kind}" for name, kind in self.columns.items()]
+        head = f"{self.name}, version {self.version:,}; .polars(), .arrow(), .duckdb(), .spark(), each with at=version or moment"
+        return "\n  ".join([head, *listed])
+
+
+def _masked(rows: DataFrame, columns: list[str]) -> DataFrame:
+    """Replace values as the views of DuckDB do."""
+    salt = F.lit(secrets.token_hex())
+    hashes: dict[str, Any] = {
+        name: F.concat(
+            F.lit("["),
+            F.left(F.sha2(F.concat(salt, F.col(name).cast("string")), 256), F.lit(12)),
+            F.lit("]"),
+        )
+        for name in columns
+    }
+    return rows.withColumns(hashes)
+
+
+def lake(where: str | None = None, *, unmasked: str | None = None) -> "Readable":
+    """Open a lake to read it.
+
+    Args:
+        where: Its folder or address; that of the settings when absent.
+        unmasked: Why sensitive columns are shown in the clear; masked when absent.
+
+    Raises:
+        DefinitionError: There is no lake, or the reason is empty.
+        TransientError: It is being restored.
+    """
+    found = settings(lake=where)
+    place = Lake(Place.of(found.lake))
+    if not place.root.exists():
+        raise DefinitionError(
+            f"there is no lake at {place.root}", hint="name another: lake('path/of/a/lake')."
+        )
+    place.refuse_restoring()
+    readable = Readable(place, catalog.tables(), found, unmasked)
+    if unmasked is not None:
+        readable.write_down("lake()")
+    return readable
+
+
+class Readable(Scope):
+    """A lake that can be read and not be changed."""
+
+    __slots__ = ()
+
+    def tables(self) -> list[str]:
+        """Return the names of the tables that exist: all layers, quarantines, resolutions, the ledger, the history."""
+        return names(self.all, self.place)
+
+    def sql(self, text: str) -> "Rows":
+        """Return the rows of one SELECT over these tables, as ``strandline query`` answers it."""
+        return Rows(self, sql_query.read(session(), text), text)
+
+    def why(self, event: str, table: str | None = None) -> Finding:
+        """Return where an event is and why, as ``strandline why`` does without asking Kafka.
+
+        Args:
+            event: TOPIC/PARTITION/OFFSET, or the value of a table's key.
+            table: The table that it should be in; the one that judges it when absent.
+        """
+        wanted = catalog.find(table) if table else None
+        return why(event, wanted, World(lake=self.place, now=clock.now()))
+
+    def ledger(self) -> list[dict[str, object]]:
+        """Return the balance sheet of each table that exists, as ``strandline ledger`` shows it."""
+        sheets = [balance(table, self.place) for table in self.all if self.place.exists(table)]
+        return [
+            {
+                "table": sheet.table,
+                "read": sheet.read,
+                "good": sheet.good,
+                "duplicates": sheet.duplicates,
+                "quarantined": sum(sheet.quarantined.values()),
+                "dropped": sheet.dropped_by_watermark,
+                "lost": sheet.lost_by_function,
+                "made": sheet.made_by_function,
+                "healed": sheet.healed,
+                "balanced": sheet.balanced,
+            }
+            for sheet in sheets
+        ]
+
+    def __getitem__(self, name: str) -> "Readings":
+        known = self.tables()
+        if name not in known:
+            likely = get_close_matches(name, known, n=1) or [
+                each for each in known if each.endswith(f".{name}")
+            ]
+            listed = (
+                f"did you mean {likely[0]}?" if likely else f"the tables are {', '.join(known)}."
+            )
+            raise DefinitionError(f"there is no table {name} in {self.place.root}", hint=listed)
+        return Readings(self, name, sources(self.all, self.place)[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables())
+
+    def __repr__(self) -> str:
+        shown = "masked" if self.unmasked is None else f"unmasked: {self.unmasked}"
+        return "\n  ".join(
+            [
+                f"the lake {self.place.root}, read-only, {shown}; lake['gold.…'].polars(), .arrow(), .duckdb(), .spark()",
+                *self.tables(),
+            ]
+        )
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.tables()

@@ -1,0 +1,298 @@
+"""Locate one record: the commit of bronze that took it in, the batch that read it, and the row that it became.
+
+The original of a copy is found without parsing the payload: both have the same key, so the bytes of the copy contain
+the original's key, whether they are JSON, cells or Avro. The lateness rule bounds the event times of both, so the
+search reads an hour and not the table.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from strandline.core.lateness import shifted
+from strandline.core.table import Judged, Table
+from strandline.core.topic import IDENTITY, PLACE
+from strandline.engine.accounting.table_books import Books
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import (
+    LOOKED_AGAIN,
+    Entry,
+    between,
+    entry_at,
+    is_imported,
+    latest_version,
+)
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.log.log_actions import added, files_between, removed
+from strandline.engine.lake.read.find_rows import Found, Where, look, look_in, version_of
+from strandline.engine.lake.read.ledger_search import (
+    batch_of,
+    bringing_commit,
+    commit_with,
+    newest_first,
+    reading_batch,
+)
+from strandline.engine.lake.read.open_table import kinds
+from strandline.engine.quarantine.resolutions import still_held
+
+PLAIN = re.compile(r"[\w .:@-]+", re.ASCII)
+
+RECENT = 20
+"""The number of batches from which a table's rate is computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The topic, partition and offset of a record."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def part(self) -> str:
+        """Return the name of the topic partition as in the ledger."""
+        return f"{self.topic}/{self.partition}"
+
+    @property
+    def where(self) -> dict[str, object]:
+        """Return the columns that identify the record in a row."""
+        return {"_topic": self.topic, "_partition": self.partition, "_offset": self.offset}
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Spot":
+        """Return the spot of a row's record."""
+        return cls(row["_topic"], row["_partition"], row["_offset"])
+
+    def __str__(self) -> str:
+        """Return it as a user types it."""
+        return f"{self.part}/{self.offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenIn:
+    """The commit of bronze whose range contains an offset, and the record; None if the offset has no record."""
+
+    version: int
+    entry: Entry
+    record: Found | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """A row that a commit removed from its table."""
+
+    version: int
+    entry: Entry
+    row: Found
+
+
+def taken_in(bronze: Place, spot: Spot) -> TakenIn | None:
+    """Return the commit that took in an offset; None if none did."""
+    found = commit_with(bronze, spot.part, spot.offset)
+    if found is None:
+        return None
+    version, entry = found
+    where = Where(equal=spot.where)
+    # Files that maintenance has put together stay on the disk for a day, and are not the table's any more.
+    rows = look(bronze, where, among=added(bronze, version).files) or look(bronze, where)
+    return TakenIn(version=version, entry=entry, record=rows[0] if rows else None)
+
+
+def offsets_read(bronze: Table, lake: Lake, spot: Spot) -> tuple[int, int] | None:
+    """Return the first offset of a partition that bronze read, and the one after the last."""
+    sheet = Books(bronze, lake).follow().sheet
+    return (sheet.starts[spot.part], sheet.ends[spot.part]) if spot.part in sheet.ends else None
+
+
+def reading_commit(
+    silver: Judged, lake: Lake, spot: Spot, version: int
+) -> tuple[int, Entry] | None:
+    """Return the commit of a judging table that has read an offset, which came with a version of bronze; None if none has."""
+    (bronze,) = silver.reads
+    path = lake.table(silver)
+    if is_imported(spot.part):
+        return bringing_commit(path, spot.part, spot.offset)
+    return reading_batch(path, bronze.id, version)
+
+
+def unread_records(silver: Judged, lake: Lake, key: Sequence[str], first: int) -> list[Found]:
+    """Return the records with a key that came to bronze from a version on and that a judging table has not read.
+
+    Maintenance may have put their files together with others since, so the ledger is asked about each.
+    """
+    (source,) = silver.reads
+    bronze = lake.table(source)
+    came, _ = files_between(bronze, first, latest_version(bronze))
+    records = records_with_key(bronze, key, came) if came else []
+    return [each for each in records if not _is_read(silver, lake, bronze, Spot.of(each.row))]
+
+
+def _is_read(silver: Judged, lake: Lake, bronze: Place, spot: Spot) -> bool:
+    taken = commit_with(bronze, spot.part, spot.offset)
+    return taken is not None and reading_commit(silver, lake, spot, taken[0]) is not None
+
+
+def rows_since(source: Place, first: int) -> int:
+    """Return how many rows were appended to a table from a version on."""
+    return sum(entry.appended for entry in between(source, first, latest_version(source)))
+
+
+def rows_per_second(table: Place) -> float | None:
+    """Return how many rows a second a table read in its recent batches; None if it never ran."""
+    batches = (
+        entry
+        for _, entry in newest_first(table)
+        if not entry.is_passed_over and entry.read and entry.duration_ms
+    )
+    recent = [*islice(batches, RECENT)]
+    seconds = sum(entry.duration_ms for entry in recent) / 1000
+    return sum(entry.read for entry in recent) / seconds if recent else None
+
+
+def first_version(table: Table, lake: Lake, row: Found) -> int | None:
+    """Return the version in which a row first came, before all commits that only rewrote its file.
+
+    None where it is unknown: the files of the row were put together since, and it is no row of an event.
+    """
+    path = lake.table(table)
+    names = PLACE if isinstance(table, Judged) else (*table.key, str(table.event_at))
+    same = Where(equal={name: row.row[name] for name in names})
+    until: int | None = None  # after a step back only earlier versions: an undo adds a file again
+    while True:
+        version = version_of(path, row.file, until)
+        if version is None and isinstance(table, Judged):
+            spot, (bronze,) = Spot.of(row.row), table.reads
+            return batch_of(path, lake.table(bronze), spot.part, spot.offset)
+        entry = entry_at(path, version) if version else None
+        if not version or entry is None or not (entry.is_passed_over or entry.replaced):
+            return version
+        before = look_in(removed(path, version), same, names)
+        if not before:
+            return version
+        row, until = before[0], version - 1
+
+
+def silver_row(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> Found | None:
+    """Return the silver row that a record of bronze became."""
+    return next(iter(look(lake.table(silver), _same(record))), None)
+
+
+def held_record(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> Found | None:
+    """Return the row of a record that the quarantine still holds, discarded or not."""
+    kept = look(lake.quarantine(silver), _same(record))
+    return next(reversed(still_held(silver, lake, kept)), None)
+
+
+def _same(record: Mapping[str, Any]) -> Where:
+    at = record["_arrived_at"]
+    return Where(equal=Spot.of(record).where, within={"_arrived_at": (at, at)})
+
+
+def original(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> Found | None:
+    """Return the row that a record is a copy of: the one with the same key and event time."""
+    at, moment = record["_arrived_at"], silver.event_at
+    law, payload = silver.lateness, record["_payload"] or b""
+    rows = look(
+        lake.table(silver),
+        Where(
+            within={moment: (shifted(at, -law.late), shifted(at, law.early))},
+            named=(silver.key, payload),
+        ),
+        dict.fromkeys((*silver.key, moment, *IDENTITY)),
+    )
+    similar = [
+        row for row in rows if all(contains_key(payload, str(row.row[n])) for n in silver.key)
+    ]
+    return min(similar, key=lambda each: _mismatch(each.row, silver, payload), default=None)
+
+
+def _mismatch(row: Mapping[str, Any], silver: Judged, payload: bytes) -> tuple[bool, bool, int]:
+    """Rank candidate originals: the smallest tuple matches the payload best; a longer key matches better."""
+    fields = json_fields(payload)
+    same_key = all(str(fields.get(name)) == str(row[name]) for name in silver.key)
+    same_time = _moment(fields.get(silver.event_at)) == row[silver.event_at]
+    return not same_key, not same_time, -sum(len(str(row[name])) for name in silver.key)
+
+
+def has_fields(payload: bytes, key: Sequence[str]) -> bool:
+    """Return whether a payload is JSON and has the fields of a key."""
+    return all(name in json_fields(payload) for name in key)
+
+
+def has_another(payload: bytes, key: Mapping[str, object]) -> bool:
+    """Return whether a payload's key is another one, so that it only mentions this key in another field."""
+    fields = json_fields(payload)
+    both = [(fields.get(name), value) for name, value in key.items()]
+    return any(
+        isinstance(there, str)
+        and isinstance(here, str)
+        and there.strip().casefold() != here.strip().casefold()
+        for there, here in both
+    )
+
+
+def json_fields(payload: bytes) -> Mapping[str, Any]:
+    """Return the fields of a JSON payload; none for any other format."""
+    try:
+        fields = json.loads(payload)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _moment(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+
+
+def contains_key(payload: bytes, key: str) -> bool:
+    """Return whether a payload contains a key as a word; Avro writes a text's length before it, and nothing after it."""
+    text = key.encode()
+    word = re.escape(text)
+    by_length = re.escape(bytes([min(2 * len(text), 255)]))
+    return re.search(rb"(?<![\w-])" + word + rb"(?![\w-])|" + by_length + word, payload) is not None
+
+
+def records_with_key(
+    path: Place, key: Sequence[str], among: Collection[str] | None = None
+) -> list[Found]:
+    """Return the records whose payloads contain a key, in all of a table or in some of its files."""
+    rows = look(path, Where(names={"_payload": _longest_plain_piece(key)}), among=among)
+    forms = [(part, json.dumps(part)[1:-1]) for part in key]
+    return [
+        row
+        for row in rows
+        if all(any(contains_key(row.row["_payload"], one) for one in form) for form in forms)
+    ]
+
+
+def _longest_plain_piece(key: Sequence[str]) -> str:
+    """Return the longest piece of a key that every JSON writer writes unescaped."""
+    return max((piece for part in key for piece in PLAIN.findall(part)), key=len, default="")
+
+
+def removed_row(table: Place, where: Where) -> Removed | None:
+    """Return a removed row, with the last commit that replaced it."""
+    sums = sums_of(table)
+    if not sums.was_rewritten and sums.replaced_at < 0:
+        return None
+    for version, entry in newest_first(table):
+        removes_rows = entry.is_passed_over or entry.replaced
+        # A repeated look-up keeps every row and changes only the columns of the dimension.
+        if not removes_rows or entry.mode == LOOKED_AGAIN:
+            continue
+        rows = look_in(removed(table, version), where, kinds(table))
+        # A file is rewritten as a whole, and most of its rows remain; those that a later commit removed were found there.
+        remaining = [each.row for each in look(table, where)] if rows else []
+        rows = [each for each in rows if each.row not in remaining]
+        if rows:
+            return Removed(version=version, entry=entry, row=rows[0])
+    return None

@@ -1,0 +1,656 @@
+"""SQL queries without a JVM: delta-rs lists a table's files, DuckDB reads them.
+
+Spark needs seconds to start; a query here takes about one. It cannot change anything: one SELECT is accepted
+(below), the database is in memory, and it may open the files of the tables that it names and
+nothing else. Each query opens its tables anew, so no answer is older than the last commit.
+"""
+
+import json
+import secrets
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any, TypeAlias
+
+from strandline.core.errors import DefinitionError
+from strandline.core.table import Table
+from strandline.engine.ask.lake_views import ENTRIES, SCHEMAS, Source, sources
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.read.duckdb_table import (
+    Duck,
+    DuckError,
+    is_one_select,
+    literal,
+    register,
+    scan,
+    seal,
+    session,
+)
+from strandline.engine.lake.read.open_table import kinds
+from strandline.engine.lake.read.table_versions import (
+    DamagedLogError,
+    damaged_log,
+    open_version,
+    refuse_deleted_files,
+    version_at,
+)
+from strandline.engine.quarantine.resolutions import State, offer
+
+# What ``SHOW TABLES`` and ``information_schema`` list in a query: the tables of the lake, and no view below them.
+#
+# DuckDB would also list the views with drawn names from which a table's view is made. So a question that lists is rewritten to
+# views that leave these out, under the columns that DuckDB and the standard give.
+
+
+Node: TypeAlias = dict[str, Any]
+
+DESCRIBED = "information_schema"
+"""The schema in which SQL describes the tables themselves."""
+
+OWN = "_listing"
+"""The schema of the views that list; a query cannot name it."""
+
+NAMED_BY = {"tables": "table_schema", "columns": "table_schema", "schemata": "schema_name"}
+"""The tables of ``information_schema`` that describe a lake, and their column with the schema."""
+
+SHOWN = {'"tables"': "names", "__show_tables_expanded": "details"}
+"""What DuckDB calls ``SHOW TABLES`` and ``SHOW ALL TABLES``, and our view of each."""
+
+LISTS = """
+    CREATE VIEW _listing.names AS
+    SELECT table_schema || '.' || table_name AS name FROM _listing.tables ORDER BY ALL;
+
+    CREATE VIEW _listing.details AS
+    SELECT
+        table_schema AS schema,
+        table_name AS name,
+        list(column_name ORDER BY ordinal_position) AS column_names,
+        list(data_type ORDER BY ordinal_position) AS column_types
+    FROM _listing.columns GROUP BY ALL ORDER BY ALL;
+"""
+
+
+def rewrite_list(node: Node) -> bool:
+    """Let a node that lists tables read the view that lists them; return whether it was one.
+
+    Raises:
+        DefinitionError: It asks for what a lake has not.
+    """
+    if node.get("type") == "SHOW_REF" and node["query"] is None:
+        schema = node["schema_name"].lower()
+        name = f"names of {schema}" if schema in SCHEMAS else SHOWN.get(node["table_name"])
+        if name is None:
+            raise DefinitionError(
+                f"there is no {schema} whose tables could be listed"
+                if schema
+                else "a query has one database",
+                hint=f"SHOW TABLES, or SHOW TABLES FROM one of {', '.join(SCHEMAS)}.",
+            )
+    elif node.get("type") == "BASE_TABLE" and node["schema_name"].lower() == DESCRIBED:
+        name = node["table_name"].lower()
+        if name not in NAMED_BY:
+            raise DefinitionError(
+                f"a lake has no {DESCRIBED}.{name}",
+                hint=f"it has {', '.join(f'{DESCRIBED}.{each}' for each in NAMED_BY)}.",
+            )
+    else:
+        return False
+    alias, place = node.get("alias") or node.get("table_name") or "", node["query_location"]
+    node.clear()
+    node |= {
+        "type": "BASE_TABLE",
+        "alias": alias.strip('"'),
+        "sample": None,
+        "query_location": place,
+        "schema_name": OWN,
+        "table_name": name,
+        "column_name_alias": [],
+        "catalog_name": "",
+        "at_clause": None,
+    }
+    return True
+
+
+def make_lists(duck: Duck) -> None:
+    """Make the views that list."""
+    known = ", ".join(map(literal, SCHEMAS))
+    duck.execute(f"CREATE SCHEMA {OWN}")
+    for name, column in NAMED_BY.items():
+        rows = f"FROM {DESCRIBED}.{name} WHERE {column} IN ({known})"
+        duck.execute(f"CREATE VIEW {OWN}.{name} AS {rows}")
+    for each in SCHEMAS:
+        rows = f"FROM {OWN}.tables WHERE table_schema = {literal(each)} ORDER BY ALL"
+        duck.execute(f'CREATE VIEW {OWN}."names of {each}" AS SELECT table_name AS name {rows}')
+    duck.execute(LISTS)
+
+
+# What a text of SQL reads, by DuckDB's own parser: which tables, at which versions, and whether it is one SELECT.
+#
+# The parser that runs a query decides what it is; another one, such as sqlglot's, could read the same text differently.
+# DuckDB prints its tree as JSON, in which each table, function and ``AT`` clause is a node of its own.
+#
+# Only tables of the lake may be named, and only table functions that make rows from their arguments. So a file is reached
+# through a view with masks, never by its path, and a query opens the tables that it names and no other.
+
+
+Scope = frozenset[str]
+
+
+def foreign_tables(tree: Node) -> Iterator[Node]:
+    """Yield each node of a tree that names a table which the query itself does not declare.
+
+    A name counts as a common table expression only where DuckDB would look it up among those: within the query that declares it,
+    in those declared after it, and in the recursive part of itself. Anywhere else DuckDB would look for a table of that name, or for
+    a file. DuckDB compares names without regard to case.
+    """
+    left: list[tuple[object, Scope]] = [(tree, frozenset())]  # a long sum is a deep tree
+    while left:
+        value, scope = left.pop()
+        if isinstance(value, list):
+            left += [(each, scope) for each in value]
+        elif isinstance(value, dict):
+            if value.get("type") == "BASE_TABLE" and not _is_declared(value, scope):
+                yield value
+            left += _inner(value, scope)
+
+
+def _is_declared(table: Node, scope: Scope) -> bool:
+    return (
+        not (table["schema_name"] or table["catalog_name"]) and _name(table["table_name"]) in scope
+    )
+
+
+def _inner(node: Node, scope: Scope) -> Iterator[tuple[object, Scope]]:
+    """Yield what a node consists of, each with the names that are known there."""
+    declared = node.get("cte_map")
+    for each in declared["map"] if isinstance(declared, dict) else ():
+        yield each["value"], scope
+        scope |= {_name(each["key"])}
+    own = _name(node["cte_name"]) if node.get("type") == "RECURSIVE_CTE_NODE" else None
+    for key, value in node.items():
+        if key != "cte_map":
+            yield value, scope | {own} if own and key == "right" else scope
+
+
+def _name(written: str) -> str:
+    return written.lower()
+
+
+OWN_CATALOGS = {"", "memory"}
+"""How a query may name the database that it runs in."""
+
+MAKES_ROWS = {"range", "generate_series", "unnest", "json_each", "json_tree", "repeat"}
+"""The table functions that read nothing but their arguments."""
+
+TALKATIVE = {
+    "current_setting",
+    "getvariable",
+    "json_deserialize_sql",
+    "json_serialize_plan",
+    "pg_get_viewdef",
+    "stats",
+}
+"""Functions that show the salt of the masks, what a column hides, or the machine's settings."""
+
+EXAMPLE = 'strandline query "SELECT count(*) FROM silver.device_telemetry"'
+PAST = (
+    "read a past version with: FROM gold.device_daily AT (VERSION => 12), or AT (TIMESTAMP => '2026-11-20 12:00'); "
+    "an alias comes first: FROM gold.device_daily AS d AT (VERSION => 12)."
+)
+CUSTOMS = ("AS OF", "AT VERSION", "AT TIMESTAMP", " AT (", " AT(")
+"""How a past version is asked for elsewhere; a text with one that cannot be parsed is answered with DuckDB's way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A table that a query names.
+
+    Args:
+        name: Such as ``gold.device_daily``.
+        unit: ``VERSION`` or ``TIMESTAMP``; empty for the latest.
+        at: The value of either.
+    """
+
+    name: str
+    unit: str = ""
+    at: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One SELECT.
+
+    Args:
+        sql: What is run: the text, or its translation where it names past versions or lists tables.
+        tables: What it names.
+        lists: Whether it asks for the list of tables, so all must be there.
+    """
+
+    sql: str
+    tables: tuple[Reference, ...]
+    lists: bool
+
+
+def view_of(reference: Reference) -> str:
+    """Return the name of the view of a table as SQL, which differs for each version."""
+    schema, _, table = reference.name.partition(".")
+    version = f" at {reference.unit.lower()} {reference.at}" if reference.unit else ""
+    return f'"{schema}"."{table}{version}"'
+
+
+def read(duck: Duck, sql: str) -> Question:
+    """Return what a text asks.
+
+    Args:
+        duck: An empty database.
+        sql: The text.
+
+    Raises:
+        DefinitionError: It is not one SELECT, or it names what is no table of a lake.
+    """
+    try:
+        if not is_one_select(duck, sql):
+            raise DefinitionError("a query is one SELECT; it cannot change anything", hint=EXAMPLE)
+    except DuckError as error:
+        asks_past = any(each in sql.upper() for each in CUSTOMS)
+        raise DefinitionError(sentence(error), hint=PAST if asks_past else EXAMPLE) from error
+    tree = _tree(duck, sql)
+    nodes = [*_nodes(tree)]
+    _refuse_functions(nodes)
+    lists = {id(each) for each in nodes if rewrite_list(each)}
+    tables = [each for each in foreign_tables(tree) if id(each) not in lists]
+    found = {id(each): _reference(duck, each) for each in tables}
+    if lists or any(each.unit for each in found.values()):
+        for node in tables:
+            _rewrite(node, found[id(node)])
+        sql = str(_one(duck, "SELECT json_deserialize_sql($1::JSON)", json.dumps(tree)))
+    return Question(sql, tuple(dict.fromkeys(found.values())), bool(lists))
+
+
+def sentence(error: Exception) -> str:
+    """Return the first line of DuckDB's message; its pointer into the text is not needed."""
+    return str(error).strip().splitlines()[0]
+
+
+def _tree(duck: Duck, sql: str) -> Node:
+    tree: Node = json.loads(str(_one(duck, "SELECT json_serialize_sql($1::VARCHAR)", sql)))
+    if tree.get("error"):
+        raise DefinitionError(str(tree.get("error_message")), hint=EXAMPLE)
+    return tree
+
+
+def _one(duck: Duck, sql: str, value: str) -> object:
+    row = duck.execute(sql, [value]).fetchone()
+    return row[0] if row else None
+
+
+def _nodes(value: object) -> Iterator[Node]:
+    """Yield all objects of a tree; with a stack, because a long sum is a deep tree."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict() as node:
+                yield node
+                left.extend(node.values())
+            case list() as several:
+                left.extend(several)
+
+
+def _refuse_functions(nodes: list[Node]) -> None:
+    for node in nodes:
+        kind, called = node.get("type"), node.get("function")
+        name = called.get("function_name") if isinstance(called, dict) else None
+        if kind == "TABLE_FUNCTION" and str(name).lower() not in MAKES_ROWS:
+            raise DefinitionError(
+                f"{name}() is no table of the lake, and a query reads nothing else",
+                hint=f"name a table, as in: {EXAMPLE}; `strandline tables` lists them.",
+            )
+        if kind == "FUNCTION" and str(node.get("function_name")).lower() in TALKATIVE:
+            raise DefinitionError(
+                f"{node['function_name']}() shows no data of the lake", hint="leave it out."
+            )
+
+
+def _reference(duck: Duck, node: Node) -> Reference:
+    schema, table = str(node["schema_name"]), str(node["table_name"])
+    name = f"{schema}.{table}".lower() if schema else table
+    if str(node["catalog_name"]).lower() not in OWN_CATALOGS:
+        name = f"{node['catalog_name']}.{name}"
+    clause = node["at_clause"]
+    if clause is None:
+        return Reference(name)
+    return Reference(name, str(clause["unit"]).upper(), _value(duck, clause["expr"]))
+
+
+def _value(duck: Duck, expression: Node) -> object:
+    """Return the value of the expression of an ``AT`` clause, which may not depend on a row."""
+    if any(each.get("class") == "SUBQUERY" for each in _nodes(expression)):
+        raise DefinitionError("AT needs a value, and no query", hint=PAST)
+    tree = _tree(duck, "SELECT 1")
+    tree["statements"][0]["node"]["select_list"] = [expression]
+    try:
+        return _one(duck, "FROM json_execute_serialized_sql($1::VARCHAR)", json.dumps(tree))
+    except DuckError as error:
+        raise DefinitionError(f"AT needs a value: {sentence(error)}", hint=PAST) from error
+
+
+def _rewrite(node: Node, reference: Reference) -> None:
+    """Let a node name the view of its version, under the table's own name."""
+    node["alias"] = node["alias"] or node["table_name"]
+    _, _, view = view_of(reference).partition('"."')
+    node["table_name"], node["at_clause"], node["catalog_name"] = view.removesuffix('"'), None, ""
+
+
+# The tables that a query names as views of DuckDB, each at its version and with its sensitive columns masked.
+#
+# A sensitive value is replaced by a hash, salted with a random number drawn for each query. Equal values get equal hashes
+# within one query, so groups and joins are correct. A masked column is text and equals no value that a query names.
+#
+# The views are opened anew for each query, so it reads what was committed last. The names below them are drawn as well: who
+# knew one could read past the mask.
+
+
+VARIANT = '"variant"'
+NO_ENTRIES = """
+    SELECT '' AS "table", '' AS log, 0::BIGINT AS version, '' AS entry WHERE false
+"""
+"""The closed entries of a lake that is too young to have some."""
+
+
+@dataclass(slots=True)
+class Views:
+    """What was opened for a query.
+
+    Args:
+        masked: The masked columns of each table.
+        past: The folder and the version of each table that was opened at a past version.
+    """
+
+    masked: dict[str, list[str]] = field(default_factory=dict)
+    past: dict[str, tuple[Place, int]] = field(default_factory=dict)
+
+
+def names(tables: Collection[Table], lake: Lake) -> list[str]:
+    """Return the names of what exists."""
+    found = sources(tables, lake)
+    return [name for name, each in found.items() if name == ENTRIES or is_table(each.place)]
+
+
+def open_views(  # noqa: PLR0913  # where, what, of what, and how
+    duck: Duck,
+    question: Question,
+    tables: Collection[Table],
+    lake: Lake,
+    *,
+    unmasked: bool,
+    through_arrow: bool = False,
+) -> Views:
+    """Make a view of each table that a query names, and let the database open the files of these tables alone.
+
+    Args:
+        duck: An empty database.
+        question: The query.
+        tables: All tables of the lake.
+        lake: The lake.
+        unmasked: Whether sensitive columns are shown in the clear.
+        through_arrow: Whether the database may open no file at all, because more than one SELECT is run in it: what may
+            read a file could also overwrite it.
+
+    Raises:
+        DefinitionError: A table does not exist, or not at the version that is asked for.
+    """
+    known = sources(tables, lake)
+    asked = list(question.tables)
+    if question.lists:
+        asked += [one for name in names(tables, lake) if (one := Reference(name)) not in asked]
+    duck.execute("SET VARIABLE drawn = $drawn", {"drawn": secrets.token_hex()})
+    opening = _Opening(duck, tables, lake, unmasked=unmasked, through_arrow=through_arrow)
+    for reference in asked:
+        source = known.get(reference.name)
+        if source is None or not (is_table(source.place) or reference.name == ENTRIES):
+            raise DefinitionError(
+                f"there is no table {reference.name} in {lake.root}",
+                hint=_hint(reference.name, names(tables, lake)),
+                table=reference.name,
+            )
+        try:
+            opening.add(reference, source)
+        except DamagedLogError as error:
+            raise damaged_log(reference.name, source.place, error) from error
+    if question.lists:
+        make_lists(duck)
+        shown = {each.name for each in question.tables}
+        opening.views.masked = {
+            name: each for name, each in opening.views.masked.items() if name in shown
+        }
+    return opening.views
+
+
+def _hint(name: str, known: list[str]) -> str:
+    likely = [each for each in known if each.partition(".")[2] == name]
+    if likely:
+        return f"name it with its layer: {' or '.join(likely)}."
+    return f"the tables here are {', '.join(known)}."
+
+
+class _Opening:
+    """Opens tables in one database."""
+
+    def __init__(
+        self,
+        duck: Duck,
+        tables: Collection[Table],
+        lake: Lake,
+        *,
+        unmasked: bool,
+        through_arrow: bool,
+    ) -> None:
+        self.views = Views()
+        self._duck, self._tables, self._lake, self._unmasked = duck, tables, lake, unmasked
+        # A store is read through Arrow, which opens only the files whose statistics admit a row of the answer.
+        self._opens_files = lake.root.is_local and not through_arrow
+        self._read = scan if self._opens_files else register
+
+    def add(self, reference: Reference, source: Source) -> None:
+        hidden_name = f"_{secrets.token_hex(8)}"
+        version = self._version(reference, source)
+        rows = self._rows(reference, source, hidden_name, version)
+        masked = self._masked(source, rows, version)
+        name = reference.name
+        self.views.masked[name] = sorted({*self.views.masked.get(name, ()), *masked})
+        schema, _, _ = name.partition(".")
+        self._duck.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+        self._duck.execute(f"CREATE VIEW {view_of(reference)} AS {_with_masks(rows, masked)}")
+
+    def _version(self, reference: Reference, source: Source) -> int | None:
+        if not reference.unit:
+            return None
+        if source.is_quarantine:
+            raise DefinitionError(
+                f"{reference.name} shows the rows that are open now, and has no versions",
+                hint=f"leave AT out, or read when each was decided about: FROM resolutions.{reference.name.partition('.')[2]}.",
+                table=reference.name,
+            )
+        if reference.unit == "TIMESTAMP":
+            version = version_at(source.place, reference.name, moment_of(reference.at))
+        elif isinstance(reference.at, int) and not isinstance(reference.at, bool):
+            version = reference.at
+        else:
+            raise DefinitionError(
+                f"{reference.at!r} is no version",
+                hint="a version is a whole number: AT (VERSION => 12).",
+            )
+        self.views.past[reference.name] = (source.place, version)
+        return version
+
+    def _rows(self, reference: Reference, source: Source, view: str, version: int | None) -> str:
+        if source.is_quarantine and source.table is not None:
+            offer(self._duck, view, source.table, self._lake, read=self._read)
+            self._allow(source.place, self._lake.resolutions(source.table))
+            return f"SELECT * EXCLUDE (_state) FROM \"{view}\" WHERE _state = '{State.OPEN}'"  # noqa: S608  # our own names
+        if not is_table(source.place):
+            return NO_ENTRIES
+        declared = open_version(source.place, reference.name, version).schema().to_json()
+        # DuckDB makes a type of its own of a Variant, whose numbers are not those of its JSON.
+        read = register if VARIANT in declared else self._read
+        try:
+            read(self._duck, view, source.place, version)
+        except (DuckError, OSError):
+            if version is not None:
+                refuse_deleted_files(source.place, reference.name, version)
+            raise
+        self._allow(source.place)
+        return f'FROM "{view}"'
+
+    def _allow(self, *places: Place) -> None:
+        if not self._opens_files:
+            return
+        for place in places:
+            folder = literal(f"{place}/")
+            self._duck.execute(
+                f"SET allowed_directories = list_append(current_setting('allowed_directories'), {folder})"
+            )
+
+    def _masked(self, source: Source, rows: str, version: int | None) -> list[str]:
+        if self._unmasked or not (secret := source.secret(self._tables, self._lake)):
+            return []
+        described = self._duck.execute(f"DESCRIBE {rows}").fetchall()
+        columns = [str(column[0]) for column in described]
+        if version is not None:
+            # Lineage is known of today's columns alone.
+            secret |= {*columns} - kinds(source.place).keys()
+        return [column for column in columns if column in secret]
+
+
+def moment_of(value: object) -> datetime:
+    """Return the moment that an ``AT (TIMESTAMP => …)`` means; without a zone it is in UTC.
+
+    Raises:
+        DefinitionError: It is none.
+    """
+    try:
+        match value:
+            case datetime():
+                found = value
+            case date():
+                found = datetime(value.year, value.month, value.day, tzinfo=UTC)
+            case str():
+                found = datetime.fromisoformat(value)
+            case _:
+                raise ValueError(value)  # noqa: TRY301  # one sentence for both
+    except ValueError as error:
+        raise DefinitionError(
+            f"{value!r} is no moment", hint="write AT (TIMESTAMP => '2026-11-20 12:00'), in UTC."
+        ) from error
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _with_masks(rows: str, columns: Collection[str]) -> str:
+    hashes = ", ".join(
+        f"'[' || left(sha256(getvariable('drawn') || CAST(\"{each}\" AS VARCHAR)), 12) || ']' AS \"{each}\""
+        for each in columns
+    )
+    return f"SELECT * REPLACE ({hashes}) FROM ({rows})" if columns else rows  # noqa: S608  # our own names
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Columns and rows, and the columns of the queried tables that were masked."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    masked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A query that was run, before its rows are fetched.
+
+    Args:
+        duck: The database with its rows.
+        masked: The columns of the queried tables that were masked.
+    """
+
+    duck: Duck
+    masked: tuple[str, ...]
+
+
+def ask(  # noqa: PLR0913  # what, of what, how, and where
+    sql: str,
+    tables: Collection[Table],
+    lake: Lake,
+    *,
+    unmasked: bool = False,
+    duck: Duck | None = None,
+    most: int | None = None,
+) -> Answer:
+    """Run one SELECT over the lake's tables and quarantines.
+
+    Args:
+        sql: The query.
+        tables: All tables of the lake.
+        lake: The lake.
+        unmasked: Whether sensitive columns are shown in the clear.
+        duck: An empty database to run it in, which its owner may interrupt.
+        most: How many rows to fetch; all by default.
+
+    Raises:
+        DefinitionError: The text is not one SELECT, or DuckDB refuses it.
+    """
+    with asked(sql, tables, lake, unmasked=unmasked, duck=duck) as result:
+        columns = tuple(column[0] for column in result.duck.description or ())
+        rows = result.duck.fetchall() if most is None else result.duck.fetchmany(most)
+        return Answer(columns, tuple(rows), result.masked)
+
+
+@contextmanager
+def asked(
+    sql: str,
+    tables: Collection[Table],
+    lake: Lake,
+    *,
+    unmasked: bool = False,
+    duck: Duck | None = None,
+) -> Iterator[Result]:
+    """Run one SELECT like ``ask``, and let its rows be fetched in the block in another form."""
+    duck = session() if duck is None else duck
+    question = read(duck, sql)
+    with opened(question, tables, lake, unmasked=unmasked, duck=duck) as views:
+        masked = [f"{name}.{each}" for name, columns in views.masked.items() for each in columns]
+        yield Result(duck.execute(question.sql), tuple(masked))
+
+
+@contextmanager
+def opened(  # noqa: PLR0913  # what, of what, where, and how
+    question: Question,
+    tables: Collection[Table],
+    lake: Lake,
+    *,
+    unmasked: bool,
+    duck: Duck,
+    through_arrow: bool = False,
+) -> Iterator[Views]:
+    """Open the tables of a question in an empty database, and explain what goes wrong in the block."""
+    views = Views()
+    try:
+        views = open_views(
+            duck, question, tables, lake, unmasked=unmasked, through_arrow=through_arrow
+        )
+        seal(duck)
+        yield views
+    except (DuckError, OSError) as error:
+        _refuse_past(views)
+        raise _refusal(error, names(tables, lake)) from error
+
+
+def _refuse_past(views: Views) -> None:
+    """Explain an error by the files of past versions, where some are gone."""
+    for name, (place, version) in views.past.items():
+        refuse_deleted_files(place, name, version)
+
+
+def _refusal(error: Exception, known: list[str]) -> DefinitionError:
+    return DefinitionError(sentence(error), hint=f"the tables here are {', '.join(known)}.")

@@ -1,0 +1,472 @@
+"""Account for a micro-batch before its commit: exactly, and after a crash too.
+
+All figures come from sources that survive a crash: the range from Spark's offset log, its rows from the source table's
+log, good and bad rows from the batch itself. The rest are duplicates and rows that the watermark dropped. Spark reports
+both only after the batch: too late for the commit, and lost in a crash. So the dropped rows are computed here. The
+source's statistics have the oldest arrival in the range. If it is above the watermark, nothing was dropped; that is the
+normal case, and costs nothing. Otherwise the range is read again, and the rows below the watermark are counted.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import xor
+from typing import Any, NamedTuple, assert_never
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
+from strandline.core.topic import PLACE, RECEIVED
+from strandline.core.verdict import judged, with_newest_arrival
+from strandline.engine.accounting import new_entry
+from strandline.engine.flow.spark_plan import Node, columns, tree, written
+from strandline.engine.lake.checkpoint.spark_checkpoint import Planned
+from strandline.engine.lake.commit.replace_rows import Reach
+from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, Through
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.log.log_actions import Added
+from strandline.engine.runtime.jvm import classic, jvm
+
+# Count what a silver function loses or multiplies, in the batch that is being written anyway.
+#
+# A silver function turns each record into one row; copies are dropped after it, bad rows are held after it. So a record
+# without a row is in no place, and a second row of a record is an event that was never sent. Neither can be known from the
+# rows that are written: what is missing there may as well be a copy.
+#
+# So the rows that leave the function are counted on their way to the state, and with them an XOR of a hash of each row's
+# place in Kafka. The number alone would not do: a function that loses two records and doubles two others has as many rows
+# as records. The XOR of the records that were read is known without reading them: bronze's own entry has the range of each
+# partition, and a commit that has as many records as offsets has each of them. Where Kafka left gaps, the places are
+# read from the files.
+#
+# If both agree, each record has exactly one row. If not, which is a fault of the table and no ordinary batch, function and
+# source are compared record by record; only that names the two numbers. It also settles a count that Spark made twice: when
+# an executor dies, a stage runs again, and its rows are counted again.
+#
+# A batch that is killed is computed again by Spark, and counted again with it: all is known before the commit, and is in it.
+
+
+NAME = "out of the function"
+
+SEED, EIGHT = 42, 8
+P1, P2, P3, P4, P5 = (
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
+)
+"""The constants of xxHash, and the seed with which Spark begins."""
+
+SLICE = 1 << 16
+"""How many hashes are held at once."""
+
+Mark = tuple[int, int]
+"""A number of records, and the XOR of the hashes of their places."""
+
+
+def watched(rows: DataFrame) -> DataFrame:
+    """Count the rows that leave a silver function, where they pass."""
+    return rows.observe(NAME, F.count(F.lit(1)).alias("rows"), _xor().alias("places"))
+
+
+def _xor() -> Any:  # noqa: ANN401  # a Column, which needs no name here
+    topic = F.crc32(F.col("_topic").cast("binary"))
+    return F.bit_xor(F.xxhash64(topic, F.col("_partition").cast("bigint"), F.col("_offset")))
+
+
+def of_stream(spark: SparkSession, stream: str) -> Mark:
+    """Return what passed in the batch that a stream computes now; its rows must have been read."""
+    running = classic(spark).sharedState().activeStreamingQueries()
+    query = running.get(jvm(spark).java.util.UUID.fromString(stream))
+    return _mark(query.lastExecution().observedMetrics())
+
+
+def of_batch(kept: DataFrame) -> Mark:
+    """Return what passed on the way to rows that were persisted and read."""
+    return _mark(kept.select("*")._jdf.queryExecution().observedMetrics())  # noqa: SLF001  # there is no public way
+
+
+def _mark(metrics: Any) -> Mark:  # noqa: ANN401  # py4j's objects have no types
+    row = metrics.apply(NAME)
+    return int(row.getLong(0)), 0 if row.isNullAt(1) else int(row.getLong(1))
+
+
+def mark_of(spark: SparkSession, parts: Sequence[Added], whole: Callable[[], DataFrame]) -> Mark:
+    """Return the number of the records that a batch reads of bronze, and the XOR of their places.
+
+    Args:
+        spark: The session.
+        parts: What each version that it reads added.
+        whole: Returns the rows, where they are a snapshot and no versions.
+    """
+    rows, places = 0, 0
+    files: list[str] = []
+    for part in parts:
+        rows += part.rows
+        if part.places is not None:
+            places ^= _of_ranges(part.places)
+        elif part.files:
+            files += part.files
+        else:
+            places ^= mark_of_rows(whole())[1]
+    if files:
+        places ^= mark_of_rows(spark.read.schema(RECEIVED).parquet(*files))[1]
+    return rows, places
+
+
+def mark_of_rows(records: DataFrame) -> Mark:
+    """Return the number of records of bronze, and the XOR of their places."""
+    found = records.agg(F.count(F.lit(1)).alias("rows"), _xor().alias("places")).collect()[0]
+    return int(found["rows"]), int(found["places"] or 0)
+
+
+def _of_ranges(places: Mapping[str, tuple[int, int]]) -> int:
+    return reduce(xor, (_of_range(part, *ends) for part, ends in places.items()), 0)
+
+
+def _of_range(part: str, first: int, end: int) -> int:
+    """Return the XOR of Spark's hashes of the places of all offsets of a range."""
+    topic, _, partition = part.rpartition("/")
+    seed = np.uint64(SEED)
+    for number in (zlib.crc32(topic.encode()), int(partition)):
+        seed = _hashed(np.array([number], dtype=np.int64), seed)[0]
+    found = np.uint64(0)
+    for start in range(first, end, SLICE):
+        offsets = np.arange(start, min(start + SLICE, end), dtype=np.int64)
+        found ^= np.bitwise_xor.reduce(_hashed(offsets, seed))
+    return int(found.astype(np.int64))
+
+
+def _hashed(numbers: "np.ndarray[Any, Any]", seed: np.uint64) -> "np.ndarray[Any, Any]":
+    """Return xxHash of 64-bit numbers, as Spark computes it of one column after another."""
+    with np.errstate(over="ignore"):
+        hashes = _turned(numbers.view(np.uint64) * P2, 31) * P1
+        hashes ^= seed + P5 + np.uint64(EIGHT)
+        hashes = _turned(hashes, 27) * P1 + P4
+        hashes ^= hashes >> np.uint64(33)
+        hashes *= P2
+        hashes ^= hashes >> np.uint64(29)
+        hashes *= P3
+        hashes ^= hashes >> np.uint64(32)
+    return hashes
+
+
+def _turned(numbers: "np.ndarray[Any, Any]", by: int) -> "np.ndarray[Any, Any]":
+    return (numbers << np.uint64(by)) | (numbers >> np.uint64(64 - by))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What is known of a batch of silver, and how the rest is found.
+
+    Args:
+        table: The table.
+        read: What it reads.
+        passed: Returns what left its function, once the rows were computed.
+        records: Returns the records that it reads.
+    """
+
+    table: Judged
+    read: Callable[[], Mark]
+    passed: Callable[[DataFrame], Mark]
+    records: Callable[[], DataFrame]
+
+    def through(self, kept: DataFrame) -> Through:
+        """Return what the function lost and made; ``kept`` are the rows of the batch, which were computed."""
+        if self.passed(kept) == self.read():
+            return Through()
+        return compared(self.records(), self.table)
+
+
+def compared(records: DataFrame, table: Judged) -> Through:
+    """Compare a function's rows with its records, record by record."""
+    came = records.select(*PLACE).withColumn("_in", F.lit(1))
+    rows = table.transform(with_newest_arrival(records)).select(*PLACE)
+    both = came.unionByName(rows.withColumn("_in", F.lit(0)))
+    more = F.sum(F.when(F.col("_in") == 1, -1).otherwise(1)).alias("more")
+    each = both.groupBy(*PLACE).agg(more)
+    lost, made = each.agg(
+        F.sum(F.greatest(-F.col("more"), F.lit(0))), F.sum(F.greatest("more", F.lit(0)))
+    ).collect()[0]
+    return Through(lost=lost or 0, made=made or 0)
+
+
+Parts = Mapping[str, Sequence[tuple[int, Added]]]
+"""For each source the versions that a batch reads, and what each adds."""
+
+BOUNDED = frozenset(
+    {
+        "Aggregate",
+        "Expand",
+        "Filter",
+        "Generate",
+        "LocalRelation",
+        "LogicalRDD",
+        "LogicalRelation",
+        "Project",
+        "Union",
+    }
+)
+"""Operators whose rows lie no further apart than the windows are long."""
+
+
+def inputs_of(table: Streamed, lake: Lake, plan: Planned, ids: Mapping[str, str]) -> Parts:
+    """Return what a batch reads of each source, whose ids are known."""
+    return {each.id: plan.input(lake.table(each), ids[each.id]) for each in table.upstream}
+
+
+def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
+    table: Streamed,
+    stream: str,
+    plan: Planned,
+    inputs: Parts,
+    mode: str,
+    most: int,
+    below: "Below",
+) -> Entry:
+    """Begin the entry of a batch with the figures that are known before it runs, the dropped rows among them."""
+    begun = new_entry.tables_read(
+        table,
+        mode,
+        stream,
+        plan.number,
+        versions={
+            name: (read[0][0], read[-1][0]) if read else None for name, read in inputs.items()
+        },
+        rows=sum(part.rows for read in inputs.values() for _, part in read),
+    )
+    return replace(
+        begun,
+        most=most,
+        dropped_by_watermark=below.dropped,
+        dropped_between=below.between if below.dropped else None,
+        whole=plan.whole,
+        watermark=_text(plan.watermark_ms),
+    )
+
+
+def imported_until(
+    table: Judged, lake: Lake, versions: Mapping[str, int]
+) -> dict[str, tuple[int, int]]:
+    """Return the imported rows that a reader of all rows finds in its sources at some versions, by topic."""
+    return {
+        part: (0, end)
+        for source in table.upstream
+        for part, end in sums_of(lake.table(source), versions[source.id]).imported.items()
+    }
+
+
+def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs: Parts) -> Watch:
+    """Return what finds how many records of a batch its function loses or multiplies."""
+    (source,) = table.upstream
+    read = inputs[source.id]
+    parts = [part for _, part in read]
+    files = [file for part in parts for file in part.files]
+
+    begun_at = next((version for version, part in read if not part.files), 0)
+
+    def snapshot() -> DataFrame:
+        return rows_at(spark, lake.table(source), begun_at)
+
+    def records() -> DataFrame:
+        if not files:
+            return snapshot()
+        # Older files of bronze may lack a column that newer ones have.
+        later = spark.read.schema(RECEIVED).parquet(*files)
+        if all(part.files for part in parts):
+            return later
+        # A stream that begins with a snapshot reads what was committed while its first batch was planned as well.
+        return snapshot().unionByName(later, allowMissingColumns=True)
+
+    return Watch(
+        table=table,
+        read=lambda: mark_of(spark, parts, snapshot),
+        passed=lambda _: of_stream(spark, stream),
+        records=records,
+    )
+
+
+class Below(NamedTuple):
+    """What a batch has below the watermark.
+
+    Args:
+        dropped: The rows that Spark drops, by windows of the declared length.
+        rows: All rows below it: no more than these can have been dropped.
+        between: The range of a table's own time in which these lie; None where nothing bounds it.
+        asks: Whether windows may end earlier than the declared ones, so that Spark's figure may be larger.
+    """
+
+    dropped: int = 0
+    rows: int = 0
+    between: Reach | None = None
+    asks: bool = False
+
+    def counted_in(self, entry: Entry, refused: int) -> Entry:
+        """Return an entry with the rows that Spark dropped by its own figure, where that is larger."""
+        more = min(refused, self.rows) - entry.dropped_by_watermark
+        if more <= 0:
+            return entry
+        dropped = entry.dropped_by_watermark + more
+        between = replace(entry, dropped_between=self.between)
+        return between.settled(good=entry.good - more, held={}, dropped=dropped)
+
+
+def below_watermark(
+    spark: SparkSession, table: Streamed, plan: Planned, parts: Parts, *, selects: bool
+) -> Below:
+    """Count the rows of a batch that Spark drops because they are below the watermark, and find the range of their times.
+
+    The range is that of the windows where these are as declared. Sessions, and windows that are shorter or overlap, begin up to
+    the declared length before a row, and what it changes begins up to that length after it: so the range is wider by it both
+    ways. Below a join a row may be of a window hours away, and a backfill of another range would seem to bring it in.
+
+    ``selects`` says whether the table's function leaves rows out and does nothing else.
+    """
+    found = Below()
+    if not plan.late_ms or selects:  # what only selects has no state that could refuse a row
+        return found
+    for source in table.upstream:
+        read = [part for _, part in parts.get(source.id, ())]
+        if read and _oldest(table, source, read) <= plan.late_ms:
+            files = [file for part in read for file in part.files]
+            # Older files of bronze may lack a column that newer ones have.
+            reader = spark.read.schema(RECEIVED) if isinstance(table, Judged) else spark.read
+            rows = reader.parquet(*files)
+            dropped, starts, below, times = _count_below(rows, table, source, plan.late_ms)
+            is_exact = bool(below) and begins_windows(table, rows)
+            between = starts if is_exact else _widened(times, table, rows)
+            found = Below(
+                dropped=found.dropped + dropped,
+                rows=found.rows + below,
+                between=between if len(table.upstream) == 1 else None,
+                asks=found.asks or (bool(below) and not is_exact),
+            )
+    return found
+
+
+def _widened(times: Reach | None, table: Streamed, rows: DataFrame) -> Reach | None:
+    if times is None or not (length := _reaches_over(table, rows)):
+        return None
+    more = length // timedelta(microseconds=1)
+    return times[0] - more, times[1] + more
+
+
+def _reaches_over(table: Streamed, rows: DataFrame) -> timedelta | None:
+    """Return how far a row of a table lies at most from the rows that it aggregates; None where nothing bounds it."""
+    if not isinstance(table, Windowed | Upserted) or not table.window or table.reaches:
+        return None
+    # As above: without an answer there is no range.
+    with suppress(Exception):
+        rows = table.transform(rows)
+        if {node.kind for node in _plan(rows).walk()} <= BOUNDED:
+            return table.window_length * len(_grouped(rows))
+    return None
+
+
+def begins_windows(table: Streamed, rows: DataFrame) -> bool:
+    """Return whether the time of each row of a table is where the window of the declared length begins, in which its rows lie.
+
+    Sessions, windows that overlap or begin elsewhere, and those of several lengths are seen in the plan of the table's function:
+    what it groups by first is then another expression than such a window.
+
+    Args:
+        table: The table.
+        rows: Rows of its source, of which Spark reads nothing here.
+    """
+    if not isinstance(table, Windowed | Upserted) or not table.window or table.reaches:
+        return False
+    if len(table.upstream) > 1 or table.event_at != table.window_from:
+        return False
+    window = F.window(str(table.upstream[0].event_at), table.window)
+    (declared,) = _grouped(rows.groupBy(window).count())
+    # A batch has not every operator that a stream has; without an answer there is no range.
+    with suppress(Exception):
+        return declared[0] in next(iter(_grouped(table.transform(rows))), ())
+    return False
+
+
+def _grouped(rows: DataFrame) -> list[list[str]]:
+    """Return what each aggregation groups by, the one that reads the source first; none where rows are joined."""
+    plan = _plan(rows)
+    found = columns(plan, iter(()))
+    nodes = [*plan.walk()][::-1]
+    if any(node.kind == "Join" for node in nodes):
+        return []
+    return [
+        [written(each, found[id(node.children[0])].texts) for each in keys]
+        for node in nodes
+        if node.kind == "Aggregate" and (keys := node.expressions("groupingExpressions"))
+    ]
+
+
+def _plan(rows: DataFrame) -> Node:
+    return tree(str(rows._jdf.queryExecution().optimizedPlan().toJSON()))  # noqa: SLF001  # there is no public way
+
+
+def _oldest(table: Streamed, source: Table, read: Sequence[Added]) -> float:
+    """Return a lower bound of the rows' times, in milliseconds, from statistics alone."""
+    columns = (
+        ("_arrived_at", "_ingested_at") if isinstance(table, Judged) else (str(source.event_at),)
+    )
+    lowest = [part.lowest.get(column) for part in read for column in columns]
+    known = [datetime.fromisoformat(moment) for moment in lowest if moment]
+    if len(known) < len(lowest):
+        return 0.0
+    slack = table.lateness.late if isinstance(table, Judged) else timedelta(0)
+    return (min(known) - slack).timestamp() * 1000
+
+
+def _count_below(
+    rows: DataFrame, table: Streamed, source: Table, late_ms: int
+) -> tuple[int, Reach | None, int, Reach | None]:
+    """Count the rows below the watermark by Spark's comparison: a row at the watermark is dropped too.
+
+    Returns:
+        The rows whose windows of the declared length are below it, and the range of the table's own time: for windows, of
+        their starts. Then all rows that are below it themselves, and the range of their times.
+    """
+    match table:
+        case Judged():
+            time = F.col("_time")
+            moment = judged(rows, table).select(time.alias("moment"), time.alias("at"), time)
+        case Windowed() | Upserted(window=str()):
+            time = F.col(str(source.event_at))
+            window = F.window(time, str(table.window))
+            ends, starts = window["end"].alias("moment"), window["start"].alias("at")
+            moment = rows.select(ends, starts, time.alias("_time"))
+        case Appended() | Upserted():
+            time = F.col(str(source.event_at))
+            moment = rows.select(time.alias("moment"), time.alias("at"), time.alias("_time"))
+        case _:
+            assert_never(table)
+    late = F.timestamp_millis(F.lit(late_ms))
+    ends_below = F.col("moment") <= late
+    at, own = F.when(ends_below, F.unix_micros("at")), F.unix_micros("_time")
+    below = moment.where(F.col("_time") <= late)
+    counted = below.agg(
+        F.count(at), F.min(at), F.max(at), F.count(F.lit(1)), F.min(own), F.max(own)
+    )
+    count, first, last, among, since, until = counted.collect()[0]
+    return (
+        count,
+        None if first is None else (first, last),
+        among,
+        None if since is None else (since, until),
+    )
+
+
+def _text(watermark_ms: int) -> str | None:
+    if not watermark_ms:
+        return None
+    return datetime.fromtimestamp(watermark_ms / 1000, tz=UTC).isoformat()

@@ -1,0 +1,379 @@
+"""Compare what a stream would run with what it ran last, and with what its checkpoint holds.
+
+Spark refuses some restarts by itself. The others it takes, and that is what this module is for: state is stored by position
+and without a meaning, so keys of equal types in another order, another window, or another condition of a join are read as
+if they were the former ones, without an error and with other rows.
+"""
+
+import hashlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pyspark.sql.types import StructType
+
+from strandline.core.table import Judged, Streamed
+from strandline.engine.flow.spark_plan import Operator, StatefulPlan, output_mode
+from strandline.engine.lake.checkpoint.spark_checkpoint import RunRecord
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import DeclaredTable, declared_table, types_of
+from strandline.engine.runtime.meter import code_version, query_version
+
+INNER = "Inner"
+
+UNTIL = re.compile(
+    r"(?P<head>LessThan(?:OrEqual)?\(.*TimestampAddInterval\(.*, )(?P<length>-?\d+)(?P<tail>(?:, timeZoneId=[^()]*)?\)\))"
+)
+"""A condition by which a time is at most so many microseconds after another."""
+
+SHORT = 90
+"""Letters of an expression that a sentence has at most."""
+
+LEAD = 20
+"""Letters before the first difference of two long expressions."""
+
+KEYS_ALONE = frozenset({"dedupe", "dedupeWithinWatermark"})
+"""Spark's names, in a checkpoint, of operators whose state holds no row that is still to be emitted."""
+
+
+class Remedy(StrEnum):
+    """What must be done before a stream can go on, from least to most."""
+
+    NOTHING = "nothing"
+    LET_BE_NULL = "let columns of its sources be NULL"
+    ADD_COLUMNS = "add the columns"
+    REWRITE_SOURCES = "rewrite the sources"
+    HAND_OVER = "hand over"
+    REBUILD = "rebuild"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A difference between the code of today and what the checkpoint holds.
+
+    Args:
+        what: A sentence.
+        remedy: What must be done about it.
+    """
+
+    what: str
+    remedy: Remedy
+
+
+def state_differences(
+    former: StatefulPlan | None, now: StatefulPlan, held: Sequence[str]
+) -> Iterator[Difference]:
+    """Yield the differences that concern state.
+
+    Args:
+        former: What ran last; None where it was not recorded.
+        now: What would run.
+        held: Spark's names of the operators in the checkpoint.
+    """
+    if not held and now.operators:
+        yield _anew("its stream has kept no state so far; now it would, without the rows before")
+    elif held and not now.operators:
+        yield _without_state(held)
+    elif former is not None and now.operators:
+        yield from _of_operators(former.operators, now.operators)
+        yield from _of_watermarks(former, now)
+        if former.output_mode != now.output_mode:
+            yield _anew(
+                f"it emitted rows in mode {former.output_mode.lower()}, and would in mode "
+                f"{now.output_mode.lower()}"
+            )
+
+
+def _without_state(held: Sequence[str]) -> Difference:
+    if KEYS_ALONE.issuperset(held):
+        return Difference(
+            what="it needs no state any more; what it has are the keys of rows before",
+            remedy=Remedy.HAND_OVER,
+        )
+    return _anew("it needs no state any more; rows that wait in it would never be emitted")
+
+
+def _of_operators(former: Sequence[Operator], now: Sequence[Operator]) -> Iterator[Difference]:
+    kinds, were = [each.kind for each in now], [each.kind for each in former]
+    if kinds != were:
+        yield _anew(f"its operators with state were {_listed(were)}, and would be {_listed(kinds)}")
+        return
+    for before, after in zip(former, now, strict=True):
+        yield from _of_operator(before, after)
+
+
+def _of_operator(before: Operator, after: Operator) -> Iterator[Difference]:
+    kind = after.kind
+    texts, were = [text for _, text in after.keys], [text for _, text in before.keys]
+    if texts != were:
+        how = "in another order" if sorted(texts) == sorted(were) else "by other keys"
+        yield _anew(f"the state of {kind} is kept {how}: {_changed(were, texts)}")
+    if before.keeps != after.keeps:
+        how = "in another order" if sorted(before.keeps) == sorted(after.keeps) else "otherwise"
+        yield _anew(
+            f"what {kind} keeps for a key is stored {how}: {_changed(before.keeps, after.keeps)}"
+        )
+    if before.rules != after.rules and not _is_stricter(before, after):
+        yield _anew(f"{kind} works by another rule: {_changed(before.rules, after.rules)}")
+
+
+def _is_stricter(before: Operator, after: Operator) -> bool:
+    """Return whether an inner join lets fewer rows meet: what waits for the former condition is then enough.
+
+    An outer join also stores that a row has met another, which the stricter condition may not allow.
+    """
+    if before.rules[:1] != (INNER,) or after.rules[:1] != (INNER,):
+        return False
+    allowed = [_conjuncts(*each.rules[1:]) for each in (before, after)]
+    return all(any(_implies(now, was) for now in allowed[1]) for was in allowed[0]) and (
+        _equalities(allowed[0]) == _equalities(allowed[1])
+    )
+
+
+def _implies(now: str, was: str) -> bool:
+    """Return whether a condition is a former one, or the same with an earlier end."""
+    ends = UNTIL.fullmatch(now), UNTIL.fullmatch(was)
+    if now == was or None in ends:
+        return now == was
+    after, before = (each.groupdict() for each in ends if each)
+    is_same = all(after[name] == before[name] for name in ("head", "tail"))
+    return is_same and int(after["length"]) <= int(before["length"])
+
+
+def _equalities(conditions: Sequence[str]) -> set[str]:
+    """Return the conditions that decide under which key a row is stored."""
+    return {each for each in conditions if each.startswith("EqualTo(")}
+
+
+def _conjuncts(*conditions: str) -> list[str]:
+    """Return the parts of conditions that are joined by AND."""
+    found: list[str] = []
+    for each in conditions:
+        inner = each[len("And(") : -1] if each.startswith("And(") else None
+        found += [each] if inner is None else _conjuncts(*_arguments(inner))
+    return found
+
+
+def _arguments(text: str) -> list[str]:
+    """Return the arguments in a text, divided at the commas that are in no bracket."""
+    found, depth, begin = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            found.append(text[begin:place].strip())
+            begin = place + 1
+    return [*found, text[begin:].strip()]
+
+
+def _of_watermarks(former: StatefulPlan, now: StatefulPlan) -> Iterator[Difference]:
+    before, after = dict(former.watermarks), dict(now.watermarks)
+    if before.keys() != after.keys():
+        yield _anew(f"its watermark follows another time: {_changed([*before], [*after])}")
+    for name in before.keys() & after.keys():
+        if after[name] > before[name]:
+            yield _anew(
+                f"its watermark of {_short(name)} waits longer, {_seconds(after[name])} instead of "
+                f"{_seconds(before[name])}: rows behind the former watermark would be dropped"
+            )
+        elif after[name] < before[name]:
+            yield Difference(
+                what=f"its watermark of {_short(name)} waits shorter, {_seconds(after[name])} instead "
+                f"of {_seconds(before[name])}: rows are final sooner",
+                remedy=Remedy.NOTHING,
+            )
+
+
+def _anew(what: str) -> Difference:
+    return Difference(what=what, remedy=Remedy.REBUILD)
+
+
+def _changed(before: Sequence[str], after: Sequence[str]) -> str:
+    """Return the first texts that differ."""
+    longest = max(len(before), len(after))
+    pairs = zip(_filled(before, longest), _filled(after, longest), strict=True)
+    was, now = next(((a, b) for a, b in pairs if a != b), ("", ""))
+    same = _shared(was, now) if max(len(was), len(now)) > SHORT else 0
+    begin = max(0, same - LEAD)
+    return f"{_short(was, begin) or 'nothing'}, now {_short(now, begin) or 'nothing'}"
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many letters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _filled(texts: Sequence[str], count: int) -> list[str]:
+    return [*texts, *[""] * (count - len(texts))]
+
+
+def _short(text: str, begin: int = 0) -> str:
+    """Return a text, or as much of it from a letter on as a sentence can have."""
+    cut = text[begin:] if len(text) > begin else ""
+    return ("…" if begin and cut else "") + (cut if len(cut) <= SHORT else f"{cut[: SHORT - 1]}…")
+
+
+def _listed(kinds: Sequence[str]) -> str:
+    return ", ".join(kinds) or "none"
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:,g} s"
+
+
+# Compare the Delta tables around a stream with what its checkpoint and its code expect: its sources, and its own table.
+
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+def former_sources(
+    held: Sequence[str | None],
+    plan: StatefulPlan,
+    ids: Mapping[str, str],
+    record: RunRecord | None,
+) -> list[str | None]:
+    """Return the names of the sources in a checkpoint, in its order; None for one whose name is not known.
+
+    Args:
+        held: The ids in the checkpoint; None for a source without an offset.
+        plan: What would run.
+        ids: The ids of the tables that the code reads now, by their names.
+        record: What ran last.
+    """
+    names = {each: name for name, each in ids.items()}
+    recorded = {each: name for name, each in record.ids.items()} if record else {}
+    known = [names.get(each) or recorded.get(each) if each else None for each in held]
+    lists = [list(plan.sources), list(record.plan["sources"]) if record else []]
+    # A source that had no row yet has no id in the checkpoint; where its position allows one name, it has that name.
+    for listed in lists:
+        if len(listed) == len(held) and _fits(held, known, listed):
+            return list(listed)
+    return known
+
+
+def _fits(held: Sequence[str | None], known: Sequence[str | None], listed: Sequence[str]) -> bool:
+    """Return whether sources may be those of a list, in its order."""
+    return all(
+        each == name or (each is None and id_ is None)
+        for id_, each, name in zip(held, known, listed, strict=True)
+    )
+
+
+def source_differences(
+    held: Sequence[str | None],
+    plan: StatefulPlan,
+    ids: Mapping[str, str],
+    record: RunRecord | None,
+) -> Iterator[Difference]:
+    """Yield how the sources of a checkpoint differ from those that the code reads.
+
+    Spark keeps an offset for each source by its position alone.
+
+    Args:
+        held: The ids in the checkpoint, in its order.
+        plan: What would run.
+        ids: The ids of the tables that the code reads now, by their names.
+        record: What ran last.
+    """
+    were, now = former_sources(held, plan, ids, record), list(plan.sources)
+    if were == now and all(
+        each in {None, ids.get(name)} for each, name in zip(held, now, strict=True)
+    ):
+        return
+    anew = [name for name, each in zip(were, held, strict=True) if _is_recreated(name, each, ids)]
+    if anew or (None in were and len(were) == len(now)):
+        yield Difference(
+            what=f"{' and '.join(map(str, anew)) or 'a source'} is another Delta table than the one "
+            "that was read; its offsets mean nothing there",
+            remedy=Remedy.REBUILD,
+        )
+        return
+    for what, names in (
+        ("is read no longer", [str(each or "a table") for each in were if each not in now]),
+        ("is read as well", [each for each in now if each not in were]),
+    ):
+        if names:
+            yield Difference(what=f"{' and '.join(names)} {what}", remedy=Remedy.REWRITE_SOURCES)
+    if [each for each in were if each in now] != [each for each in now if each in were]:
+        yield Difference(
+            what=f"it reads its sources in another order, {' before '.join(now)}",
+            remedy=Remedy.REWRITE_SOURCES,
+        )
+
+
+def sink_differences(
+    sink: DeclaredTable, schema: StructType, folders: Sequence[str]
+) -> Iterator[Difference]:
+    """Yield how a table differs from the rows that its function returns."""
+    wanted = types_of(schema)
+    if lacking := [name for name in wanted if name not in sink.columns]:
+        yield Difference(
+            what=f"its table lacks {' and '.join(lacking)}: NULL in the rows so far, unless they are "
+            "computed again",
+            remedy=Remedy.ADD_COLUMNS,
+        )
+    for name, kind in wanted.items():
+        if name in sink.columns and not _is_read_as(kind, sink.columns[name]):
+            yield Difference(
+                what=f"its column {name} is {sink.columns[name]}, and would be {kind}",
+                remedy=Remedy.REBUILD,
+            )
+    if gone := [name for name in sink.columns if name not in wanted]:
+        yield Difference(
+            what=f"{' and '.join(gone)} is computed no longer: NULL from now on",
+            remedy=Remedy.NOTHING,
+        )
+    if sink.folders != tuple(folders):
+        yield Difference(
+            what=f"its table is partitioned by {_compare_tables_listed(sink.folders)}, and would be by {_compare_tables_listed(folders)}",
+            remedy=Remedy.REBUILD,
+        )
+
+
+def _is_read_as(kind: str, declared: str) -> bool:
+    """Return whether values of a type can be read as a declared one: Parquet's short integers are read as long ones."""
+    if kind == declared:
+        return True
+    return kind in INTEGERS and declared in INTEGERS[INTEGERS.index(kind) :]
+
+
+def _is_recreated(name: str | None, held: str | None, ids: Mapping[str, str]) -> bool:
+    return name is not None and held is not None and name in ids and ids[name] != held
+
+
+def _compare_tables_listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+# A hash of all that decides what a table's stream runs: found from files alone, so that an unchanged table costs no JVM.
+
+
+def source_tables(table: Streamed, lake: Lake) -> dict[str, DeclaredTable]:
+    """Return the tables that a stream reads, as they are now; one that was never made is absent."""
+    found = {each.id: declared_table(lake.table(each)) for each in table.upstream}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def fingerprint(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) -> str:
+    """Return the hash of code, declaration, sources and sink."""
+    digest = hashlib.sha256()
+    for part in _parts(table, lake, sources):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) -> Iterator[str]:
+    yield code_version(table)
+    yield query_version()
+    function = inspect.unwrap(getattr(table.transform, "func", table.transform))
+    yield f"{type(table).__name__} {function.__qualname__}"
+    yield f"{table.key} {table.event_at} {table.closes_at} {table.lateness} {table.rules}"
+    if isinstance(table, Judged) and table.believes_history:
+        yield "believes history"
+    yield f"{output_mode(table)} {getattr(table, 'window_from', '')}"
+    for source in table.upstream:
+        yield f"{source.id} {source.event_at} {source.lateness} {sources.get(source.id)}"
+    yield str(declared_table(lake.table(table)))

@@ -1,0 +1,101 @@
+"""Where a table's function lets Java's engine search what a stranger has sent, and what to write instead.
+
+That engine searches by trying: one text can keep it busy for days, or end the task by an overflow of its stack, and a
+function of ours does the same in time of the text (infra/docs/linear.md). Tables that have such a search run as before:
+it is named when the table is made, and by ``strandline preflight``.
+
+What a plan has is asked of Spark (infra/strandline_infra/spark/linear/Searches.scala), and recorded with what a stream ran. Where that is
+not known, as of a table that keeps no state, the text of the table's modules decides whether Spark is worth a start.
+"""
+
+import re
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from strandline.core.formats.parse import HALF_A_PAIR, NUMBER
+from strandline.core.table import Ingested, Judged, Table
+from strandline.core.verdict import with_newest_arrival
+from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.runtime.code_files import own_texts_of
+from strandline.engine.runtime.jvm import jvm, loss
+
+HARMLESS = (HALF_A_PAIR, NUMBER)
+"""Patterns of ours that repeat, and that no text makes expensive: one begins where another has ended, or gives nothing back."""
+
+COMPUTED = "computed"
+"""Is in Spark's answer for a pattern that is another one in each row."""
+
+SHORT = 60
+
+INSTEAD = {
+    "rlike": "linear_match",
+    "regexp_extract": "linear_extract",
+    "regexp_extract_all": "linear_extract_all",
+    "regexp_replace": "linear_replace",
+    "regexp_instr": "locate of what linear_extract finds",
+    "regexp_count": "size of what linear_extract_all finds",
+    "regexp_substr": "linear_extract",
+    "split": "linear_split",
+    "like": "contains, startswith or endswith, or linear_match",
+    "ilike": "contains, startswith or endswith of lower, or linear_match",
+    "str_to_map": "linear_split",
+    "parse_url": "linear_extract",
+}
+"""Spark's function to ours."""
+
+NAMED = re.compile(
+    r"(?i:\b(?:rlike|regexp\w*|str_to_map|parse_url)\b)|\bI?LIKE\b|\.i?like\(|(?:\b(?:F|functions)\.|(?<![.\w]))split\s*\("
+)
+"""Names of these functions in a text of Python or SQL; ``split`` of a text of Python's own is another function."""
+
+
+def searches(rows: DataFrame) -> tuple[str, ...]:
+    """Return the searches of a plan, each as the name of Spark's function and its pattern; nothing is run."""
+    plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001  # there is no public way
+    found = jvm(rows.sparkSession).strandline.Searches.of(plan, list(HARMLESS))
+    return tuple(str(each) for each in found)
+
+
+def may_search(table: Table) -> bool:
+    """Return whether the modules of a table name a function that searches."""
+    return any(map(NAMED.search, own_texts_of(table)))
+
+
+def of_function(spark: SparkSession, table: Table, lake: Lake) -> tuple[str, ...]:
+    """Return the searches of a table's function over its sources as they are; none where one was not made yet."""
+    if isinstance(table, Ingested) or not all(map(lake.exists, table.upstream)):
+        return ()
+    if not may_search(table):
+        return ()
+    places = [lake.table(source) for source in table.upstream]
+    try:
+        rows = [rows_at(spark, place, latest_version(place)) for place in places]
+        if isinstance(table, Judged):
+            rows = [with_newest_arrival(each) for each in rows]
+        return searches(table.transform(*rows))
+    except Exception as error:  # what is wrong with it is said when it runs
+        if loss(error):
+            raise
+        return ()
+
+
+def sentences(found: Sequence[str]) -> tuple[str, ...]:
+    """Return for each search what it is, and the function to write instead.
+
+    >>> sentences(["rlike (a+)+"])[0].partition(":")[0]
+    "rlike of '(a+)+' is searched by Java's engine, which one text can keep busy for ever"
+    """
+    return tuple(map(_sentence, found))
+
+
+def _sentence(found: str) -> str:
+    name, _, pattern = found.partition(" ")
+    shown = f"{pattern[: SHORT - 1]}…" if len(pattern) > SHORT else pattern
+    what = "a computed pattern" if pattern == COMPUTED else f"{shown!r}"
+    return (
+        f"{name} of {what} is searched by Java's engine, which one text can keep busy for ever: "
+        f"write {INSTEAD[name]} instead (infra/docs/linear.md)"
+    )

@@ -1,0 +1,366 @@
+"""Column lineage, read from the plan that Spark makes of a table's own function.
+
+It is derived, not declared, so it cannot be wrong: the function is applied to empty tables, and each name in the
+analysed plan leads back to the columns that it was computed from. Columns that only filter or join are not part of it.
+A function over groups (a fold, a session) is opaque to Spark, so each of its columns may depend on all of its input.
+
+Why not sqlglot: it reads SQL, and a table's function is Python; only Spark's analyser knows what it computes.
+
+The lineage is cached in the lake with the hash of the code, for reports that run without Spark.
+
+A count is computed from a column and cannot reveal a value of it. So beside all columns that a column is computed from, those are
+known whose values may be seen in it; the masks follow these.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, reduce
+from typing import Any, TypeAlias
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from strandline.core.formats.parse import RESCUED
+from strandline.core.model import FEATURES, SCORE
+from strandline.core.table import Computed, Ingested, Judged, Table
+from strandline.core.topic import RECEIVED
+from strandline.core.verdict import good_rows
+from strandline.engine.flow.plan import shaped
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import kinds
+from strandline.engine.runtime.meter import code_version, is_code_of
+
+Columns: TypeAlias = dict[str, list[tuple[str, str]]]
+"""For each column the columns that it is computed from, each with its table."""
+
+Tree: TypeAlias = Sequence[Mapping[str, Any]]
+"""An expression as Spark writes it: each node before its children."""
+
+COUNTS = frozenset(
+    ["Count", "CountIf", "HyperLogLogPlusPlus", "HllSketchEstimate", "ThetaSketchEstimate"]
+)
+"""Functions of Spark whose result says how many and never which: no value of what they count can be seen in it. A smallest one
+is a value itself, and a sum is where a group has one row."""
+
+OUTPUT_FIELDS = ("output", "generatorOutput")
+"""The fields of a plan's node with the columns that it makes without an alias."""
+
+
+def cached_lineage(table: Table, lake: Lake) -> Columns | None:
+    """Return the cached lineage of a table; None if it is missing or of other code."""
+    text = lake.lineage(table).text()
+    if text is None:
+        return None
+    cached = json.loads(text)
+    return _decoded(cached["columns"]) if is_code_of(table, cached["code"]) else None
+
+
+def visible_columns(table: Table, lake: Lake) -> Columns | None:
+    """Return for each column the columns whose values may be seen in it; None where Spark has not run the table.
+
+    By the code that ran last, and by that of rows which are there from before: rows that two codes made are masked by both. In
+    the cache of an older program all that a column is computed from counts as seen.
+    """
+    text = lake.lineage(table).text()
+    if text is None:
+        return None
+    cached = json.loads(text)
+    return _decoded(cached.get("visible", cached["columns"]))
+
+
+def _decoded(columns: Mapping[str, Sequence[Sequence[str]]]) -> Columns:
+    return {
+        name: [(source, column) for source, column in made_of] for name, made_of in columns.items()
+    }
+
+
+def _is_whole(table: Table, lake: Lake) -> bool:
+    """Return whether the cache has what may be seen; that of an older program has not."""
+    return "visible" in json.loads(lake.lineage(table).text() or "{}")
+
+
+def lineage(spark: SparkSession, table: Table, lake: Lake) -> Columns:
+    """Return the lineage of a table, derived and cached unless it is cached already."""
+    cached = cached_lineage(table, lake)
+    if cached is not None and _is_whole(table, lake):
+        return cached
+    columns, visible = _derived(spark, table)
+    if cached is None and lake.exists(table):  # its rows are of other code
+        visible = _united(visible, visible_columns(table, lake) or {})
+    found = {"code": code_version(table), "columns": columns, "visible": visible}
+    lake.lineage(table).put(json.dumps(found))
+    return columns
+
+
+def take_over_lineage(table: Table, made: Lake, lake: Lake) -> None:
+    """Let what may be seen in the rows of another lake be known of a table that is about to get them.
+
+    What may be seen in its own rows stays known: an undo brings them back, and a query may read a former version. Where it is
+    not known of the others, it is of neither.
+    """
+    text = made.lineage(table).text()
+    if text is None:
+        if table.secret:
+            lake.lineage(table).remove_file()
+        return
+    cached = json.loads(text)
+    visible = _decoded(cached.get("visible", cached["columns"]))
+    both = _united(visible, visible_columns(table, lake) or {})
+    lake.lineage(table).put(json.dumps({**cached, "visible": both}))
+
+
+def _united(one: Columns, other: Columns) -> Columns:
+    return {
+        name: sorted({*one.get(name, ()), *other.get(name, ())}) for name in sorted({*one, *other})
+    }
+
+
+def derive_lineage(spark: SparkSession, table: Table) -> Columns:
+    """Derive the lineage from the code alone; bronze is as received and depends on no table."""
+    return _derived(spark, table)[0]
+
+
+def _derived(spark: SparkSession, table: Table) -> tuple[Columns, Columns]:
+    """Return for each column all that it is computed from, and what may be seen in it."""
+    if isinstance(table, Ingested):
+        return {}, {}
+    rows = _on_empty_tables(spark, table)
+    plan = json.loads(rows._jdf.queryExecution().analyzed().toJSON())  # noqa: SLF001  # Python has no door to a plan
+    sources = {_alias(source): source.id for source in table.upstream}
+    root = _node(iter(plan))
+    wanted = table.dimension
+    looked_up = {name: [(wanted.source.id, name)] for name in wanted.columns} if wanted else {}
+    every, visible = (
+        {**_Plan(root, sources, passed_over).columns(), **looked_up}
+        for passed_over in (frozenset[str](), COUNTS)
+    )
+    return every, visible
+
+
+def _on_empty_tables(spark: SparkSession, table: Computed) -> DataFrame:
+    """Apply a table's function to empty tables with the columns of its sources."""
+    empty = [
+        spark.createDataFrame([], _columns(spark, source)).alias(_alias(source))
+        for source in table.upstream
+    ]
+    rows = shaped(empty, table)
+    return good_rows(rows) if isinstance(table, Judged) else rows
+
+
+@cache
+def _columns(spark: SparkSession, table: Table) -> StructType:
+    return RECEIVED if isinstance(table, Ingested) else _on_empty_tables(spark, table).schema
+
+
+def _alias(source: Table) -> str:
+    return f"{source.layer}__{source.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of a plan, and its children."""
+
+    fields: Mapping[str, Any]
+    children: "tuple[_Node, ...]"
+
+    @property
+    def kind(self) -> str:
+        return str(self.fields["class"]).rpartition(".")[2]
+
+    def trees(self, *names: str) -> Iterator[Tree]:
+        """Yield the expressions in some fields; without names, in all fields except those of the output."""
+        for name, value in self.fields.items():
+            if name in names or (not names and name not in OUTPUT_FIELDS):
+                yield from _trees(value)
+
+
+def _node(nodes: Iterator[Mapping[str, Any]]) -> _Node:
+    fields = next(nodes)
+    return _Node(fields, tuple(_node(nodes) for _ in range(fields["num-children"])))
+
+
+def _trees(value: object) -> Iterator[Tree]:
+    if not isinstance(value, list) or not value:
+        return
+    if isinstance(value[0], dict) and "class" in value[0]:
+        yield value
+    else:
+        for each in value:
+            yield from _trees(each)
+
+
+@dataclass(slots=True)
+class _Plan:
+    """The columns that each name in a plan is computed from, but for what is an argument of some functions."""
+
+    root: _Node
+    sources: Mapping[str, str]
+    passed_over: frozenset[str]
+    made_of: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    leaves: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def columns(self) -> Columns:
+        """Follow each column of the result to the columns of the sources."""
+        self._visit(self.root)
+        return {
+            name: sorted({self.leaves[leaf] for leaf in self._leaves_of(number)})
+            for number, name in _output(self.root)
+        }
+
+    def _leaves_of(self, number: int) -> set[int]:
+        seen, coming = set(), [number]
+        while coming:
+            here = coming.pop()
+            if here not in seen:
+                seen.add(here)
+                coming += self.made_of.get(here, ())
+        return seen & self.leaves.keys()
+
+    def _visit(self, node: _Node) -> None:
+        if (
+            node.kind == "SubqueryAlias"
+            and (name := node.fields["identifier"]["name"]) in self.sources
+        ):
+            for number, column in _output(node):
+                self.leaves[number] = (self.sources[name], column)
+            return
+        for tree in node.trees():
+            self._note_aliases(tree)
+        if node.children:
+            self._note_own_columns(node)
+        if node.kind == "Union":
+            self._note_union([_output(each) for each in node.children])
+        for each in node.children:
+            self._visit(each)
+
+    def _note_aliases(self, tree: Tree) -> None:
+        """Note the columns that each alias in an expression is computed from."""
+        for at, each in enumerate(tree):
+            if _kind(each) == "Alias":
+                self.made_of[_number(each)] |= self._references(tree[at : _end(tree, at)])
+
+    def _note_own_columns(self, node: _Node) -> None:
+        """Note that each column that a node makes without an alias is computed from all columns that it uses."""
+        used: set[int] = reduce(set.union, map(self._references, node.trees()), set())
+        for tree in node.trees(*OUTPUT_FIELDS):
+            self.made_of[_number(tree[0])] |= used - {_number(tree[0])}
+
+    def _references(self, tree: Tree) -> set[int]:
+        found, at = set[int](), 0
+        while at < len(tree):
+            each = tree[at]
+            if _kind(each) in self.passed_over:
+                at = _end(tree, at)
+                continue
+            if _kind(each) == "AttributeReference":
+                found.add(_number(each))
+            at += 1
+        return found
+
+    def _note_union(self, parts: Sequence[list[tuple[int, str]]]) -> None:
+        for together in zip(*parts, strict=False):
+            (first, _), *others = together
+            self.made_of[first] |= {number for number, _ in others}
+
+
+def _output(node: _Node) -> list[tuple[int, str]]:
+    """Return the columns of a node with Spark's expression ids."""
+    listed = {"Project": "projectList", "Aggregate": "aggregateExpressions"}.get(
+        node.kind, "output"
+    )
+    own = [_named(tree[0]) for tree in node.trees(listed)]
+    if own or not node.children:
+        return own
+    if node.kind == "Union":
+        return _output(node.children[0])
+    more = [_named(tree[0]) for tree in node.trees("windowExpressions", "generatorOutput")]
+    return [*(each for child in node.children for each in _output(child)), *more]
+
+
+def _named(expression: Mapping[str, Any]) -> tuple[int, str]:
+    return _number(expression), str(expression["name"])
+
+
+def _end(tree: Tree, at: int) -> int:
+    """Return the index after the last node of an expression."""
+    open_ = 1
+    while open_:
+        open_ += int(tree[at]["num-children"]) - 1
+        at += 1
+    return at
+
+
+def _kind(expression: Mapping[str, Any]) -> str:
+    return str(expression["class"]).rpartition(".")[2]
+
+
+def _number(expression: Mapping[str, Any]) -> int:
+    return int(expression["exprId"]["id"])
+
+
+# The columns of a table that are masked: the declared ones, and those in which one of their values may be seen.
+#
+# A judged table declares its sensitive columns. Above it a column is sensitive if a value of a sensitive one passes through to it,
+# renamed, nested or computed; a count of them is not, because it says how many and never which. A function over groups is opaque,
+# so all its columns are. What the plan cannot know a table declares: `unmasked` names columns that are computed from sensitive ones
+# and reveal none. If the lineage is unknown, because Spark has not run the table, only a column that a source shows under the
+# same name is shown.
+
+
+UNREADABLE = ("_payload", "_message_key", "_headers", RESCUED)
+"""Columns that may hold anything, and so sensitive values too."""
+
+
+def hidden(table: Table, lake: Lake) -> frozenset[str]:
+    """Return the columns of a table that are masked."""
+    if not table.secret:
+        return frozenset()
+    always = frozenset(UNREADABLE).union(table.sensitive)
+    if table.scored_by:  # the lineage of a table does not reach into its model
+        always = always.union((FEATURES, SCORE))
+    if isinstance(table, Judged):
+        return always | table.secret
+    return (always | _derived_from_hidden(table, lake)) - frozenset(table.unmasked)
+
+
+def learn(spark: SparkSession, table: Table, lake: Lake) -> None:
+    """Cache the lineage of a table above sensitive columns while Spark runs; a failure does not stop the table."""
+    if table.secret and not isinstance(table, Judged):
+        with suppress(PySparkException, LookupError):
+            lineage(spark, table, lake)
+
+
+def hidden_in_bronze(bronze: Table, tables: Collection[Table]) -> frozenset[str]:
+    """Return the columns of a bronze table that hold sensitive values of a table above it."""
+    is_secret = any(table.secret and bronze in table.upstream for table in tables)
+    return frozenset(UNREADABLE) if is_secret and isinstance(bronze, Ingested) else frozenset()
+
+
+def _derived_from_hidden(table: Table, lake: Lake) -> frozenset[str]:
+    below = {source.id: hidden(source, lake) for source in table.needs}
+    known = visible_columns(table, lake)
+    if known is None:
+        shown = {
+            name
+            for source in table.needs
+            for name in _masked_columns_columns(source, lake) - below[source.id]
+        }
+        return table.secret | (_masked_columns_columns(table, lake) - shown)
+    hidden_ones = {
+        name
+        for name, made_of in known.items()
+        if any(column in below.get(source, ()) for source, column in made_of)
+    }
+    # A column that the code of the last run did not make is of an older one, and may hold anything.
+    strangers = {
+        name for name in _masked_columns_columns(table, lake) - known.keys() if name[0] != "_"
+    }
+    return table.secret.difference(known).union(hidden_ones, strangers)
+
+
+def _masked_columns_columns(table: Table, lake: Lake) -> frozenset[str]:
+    return frozenset(kinds(lake.table(table)))

@@ -1,0 +1,249 @@
+"""An event of OpenLineage about a run of a table: what it reads and writes, with columns, where they come from, and figures.
+
+Datasets are named as OpenLineage's specification has it: a topic by ``kafka://host:port``, a table by its folder or by its bucket
+and key. So another tool that reads or writes the same topic or folder is joined to it.
+
+No event has a value of a row. The message of an error is the one that the command line prints.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.metadata import version
+
+import attr
+from openlineage.client.event_v2 import (
+    InputDataset,
+    Job,
+    OutputDataset,
+    Run,
+    RunEvent,
+    RunState,
+    set_producer,
+)
+from openlineage.client.facet_v2 import (
+    DatasetFacet,
+    JobFacet,
+    RunFacet,
+    column_lineage_dataset,
+    dataset_version_dataset,
+    error_message_run,
+    job_type_job,
+    output_statistics_output_dataset,
+    parent_run,
+    processing_engine_run,
+    schema_dataset,
+    storage_dataset,
+)
+from openlineage.client.naming.dataset import S3, DatasetNaming, Kafka, LocalFileSystem
+
+from strandline.core.errors import LakeError
+from strandline.core.table import Ingested, Judged, Table
+from strandline.engine.flow.lineage.column_lineage import Columns
+from strandline.engine.flow.running import Parent, Report
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.read.open_table import kinds
+from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.outage import first_line
+
+OWN = "urn:strandline"
+ENDLESS = "micro-batch"
+"""The mode of a stream that goes on until it is stopped."""
+
+set_producer(f"{OWN}:{version('strandline')}")
+
+
+@attr.define
+class LedgerRunFacet(RunFacet):
+    """What the ledger says of a run."""
+
+    mode: str
+    code: str
+    batches: int = 0
+    read: int = 0
+    good: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+    droppedByWatermark: int = 0  # noqa: N815  # as all names of OpenLineage
+    lostByFunction: int = 0  # noqa: N815  # as above
+    madeByFunction: int = 0  # noqa: N815  # as above
+    written: int = 0
+    seconds: float = 0.0
+
+    @staticmethod
+    def _get_schema() -> str:
+        return f"{OWN}:ledger-run-facet:1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRun:
+    """A run of a table, until it ends.
+
+    Args:
+        id: Its own.
+        table: The table.
+        mode: The mode, or the kind of repair.
+        lake: Where it runs.
+        namespace: That of its job.
+        kafka: The address of Kafka, for bronze.
+        spark: The version of Spark.
+        columns: The columns from which each column is computed.
+        parent: The run that it is a part of.
+        reports: For each table that it has written the sum of its commits, itself first.
+    """
+
+    id: str
+    table: Table
+    mode: str
+    lake: Lake
+    namespace: str
+    kafka: str | None
+    spark: str
+    columns: Columns
+    parent: Parent | None
+    reports: dict[Table, Report] = field(default_factory=dict)
+
+
+def event(
+    run: TableRun, state: RunState, at: datetime, error: BaseException | None = None
+) -> RunEvent:
+    """Return the event about a state of a run."""
+    return RunEvent(
+        eventType=state,
+        eventTime=at.isoformat(),
+        run=Run(runId=run.id, facets=_of_run(run, error)),
+        job=Job(namespace=run.namespace, name=f"{run.table.id}.{run.mode}", facets=_of_job(run)),
+        inputs=[*_inputs(run)],
+        outputs=[*_outputs(run, is_over=state is not RunState.START)],
+    )
+
+
+def dataset_of(place: Place) -> DatasetNaming:
+    """Return the name of a table by where it is."""
+    if place.is_local:
+        return LocalFileSystem(place.path)
+    bucket, _, key = place.path.partition("/")
+    return S3(bucket, key)
+
+
+def _of_run(run: TableRun, error: BaseException | None) -> dict[str, RunFacet]:
+    own = run.reports[run.table]
+    facets: dict[str, RunFacet] = {
+        "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
+            version=run.spark, name="spark", openlineageAdapterVersion=version("strandline")
+        ),
+        "strandline_ledger": LedgerRunFacet(
+            mode=run.mode,
+            code=code_version(run.table),
+            batches=own.batches,
+            read=own.read,
+            good=own.good,
+            duplicates=own.duplicates,
+            quarantined=own.quarantined.total(),
+            droppedByWatermark=own.dropped_by_watermark,
+            lostByFunction=own.lost_by_function,
+            madeByFunction=own.made_by_function,
+            written=own.written,
+            seconds=own.seconds,
+        ),
+    }
+    if run.parent is not None:
+        facets["parent"] = parent_run.ParentRunFacet(
+            run=parent_run.Run(runId=run.parent.run),
+            job=parent_run.Job(namespace=run.parent.namespace, name=run.parent.job),
+        )
+    if error is not None:
+        says = error.message if isinstance(error, LakeError) else first_line(error)
+        facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
+            message=says or type(error).__name__, programmingLanguage="PYTHON"
+        )
+    return facets
+
+
+def _of_job(run: TableRun) -> dict[str, JobFacet]:
+    kind = "STREAMING" if run.mode == ENDLESS else "BATCH"
+    return {
+        "jobType": job_type_job.JobTypeJobFacet(
+            processingType=kind, integration="STRANDLINE", jobType=run.mode.upper()
+        )
+    }
+
+
+def _inputs(run: TableRun) -> Iterator[InputDataset]:
+    table = run.table
+    if isinstance(table, Ingested):
+        host, _, port = (run.kafka or "").partition(",")[0].rpartition(":")
+        for topic in table.topics if host else ():
+            named = Kafka(host, port, topic.name)
+            yield InputDataset(namespace=named.get_namespace(), name=named.get_name())
+    for source in table.needs:
+        named_by, place = dataset_of(run.lake.table(source)), run.lake.table(source)
+        yield InputDataset(
+            namespace=named_by.get_namespace(), name=named_by.get_name(), facets=_of_table(place)
+        )
+
+
+def _outputs(run: TableRun, *, is_over: bool) -> Iterator[OutputDataset]:
+    for table, report in run.reports.items():
+        own = run.columns if table is run.table else {}
+        yield _output(run.lake.table(table), report.written, is_over, _lineage(run, table, own))
+        if isinstance(table, Judged):
+            held = report.quarantined.total()
+            yield _output(run.lake.quarantine(table), held, is_over, {})
+
+
+def _output(
+    place: Place,
+    rows: int,
+    is_over: bool,  # noqa: FBT001  # a state of the run
+    more: Mapping[str, DatasetFacet],
+) -> OutputDataset:
+    named, facets = dataset_of(place), {**_of_table(place), **more}
+    latest = latest_version(place) if is_over else -1
+    if latest >= 0:
+        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(latest))
+    counted = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=rows)
+    return OutputDataset(
+        namespace=named.get_namespace(),
+        name=named.get_name(),
+        facets=facets,
+        outputFacets={"outputStatistics": counted} if is_over else {},
+    )
+
+
+def _of_table(place: Place) -> dict[str, DatasetFacet]:
+    """Return the columns of a table and how it is stored; without columns while it does not exist."""
+    facets: dict[str, DatasetFacet] = {
+        "storage": storage_dataset.StorageDatasetFacet(storageLayer="delta", fileFormat="parquet")
+    }
+    columns = [
+        schema_dataset.SchemaDatasetFacetFields(name=name, type=kind)
+        for name, kind in kinds(place).items()
+    ]
+    if columns:
+        facets["schema"] = schema_dataset.SchemaDatasetFacet(fields=columns)
+    return facets
+
+
+def _lineage(run: TableRun, table: Table, columns: Columns) -> dict[str, DatasetFacet]:
+    sources = {source.id: dataset_of(run.lake.table(source)) for source in table.needs}
+    fields = {
+        name: column_lineage_dataset.Fields(
+            inputFields=[
+                column_lineage_dataset.InputField(
+                    namespace=sources[source].get_namespace(),
+                    name=sources[source].get_name(),
+                    field=column,
+                )
+                for source, column in made_of
+            ]
+        )
+        for name, made_of in columns.items()
+    }
+    return (
+        {"columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(fields)}
+        if fields
+        else {}
+    )

@@ -1,0 +1,272 @@
+"""Compute a table anew: as a whole, or whole windows where a source changed.
+
+Recompute windows: where a source changed, the table's batch function runs again over whole windows.
+
+Why not a stream: rows of these sources are replaced later (a connection gets another holder, a device's interval is
+divided), and no streaming query can retract its rows. Here no row is retracted: the windows that a change touches are
+computed again from all their rows and replaced, in one commit. Batch and stream agree because they are one function
+over the same rows; there is no state to lose and no watermark to wait for.
+
+Where rows of other windows are joined with those of one, the table declares how far apart they lie (``reach``).
+
+The price is that whole windows are read again. It grows with the change and not with the table's age; a change that
+affects all later time, such as the first interval of a device, touches all later windows.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from strandline.core.errors import DefinitionError
+from strandline.core.table import Computed, Derived, Judged, Recomputed, Table
+from strandline.engine.accounting import new_entry
+from strandline.engine.accounting.balance_sheet import rows_until
+from strandline.engine.accounting.table_books import Books
+from strandline.engine.flow.batch.batch_accounting import (
+    Watch,
+    imported_until,
+    mark_of_rows,
+    of_batch,
+)
+from strandline.engine.flow.batch.batch_writer import only_selects
+from strandline.engine.flow.batch.dimension_lookup import adorned
+from strandline.engine.flow.batch.write_rows import Fork, counting_column
+from strandline.engine.flow.plan import make, shaped
+from strandline.engine.gates.batch_check import Guard
+from strandline.engine.gates.gate_files import refuse_behind
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, FileIndex, WindowIndex
+from strandline.engine.lake.commit.replace_rows import changed_span
+from strandline.engine.lake.commit.table_frames import OPEN, rows_at, write
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.horizon import computable_from
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.runtime.meter import Meter
+
+# Compute a table once over all of its sources, by the same functions as its stream.
+#
+# The commit removes every file and adds the new ones, so a reader sees the old rows or the new ones, never a mix.
+
+
+BATCH_STREAM = "batch"
+"""The ``stream`` of an entry that a batch wrote, where a stream has its checkpoint's id."""
+
+
+def compute(
+    spark: SparkSession,
+    table: Computed,
+    lake: Lake,
+    guard: Guard | None = None,
+    mode: str = BATCH_STREAM,
+) -> Entry:
+    """Replace the table's rows by those computed from its sources as of now.
+
+    Args:
+        spark: The session.
+        table: Silver or gold.
+        lake: The lake.
+        guard: Checks the batch of a judging table before its commit; without it every batch passes.
+        mode: The mode in the ledger entry.
+
+    Raises:
+        DefinitionError: A stream owns the table.
+        GateShutError: The batch failed its checks, or the gate of a source is shut.
+    """
+    path = lake.table(table)
+    newest = last_entry(path)
+    owned = newest is not None and newest[1].stream != BATCH_STREAM
+    if owned and not isinstance(table, Recomputed):  # a table without state has no owner
+        raise DefinitionError(
+            f"{table.id} is written by a stream; a batch over everything would replace its rows under it",
+            hint=f"use another lake, or remove {path} and {lake.checkpoint(table)} first.",
+            table=table.id,
+        )
+    refuse_behind(table, lake)
+    meter = Meter(spark)
+    versions = {source: latest_version(lake.table(source)) for source in table.upstream}
+    rows = [rows_at(spark, lake.table(source), version) for source, version in versions.items()]
+    result, looked = adorned(spark, table, lake, shaped(rows, table))
+    make(spark, table, lake, result)
+    number = newest[1].batch + 1 if newest else 0
+    read = sum(rows_until(lake.table(source), at) for source, at in versions.items())
+    begun = new_entry.tables_read(
+        table, mode, BATCH_STREAM, number, versions=_from_first(versions.items()), rows=read
+    )
+    entry = replace(begun, replaced=True, looked=looked)
+    if isinstance(table, Judged):
+        at = {source.id: version for source, version in versions.items()}
+        entry = replace(entry, imported=imported_until(table, lake, at))
+        quarantine = lake.quarantine(table)
+        fork = Fork(table=table, path=path, quarantine=quarantine, guard=guard, replaces=True)
+        (events,) = rows
+        watch = Watch(
+            table=table,
+            read=lambda: mark_of_rows(events),
+            passed=of_batch,
+            records=lambda: events,
+        )
+        return fork.write(result, entry, meter, watch) or entry
+    commit = delta_commit.Commit(spark, path)
+    commit.take_out_all()
+    files = commit.write(result)
+    settled = entry.settled(good=entry.read, held={}, dropped=0).taken_in(
+        written=files.rows,
+        counted=_counted(spark, table, path, files),
+        selects=only_selects(spark, table, lake),
+    )
+    final = settled.closed(meter, written=files.rows)
+    commit.commit(final.encoded())
+    return final
+
+
+def _from_first(versions: Iterable[tuple[Table, int]]) -> dict[str, tuple[int, int]]:
+    """Return what is read of tables by a computation that reads all of their commits up to some versions."""
+    return {source.id: (0, version) for source, version in versions}
+
+
+def _counted(spark: SparkSession, table: Derived, path: Place, files: delta_commit.Written) -> int:
+    """Return how many rows of the source the windows count that were written."""
+    column = counting_column(table)
+    if column is None or files.is_empty:
+        return 0
+    rows = delta_commit.rows_of(spark, path, files.files)
+    return int(rows.agg(F.sum(column)).collect()[0][0] or 0)
+
+
+STREAM = "afresh"
+"""The ``stream`` of an entry of recomputed windows, where a stream has its checkpoint's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of microseconds since 1970, both ends included."""
+
+    lowest: int
+    highest: int
+
+    def __or__(self, other: "Span") -> "Span":
+        """Return the shortest span that contains both."""
+        return Span(min(self.lowest, other.lowest), max(self.highest, other.highest))
+
+
+class Afresh:
+    """A table that follows sources whose rows can be replaced."""
+
+    def __init__(self, spark: SparkSession, table: Recomputed, lake: Lake, mode: str) -> None:
+        """Prepare. One object serves a whole run, because it caches the files of each window."""
+        self._spark = spark
+        self._table = table
+        self._lake = lake
+        self._mode = mode
+        self._shelf = WindowIndex(table.window_from)
+        self._stocks = {source: FileIndex.of(spark, source, lake) for source in table.reads}
+        self._length = table.window_length // MICROSECOND
+        self._reach = table.reaches // MICROSECOND
+
+    def catch_up(self) -> Entry | None:
+        """Recompute the windows that changed since the last run; None if the sources have no new commits.
+
+        Raises:
+            GateShutError: The gate of a source is shut.
+        """
+        refuse_behind(self._table, self._lake)
+        meter = Meter(self._spark)
+        sources = self._table.reads
+        last = last_entry(self._lake.table(self._table))
+        newest = last[1] if last else None
+        before = {s: newest.versions[s.id][1] if newest else -1 for s in sources}
+        now = {s: latest_version(self._lake.table(s)) for s in sources}
+        unread = [
+            entry
+            for source in sources
+            for entry in between(self._lake.table(source), before[source] + 1, now[source])
+        ]
+        if not unread:
+            return None
+        if newest is None or any(entry.replaced for entry in unread):
+            return compute(self._spark, self._table, self._lake, mode=self._mode)
+        read = sum(entry.written + entry.removed for entry in unread)
+        entry = self._entry(newest.batch + 1, now, read)
+        return self._put(self._touched(before, now), now, entry, meter)
+
+    def anew(self) -> Entry:
+        """Recompute every window that lacks no row by retention, whatever has changed; older windows stay as they are.
+
+        Raises:
+            GateShutError: The gate of a source is shut.
+        """
+        if computable_from(self._table, self._lake) is None:
+            return compute(self._spark, self._table, self._lake, mode=self._mode)
+        refuse_behind(self._table, self._lake)
+        meter = Meter(self._spark)
+        newest = last_entry(self._lake.table(self._table))
+        now = {s: latest_version(self._lake.table(s)) for s in self._table.reads}
+        # What the books have not counted as read, as if each commit had been followed.
+        sums = {source.id: sums_of(self._lake.table(source), at) for source, at in now.items()}
+        read = Books(self._table, self._lake).follow().unread(sums)
+        entry = self._entry(newest[1].batch + 1 if newest else 0, now, read)
+        return self._put(Span(self._whole_from(), OPEN), now, entry, meter)
+
+    def _entry(self, batch: int, now: Mapping[Computed, int], read: int) -> Entry:
+        return new_entry.tables_read(
+            self._table, self._mode, STREAM, batch, versions=_from_first(now.items()), rows=read
+        ).settled(good=read, held={}, dropped=0)
+
+    def _touched(self, before: Mapping[Computed, int], now: Mapping[Computed, int]) -> Span | None:
+        """Return the range of starts of the windows that a changed row can touch."""
+        spans = [self._span(source, before[source], now[source]) for source in now]
+        known = [span for span in spans if span is not None]
+        if not known:
+            return None
+        rows = reduce(or_, known)
+        lowest = max(rows.lowest - self._length - self._reach + 1, self._whole_from())
+        highest = min(rows.highest + self._reach, OPEN)
+        return Span(lowest, highest) if lowest <= highest else None
+
+    def _whole_from(self) -> int:
+        """Return the first start of a window that lacks no row by retention; older windows stay as they are."""
+        first = computable_from(self._table, self._lake)
+        return -OPEN if first is None else (first - EPOCH) // MICROSECOND
+
+    def _span(self, source: Computed, before: int, now: int) -> Span | None:
+        changed = changed_span(self._spark, source, self._lake.table(source), before, now)
+        return Span(*changed) if changed else None
+
+    def _put(
+        self, starts: Span | None, now: Mapping[Computed, int], entry: Entry, meter: Meter
+    ) -> Entry:
+        """Replace the table's windows that start within a span."""
+        commit = delta_commit.Commit(self._spark, self._lake.table(self._table))
+        written, touched = delta_commit.NOTHING, []
+        if starts is not None:
+            touched = self._shelf.between(commit, starts.lowest, starts.highest)
+            if touched:
+                commit.take_out(self._shelf.holding(commit, touched))
+            rows = shaped(
+                [self._near(source, starts, at) for source, at in now.items()], self._table
+            )
+            begins = F.unix_micros(self._table.window_from)
+            inside = begins.between(starts.lowest, starts.highest)
+            written = write(commit, rows.where(inside), folder=self._table.window_from)
+        final = entry.closed(meter, written=written.rows)
+        version = commit.commit(final.encoded())
+        self._shelf.replaced(version, touched, written)
+        return final
+
+    def _near(self, source: Computed, starts: Span, version: int) -> DataFrame:
+        """Return the rows of a source in windows that start within a span, and those that they reach."""
+        first = max(starts.lowest - self._reach, -OPEN)
+        last = min(starts.highest + self._length + self._reach, OPEN)
+        rows = self._stocks[source].rows(version, first, last)
+        begins = F.col(source.event_at)
+        ends = F.col(source.valid_until) if source.valid_until else begins
+        reaches = ends.isNull() | (ends >= F.timestamp_micros(F.lit(first)))
+        if starts.highest >= OPEN:
+            return rows.where(reaches)
+        return rows.where(reaches & (begins < F.timestamp_micros(F.lit(last))))

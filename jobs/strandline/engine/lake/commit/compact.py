@@ -1,0 +1,539 @@
+"""Put small files of a table together beside its writer, in a commit that changes no row.
+
+The commit says ``dataChange: false``, so streams that read the table pass over it, and it has no ledger entry, so no sum
+changes. The files are written first; the lock of the next version is held only to look at what others committed meanwhile and
+to write the commit. If another writer removed one of the files, the new file is thrown away, and the next attempt finds other
+files. A process that is killed leaves a file that no version names.
+
+The files that were put together stay on the disk: a stream that has not read their commits reads them, as may a query
+that is running (jobs/strandline/engine/lake/log/vacuum.py deletes them later).
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from itertools import groupby
+from math import log
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+from uuid import uuid4
+
+from strandline.core.errors import DataError
+from strandline.engine.lake.files.place import Place, keep_files
+from strandline.engine.lake.locks import turn_without_jvm
+from strandline.engine.lake.log.commit_log import commit_file, sum_file
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.log.log_actions import LaterCommits, LiveFiles, live_files, name
+from strandline.engine.lake.read.duckdb_table import Duck, let_read, spilling
+
+# Which files of a table are put together: the small ones of a partition, neighbours in time, in steps of their size.
+#
+# A stream writes a file a batch. Files are put together when eight of about the same size are there, and the results again when
+# there are eight of them, until a file is large; so a row is written again three times in its life, and a table of any age
+# has some dozens of small files. Files of a partition are ordered by the table's time first, so that each result covers a
+# short range of it, which readers skip as a whole.
+
+
+LARGE = 32 * 1024 * 1024
+"""Bytes of a file; its rows are sorted in memory, where they take some ten times as much."""
+
+MANY = 8
+"""Files of about one size that are put together."""
+
+SMALL = 128 * 1024
+"""Bytes up to which files count as of one size."""
+
+MOST = 500
+"""Files that are put together at once: each is opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which files of a table may be put together, and in which order.
+
+    Args:
+        at: The column with a row's time, in whose order files are put together; without one, in that of their writing.
+        sorted_by: The columns by which the rows of a new file are sorted.
+        before_ms: Files that were written since are left: a writer may be about to replace them.
+        apart: The paths of files that a reader of the table has not read, which are left as well: what was read and what
+            was not must stay apart, or a repair of the one would seem to be one of the other.
+    """
+
+    at: str | None = None
+    sorted_by: tuple[str, ...] = ()
+    before_ms: int
+    apart: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """Files that become one.
+
+    Args:
+        files: What the log says of each, in the order of their times.
+        size: Their bytes.
+    """
+
+    files: tuple[Mapping[str, Any], ...]
+    size: int
+
+
+def bins(files: Mapping[str, Mapping[str, Any]], choice: Choice) -> Iterator[Bin]:
+    """Yield the files of a table, by their paths, that are to be put together."""
+    small = [
+        file
+        for path, file in files.items()
+        if file["size"] < LARGE // 2
+        and file["modificationTime"] < choice.before_ms
+        and path not in choice.apart
+    ]
+    small.sort(key=lambda file: (*_class(file), _time(file, choice.at), file["path"]))
+    for _, alike in groupby(small, key=_class):
+        yield from _cut(alike)
+
+
+def _cut(files: Iterable[Mapping[str, Any]]) -> Iterator[Bin]:
+    """Yield files that follow each other, up to the size of a large one."""
+    chosen: list[Mapping[str, Any]] = []
+    size = 0
+    for file in files:
+        if size + file["size"] > LARGE or len(chosen) == MOST:
+            yield from _if_worth_it(chosen, size)
+            chosen, size = [], 0
+        chosen.append(file)
+        size += file["size"]
+    yield from _if_worth_it(chosen, size)
+
+
+def _if_worth_it(files: Sequence[Mapping[str, Any]], size: int) -> Iterator[Bin]:
+    """Yield the files if they are many, or become a large one."""
+    if len(files) >= MANY or (len(files) > 1 and size > LARGE // 2):
+        yield Bin(files=tuple(files), size=size)
+
+
+def _class(file: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the partition of a file and its step in size; files of one class are put together."""
+    partition = json.dumps(file["partitionValues"], sort_keys=True)
+    size = file["size"]
+    return partition, 0 if size <= SMALL else 1 + int(log(size / SMALL, MANY))
+
+
+def _time(file: Mapping[str, Any], at: str | None) -> str:
+    if at is None:
+        return f"{file['modificationTime']:020d}"
+    return str(json.loads(file["stats"] or "{}").get("minValues", {}).get(at, ""))
+
+
+# Write the rows of several data files of a table into one, sorted, and compare them before a version names it.
+#
+# Without a JVM: the work runs beside a stream on the same cores, and Arrow needs a fifth of the memory that a second Spark
+# would. Times are written as Spark writes them here (INT96), so a table's files stay alike.
+#
+# The rows of a table with a key are sorted by it, so that a look-up by key reads a few groups of a file. Those of bronze stay
+# in their order, which is that of their commits.
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GROUP = 50_000
+"""Rows of a group, the piece of a file that a reader skips or reads."""
+
+COMPARED = """
+    SELECT count(*), sum(hash(rows)::HUGEINT)
+    FROM read_parquet(getvariable('files_'), union_by_name = true, hive_partitioning = false) AS rows
+"""
+"""The number of rows, and a sum over all of their values that no order changes."""
+
+
+def merged_file(files: Sequence[Place], folder: Place, sorted_by: Sequence[str]) -> Place:
+    """Write the rows of some files into one of a folder, and return it; nothing is committed.
+
+    Args:
+        files: The files, in the order of their rows.
+        folder: Where the new file comes.
+        sorted_by: The columns by which the rows are sorted; none to keep their order.
+
+    Raises:
+        DataError: A file cannot be read, or the rows of the new file are not those of the others.
+    """
+    import pyarrow as pa  # noqa: PLC0415  # its import takes longer than most answers
+
+    target = folder / f"part-00000-{uuid4()}-c000.zstd.parquet"
+    try:
+        if sorted_by:
+            _write_sorted(files, target, sorted_by)
+        else:
+            _write_one_by_one(files, target)
+        _refuse_different(files, target)
+    except BaseException as error:
+        target.remove()
+        if isinstance(error, pa.ArrowException):
+            raise _unreadable(folder, files, error) from error
+        raise
+    keep_files([target], within=folder)  # the others are deleted one day
+    return target
+
+
+def _unreadable(folder: Place, files: Sequence[Place], error: Exception) -> DataError:
+    return DataError(
+        f"{len(files)} files of {folder} were not put together, because one cannot be read: {error}",
+        hint="nothing was changed; `strandline ledger` names a table that lacks rows, and `strandline rebuild` makes it anew.",
+        folder=str(folder),
+    )
+
+
+def _write_sorted(files: Sequence[Place], target: Place, columns: Sequence[str]) -> None:
+    import pyarrow as pa  # noqa: PLC0415  # as above
+
+    schema = _schema(files)
+    rows = pa.concat_tables(
+        [_shaped(_opened(file).read(use_threads=False), schema) for file in files]
+    )
+    known = [(name, "ascending") for name in columns if name in schema.names]
+    with _writer(target, schema) as writer:
+        writer.write_table(rows.sort_by(known), row_group_size=GROUP)
+
+
+def _write_one_by_one(files: Sequence[Place], target: Place) -> None:
+    """Copy rows in pieces, so that memory does not grow with the files."""
+    import pyarrow as pa  # noqa: PLC0415  # as above
+
+    schema = _schema(files)
+    with _writer(target, schema) as writer:
+        gathered: list[Any] = []
+        for file in files:
+            for batch in _opened(file).iter_batches(batch_size=GROUP, use_threads=False):
+                gathered.append(_shaped(pa.Table.from_batches([batch]), schema))
+                if sum(map(len, gathered)) >= GROUP:
+                    writer.write_table(pa.concat_tables(gathered), row_group_size=GROUP)
+                    gathered = []
+        if gathered:
+            writer.write_table(pa.concat_tables(gathered), row_group_size=GROUP)
+
+
+def _opened(file: Place) -> Any:  # noqa: ANN401  # Arrow has no types
+    import pyarrow.parquet as pq  # noqa: PLC0415  # as above
+
+    return pq.ParquetFile(
+        file.source(), coerce_int96_timestamp_unit="us", page_checksum_verification=True
+    )
+
+
+@contextmanager
+def _writer(target: Place, schema: "pa.Schema") -> Iterator[Any]:
+    import pyarrow.parquet as pq  # noqa: PLC0415  # as above
+
+    target.parent.make()
+    how = {
+        "compression": "zstd",
+        "use_deprecated_int96_timestamps": True,
+        "store_schema": False,
+        "write_page_checksum": True,
+    }
+    with target.written() as file, pq.ParquetWriter(file, schema, **how) as writer:
+        yield writer
+
+
+def _schema(files: Sequence[Place]) -> "pa.Schema":
+    """Return the columns of all files; older ones may lack some."""
+    import pyarrow as pa  # noqa: PLC0415  # as above
+
+    found = [_opened(file).schema_arrow.remove_metadata() for file in files]
+    return pa.unify_schemas(found)
+
+
+def _shaped(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+    """Return rows in the columns of a schema; one that is missing is NULL."""
+    import pyarrow as pa  # noqa: PLC0415  # as above
+
+    columns = [
+        rows[each.name].cast(each.type)
+        if each.name in rows.schema.names
+        else pa.nulls(len(rows), each.type)
+        for each in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _refuse_different(files: Sequence[Place], target: Place) -> None:
+    """Compare the rows by another reader than the one that copied them."""
+    with spilling() as duck:
+        before, after = _sums(duck, files), _sums(duck, [target])
+    if before != after:
+        raise DataError(
+            f"{len(files)} files of {target.parent} were put together, and the rows of the result differ from theirs",
+            hint="nothing was changed; report it with the table's columns.",
+            rows_before=before[0],
+            rows_after=after[0],
+        )
+
+
+def _sums(duck: Duck, files: Sequence[Place]) -> tuple[int, int]:
+    let_read(duck, map(str, files))
+    duck.execute("SET VARIABLE files_ = $files", {"files": [str(file) for file in files]})
+    ((rows, total),) = duck.execute(COMPARED).fetchall()
+    return int(rows), int(total or 0)
+
+
+COUNT, LOWEST, HIGHEST, NULLS = "numRecords", "minValues", "maxValues", "nullCount"
+
+
+def combined(texts: Iterable[str | None], times: Collection[str] = ()) -> str | None:
+    """Return the statistics of some files together, as the log has them; None where one has none.
+
+    The statistics of a file that holds the rows of others: theirs put together, without looking at a value.
+
+    Delta skips a file by its smallest and largest values, so these may be too wide and never too narrow. A column of which one
+    of the files says nothing gets none. Numbers are compared as decimals; one that a JSON number of Python cannot hold exactly
+    gets no statistic, because one that was rounded would hide rows. Times are compared as text, which is their order unless a
+    year has more than four digits or is negative; then they get none either.
+
+    Args:
+        texts: Those of each.
+        times: The names of the columns that hold dates or times.
+    """
+    stats = []
+    for text in texts:
+        if not text:
+            return None
+        stats.append(json.loads(text, parse_float=Decimal))
+    if any(COUNT not in each for each in stats):
+        return None
+    total = {COUNT: sum(each[COUNT] for each in stats)}
+    total[LOWEST] = _extremes(stats, LOWEST, min, times)
+    total[HIGHEST] = _extremes(stats, HIGHEST, max, times)
+    total[NULLS] = _nulls([each.get(NULLS, {}) for each in stats])
+    return json.dumps(total, separators=(",", ":"))
+
+
+def _extremes(
+    stats: Sequence[Mapping[str, Any]],
+    side: str,
+    choose: Callable[[Sequence[Any]], Any],
+    times: Collection[str],
+) -> dict[str, Any]:
+    names = {column for each in stats for column in each.get(side, {})}
+    found = {}
+    for column in sorted(names):
+        known = [each.get(side, {}).get(column) for each in stats if not _is_all_null(each, column)]
+        value = _extreme(known, choose)
+        is_unordered = column in times and any(str(each)[0] in "+-" for each in known if each)
+        if value is not None and not is_unordered:
+            found[column] = value
+    return found
+
+
+def _is_all_null(stats: Mapping[str, Any], name: str) -> bool:
+    return bool(stats.get(NULLS, {}).get(name) == stats[COUNT])
+
+
+def _extreme(values: Sequence[Any], choose: Callable[[Sequence[Any]], Any]) -> Any:  # noqa: ANN401  # values of JSON
+    kinds = {_kind(value) for value in values}
+    if len(kinds) != 1 or not values or None in kinds:
+        return None
+    value = choose(values)
+    if not isinstance(value, Decimal):
+        return value
+    return float(value) if Decimal(repr(float(value))) == value else None
+
+
+def _kind(value: object) -> type | None:
+    match value:
+        case bool():
+            return None
+        case str():
+            return str
+        case int() | Decimal():
+            return Decimal
+        case _:  # one is missing, or it is of a structure
+            return None
+
+
+def _nulls(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    names = set.intersection(*(set(each) for each in counts)) if counts else set()
+    return {
+        name: sum(each[name] for each in counts)
+        for name in sorted(names)
+        if all(isinstance(each[name], int) for each in counts)
+    }
+
+
+TIMES = frozenset({"timestamp", "date"})
+COPIED = TIMES | {
+    "string",
+    "binary",
+    "boolean",
+    "byte",
+    "short",
+    "integer",
+    "long",
+    "float",
+    "double",
+}
+"""Types of Spark that Arrow writes as Spark does; beside these, decimals and what is made of all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """Files that became one.
+
+    Args:
+        files: How many there were.
+        bytes_before: Their bytes.
+        bytes_after: The bytes of the one.
+    """
+
+    files: int
+    bytes_before: int
+    bytes_after: int
+
+
+def merge_files(path: Place, choice: Choice, now: datetime, *, go: bool = True) -> Iterator[Merged]:
+    """Put the small files of a table together, a commit for each file that results.
+
+    Args:
+        path: The table.
+        choice: Which, and in which order.
+        now: The present.
+        go: Whether to do it; otherwise they are only counted.
+    """
+    found = live_files(path)
+    columns = json.loads(found.metadata.get("schemaString") or "{}")
+    if found.reader > 1 or not _is_copied(columns):
+        return
+    times = {each["name"] for each in columns["fields"] if str(each["type"]) in TIMES}
+    for each in bins(found.files, choice):
+        files = [path / unquote(file["path"]) for file in each.files]
+        if not all(
+            file.exists() for file in files
+        ):  # of a copy that lacks some; its balance names them
+            continue
+        if not go:
+            yield Merged(files=len(files), bytes_before=each.size, bytes_after=each.size)
+            continue
+        written = merged_file(files, files[0].parent, choice.sorted_by)
+        added = _add(each, written, times)
+        if _commit(path, found, each, added, now):
+            yield Merged(files=len(files), bytes_before=each.size, bytes_after=added["size"])
+        else:
+            written.remove()
+
+
+def _add(files: Bin, written: Place, times: Collection[str]) -> dict[str, Any]:
+    folder, slash, _ = files.files[0]["path"].rpartition("/")
+    stats = combined((file["stats"] for file in files.files), times)
+    return {
+        "path": f"{folder}{slash}{quote(written.name)}",
+        "partitionValues": files.files[0]["partitionValues"],
+        "size": written.size(),
+        "modificationTime": max(file["modificationTime"] for file in files.files),
+        "dataChange": False,
+        **({"stats": stats} if stats else {}),
+    }
+
+
+def _commit(
+    path: Place, found: LiveFiles, files: Bin, added: Mapping[str, Any], now: datetime
+) -> bool:
+    """Commit the exchange, unless another writer removed one of the files or changed the table's columns meanwhile."""
+    meanwhile = LaterCommits(path, found.version)
+    with turn_without_jvm(path):
+        version = latest_version(path)
+        meanwhile.follow(version)
+        names = {name(file) for file in files.files}
+        if not meanwhile.went.isdisjoint(names) or meanwhile.shaped_at > found.version:
+            return False
+        at = int(now.timestamp() * 1000)
+        removes = [_remove(file, at) for file in files.files]
+        info = _info(version, files, added, at)
+        actions = [{"commitInfo": info}, *removes, {"add": dict(added)}]
+        lines = [json.dumps(action, separators=(",", ":")) for action in actions]
+        sum_file(
+            path, version + 1
+        ).remove_file()  # of a version that is not there: a merge of before was killed
+        if not commit_file(path, version + 1).create("\n".join(lines) + "\n"):
+            return False
+        _sum_up(path, version, files, added, info["txnId"])
+        return True
+
+
+def _info(version: int, files: Bin, added: Mapping[str, Any], at: int) -> dict[str, Any]:
+    return {
+        "timestamp": at,
+        "operation": "OPTIMIZE",
+        "operationParameters": {
+            "predicate": "[]",
+            "zOrderBy": "[]",
+            "clusterBy": "[]",
+            "auto": False,
+        },
+        "readVersion": version,
+        "isolationLevel": "SnapshotIsolation",
+        "isBlindAppend": False,
+        "operationMetrics": {
+            "numRemovedFiles": str(len(files.files)),
+            "numRemovedBytes": str(files.size),
+            "numAddedFiles": "1",
+            "numAddedBytes": str(added["size"]),
+        },
+        "engineInfo": "Strandline",
+        "txnId": str(uuid4()),
+    }
+
+
+def _remove(file: Mapping[str, Any], at: int) -> dict[str, Any]:
+    return {
+        "remove": {
+            "path": file["path"],
+            "deletionTimestamp": at,
+            "dataChange": False,
+            "extendedFileMetadata": True,
+            "partitionValues": file["partitionValues"],
+            "size": file["size"],
+        }
+    }
+
+
+def _sum_up(
+    path: Place, version: int, files: Bin, added: Mapping[str, Any], transaction: str
+) -> None:
+    """Write the new version's checksum, from that of the version before; without one, Delta computes it by a Spark job.
+
+    After the commit, never before it. Where a process was killed in between, or another writer made the version, its checksum
+    was that of the files that were put together. Delta keeps a checksum that is there and derives all later ones from it: two
+    commits later a table of 22 files had 2 by its checksum. The rows were still read from the log [measured: test_merge_files.py].
+    """
+    before = sum_file(path, version).text()
+    if before is None:
+        return
+    sums = json.loads(before)
+    sums.pop("fileSizeHistogram", None)
+    gone = {file["path"] for file in files.files}
+    known = sums.get("allFiles")
+    sums |= {
+        "txnId": transaction,
+        "tableSizeBytes": sums["tableSizeBytes"] - files.size + added["size"],
+        "numFiles": sums["numFiles"] - len(files.files) + 1,
+    }
+    if known is not None:
+        sums["allFiles"] = [*(file for file in known if file["path"] not in gone), dict(added)]
+    sum_file(path, version + 1).put(json.dumps(sums, separators=(",", ":")))
+
+
+def _is_copied(kind: Any) -> bool:  # noqa: ANN401  # a type of Spark as JSON
+    """Return whether Arrow copies all values of a type as they are."""
+    match kind:
+        case str():
+            return kind in COPIED or kind.startswith("decimal")
+        case {"type": "struct", "fields": [*fields]}:
+            return all(_is_copied(each["type"]) for each in fields)
+        case {"type": "array", "elementType": element}:
+            return _is_copied(element)
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return _is_copied(key) and _is_copied(value)
+        case _:
+            return False

@@ -1,0 +1,403 @@
+"""A place in a lake: a value with a scheme and a path, and the few things that the program does with small files.
+
+It is no ``pathlib.Path``, for two reasons. ``str(Path("s3a://lake/x"))`` is ``s3a:/lake/x``, which Spark reads as another
+lake, while a place's text is what Spark, Delta and delta-rs accept. And a path has forty methods, of which an object store
+has five: code that has a place cannot list a tree, follow a link or hold a file open by accident.
+
+Beside tables, a lake has small files: a heartbeat, a gate, a certificate. They are read whole and replaced whole, so a
+reader sees the old text or the new, never a mix; what a verb has written is there after a power cut. What needs a real folder (a lock, a log of a program, Spark's scratch)
+asks for ``local``.
+
+A place is in a folder of this machine or on an object store (``s3a``); each has a module that does the same with both.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Protocol, TypeAlias, TypeVar
+
+from strandline.core.errors import DefinitionError
+from strandline.engine.lake.files import local_files
+from strandline.engine.lake.files.local_files import make, sync_all
+from strandline.engine.runtime.settings import S3A
+
+FILE = "file"
+"""The scheme of a folder of this machine; that of a store is a setting's."""
+
+
+class Files(Protocol):
+    """A kind of storage; a module is one. What each does is said there, and in ``Place``.
+
+    What is done with the files of a place, whether it is in a folder (local_files.py) or on a store (object_files.py).
+    """
+
+    def exists(self, path: str) -> bool:
+        """See ``Place``."""
+
+    def is_file(self, path: str) -> bool:
+        """See ``Place``."""
+
+    def names_from(self, path: str, first: str) -> list[str]:
+        """See ``Place``."""
+
+    def names(self, path: str) -> list[str]:
+        """See ``Place``."""
+
+    def files(self, path: str) -> Iterator[str]:
+        """See ``Place``."""
+
+    def listed(self, path: str) -> Iterator[tuple[str, int, int]]:
+        """Yield the path, the bytes and the time of each file; see ``Place``."""
+
+    def size(self, path: str) -> int:
+        """See ``Place``."""
+
+    def modified_at(self, path: str) -> datetime:
+        """See ``Place``."""
+
+    def read(self, path: str) -> bytes | None:
+        """See ``Place``."""
+
+    def stamp(self, path: str) -> str:
+        """See ``Place``."""
+
+    def read_last(self, path: str, count: int) -> bytes:
+        """See ``Place``."""
+
+    def source(self, path: str) -> Path | BinaryIO:
+        """See ``Place``."""
+
+    def written(self, path: str) -> BinaryIO:
+        """See ``Place``."""
+
+    def put(self, path: str, content: bytes) -> None:
+        """See ``Place``."""
+
+    def create(self, path: str, content: bytes) -> bool:
+        """See ``Place``."""
+
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """See ``Place.tagged``."""
+
+    def create_tagged(self, path: str, content: bytes) -> str | None:
+        """See ``Place.exchange``."""
+
+    def replace(self, path: str, content: bytes, tag: str) -> str | None:
+        """See ``Place.exchange``."""
+
+    def append(self, path: str, line: bytes) -> None:
+        """See ``Place``."""
+
+    def copy(self, path: str, to: str) -> None:
+        """See ``Place``."""
+
+    def move(self, path: str, to: str) -> None:
+        """See ``Place``."""
+
+    def remove_file(self, path: str) -> None:
+        """See ``Place``."""
+
+    def remove(self, path: str, *, if_possible: bool) -> None:
+        """See ``Place``."""
+
+
+Content: TypeAlias = bytes
+"""A file's content; within ``Place`` the name ``bytes`` is that of a method."""
+URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<path>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A folder or a file, whether or not it exists.
+
+    Args:
+        path: For the scheme ``file`` a path of this machine, for ``s3a`` the bucket and the key.
+        scheme: How it is reached.
+
+    >>> str(Place("lake/silver", "s3a") / "readings")
+    's3a://lake/silver/readings'
+    """
+
+    path: str
+    scheme: str = FILE
+
+    @classmethod
+    def of(cls, words: "str | os.PathLike[str]") -> "Place":
+        """Return the place that a user names by a path or an address.
+
+        Raises:
+            DefinitionError: It is on a store that cannot be used.
+        """
+        if isinstance(words, Place):
+            return words
+        text = os.fspath(words)
+        address = URL.fullmatch(text)
+        if address is None:
+            return cls(str(Path(text).expanduser().absolute()))
+        scheme, path = address["scheme"].lower(), address["path"]
+        if scheme == S3A and path.strip("/"):
+            return cls(path.strip("/"), scheme)
+        if scheme != FILE or not path.startswith("/"):
+            raise DefinitionError(
+                f"a lake is a folder of this machine or s3a://bucket/folder, and {text} is neither",
+                hint="choose one with --lake or STRANDLINE_LAKE.",
+                lake=text,
+            )
+        return cls(path)
+
+    def __truediv__(self, name: str) -> "Place":
+        return Place(str(PurePosixPath(self.path) / name), self.scheme)
+
+    def __str__(self) -> str:
+        return self.path if self.scheme == FILE else f"{self.scheme}://{self.path}"
+
+    def __fspath__(self) -> str:
+        return str(self.local)
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether it is on this machine."""
+        return self.scheme == FILE
+
+    @property
+    def bucket(self) -> str:
+        """Return the bucket that it is in, within which the server copies; empty for a folder of this machine."""
+        return "" if self.is_local else f"{self.scheme}://{self.path.partition('/')[0]}"
+
+    @property
+    def local(self) -> Path:
+        """Return its path, for what needs a file of this machine.
+
+        Raises:
+            DefinitionError: It is on a store.
+        """
+        if self.scheme != FILE:
+            raise DefinitionError(
+                f"{self} is no file of this machine",
+                hint="choose a folder with --lake or STRANDLINE_LAKE.",
+                lake=str(self),
+            )
+        return Path(self.path)
+
+    @property
+    def name(self) -> str:
+        """Return the last part of its path."""
+        return PurePosixPath(self.path).name
+
+    @property
+    def parent(self) -> "Place":
+        """Return the folder that it lies in."""
+        return Place(str(PurePosixPath(self.path).parent), self.scheme)
+
+    def below(self, folder: "Place") -> str:
+        """Return its path as seen from a folder above it."""
+        return str(PurePosixPath(self.path).relative_to(folder.path))
+
+    def holds(self, other: "Place") -> bool:
+        """Return whether another place is this one or lies below it, also by a link."""
+        if self.bucket != other.bucket:
+            return False
+        mine, its = (
+            each.local.resolve() if each.is_local else PurePosixPath(each.path)
+            for each in (self, other)
+        )
+        return mine == its or mine in its.parents
+
+    def exists(self) -> bool:
+        """Return whether there is a file or a folder."""
+        return self._store.exists(self.path)
+
+    def is_file(self) -> bool:
+        """Return whether there is a file of this name; on a store that is one request, and ``exists`` may be two."""
+        return self._store.is_file(self.path)
+
+    def names_from(self, first: str) -> list[str]:
+        """Return the names in a folder from one on, sorted; on a store only these are listed."""
+        return self._store.names_from(self.path, first)
+
+    def names(self) -> list[str]:
+        """Return the names of what lies in a folder, sorted; none where there is no folder."""
+        return self._store.names(self.path)
+
+    def files(self) -> "Iterator[Place]":
+        """Yield all files of a folder and of those below it."""
+        return (Place(each, self.scheme) for each in self._store.files(self.path))
+
+    def listed(self) -> "Iterator[Listed]":
+        """Yield the same with what a listing says of each; a file that is removed meanwhile is left out."""
+        for path, size, written in self._store.listed(self.path):
+            yield Listed(Place(path, self.scheme), size, written)
+
+    def size(self) -> int:
+        """Return the bytes of a file."""
+        return self._store.size(self.path)
+
+    def modified_at(self) -> datetime:
+        """Return when a file was written, or copied."""
+        return self._store.modified_at(self.path)
+
+    def stamp(self) -> str:
+        """Return what changes when a file is written, without reading it: its size, with its time or the store's tag."""
+        return self._store.stamp(self.path)
+
+    def text(self) -> str | None:
+        """Return a file's text; None where there is no file."""
+        content = self._store.read(self.path)
+        return None if content is None else content.decode("utf-8")
+
+    def bytes(self) -> bytes | None:
+        """Return a file's content; None where there is no file, or a link, which may lead out of the lake."""
+        is_own = not self.is_local or (self.local.is_file() and not self.local.is_symlink())
+        return self._store.read(self.path) if is_own else None
+
+    def last_bytes(self, count: int) -> Content:
+        """Return the last bytes of a file."""
+        return self._store.read_last(self.path, count)
+
+    def source(self) -> Path | BinaryIO:
+        """Return what Arrow opens to read parts of a file."""
+        return self._store.source(self.path)
+
+    def opened(self) -> BinaryIO:
+        """Open a file to read it part by part.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        source = self.source()
+        return source.open("rb") if isinstance(source, Path) else source
+
+    def written(self) -> BinaryIO:
+        """Open a file to write it in parts; nothing may read it meanwhile."""
+        return self._store.written(self.path)
+
+    def put(self, text: str) -> None:
+        """Write a file; a reader sees the old text or the new, never a mix."""
+        self.put_bytes(text.encode("utf-8"))
+
+    def put_bytes(self, content: Content) -> None:
+        """Write a file that is no text in the same way."""
+        self._store.put(self.path, content)
+
+    def create(self, text: str) -> bool:
+        """Write a file that does not exist, whole; return False where it exists, also by another process meanwhile."""
+        return self._store.create(self.path, text.encode("utf-8"))
+
+    def tagged(self) -> tuple[str, str] | None:
+        """Return a file's text and its tag, which is another one for another text; None where there is no file."""
+        found = self._store.read_tagged(self.path)
+        return None if found is None else (found[0].decode("utf-8"), found[1])
+
+    def exchange(self, text: str, tag: str | None) -> str | None:
+        """Write a file that has not changed since it had a tag, or that does not exist for None, and return its new tag.
+
+        None where another process has changed or created it meanwhile; of any number of writers of different texts one wins.
+        """
+        content = text.encode("utf-8")
+        if tag is None:
+            return self._store.create_tagged(self.path, content)
+        return self._store.replace(self.path, content, tag)
+
+    def append(self, line: str) -> None:
+        """Append a line to a file that is never cut."""
+        self._store.append(self.path, line.encode("utf-8"))
+
+    def make(self) -> "Place":
+        """Create the folder with those above it, unless it exists, and return the place; a store has no folders."""
+        if self.is_local:
+            make(self.local)
+        return self
+
+    def copy(self, to: "Place") -> None:
+        """Copy a file to another place of the same kind."""
+        self._store.copy(self.path, to.path)
+
+    def move(self, to: "Place") -> None:
+        """Rename a file or a folder; a file at the new place is replaced. On a store it is copied file by file."""
+        self._store.move(self.path, to.path)
+
+    def remove_file(self) -> None:
+        """Remove a file; nothing where there is none. On a store that is one request, and ``remove`` two."""
+        self._store.remove_file(self.path)
+
+    def remove(self, *, if_possible: bool = False) -> None:
+        """Remove a file or a link, or a folder with all that it holds; nothing where there is none.
+
+        Args:
+            if_possible: Whether files of the folder may stay that another program still writes.
+        """
+        self._store.remove(self.path, if_possible=if_possible)
+
+    @property
+    def _store(self) -> Files:
+        if self.is_local:
+            return local_files
+        from strandline.engine.lake.files import object_files  # noqa: PLC0415  # few lakes are on a store, and its import takes time
+
+        return object_files
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file as a listing shows it.
+
+    Args:
+        place: The file.
+        size: Its bytes.
+        written: When it was written, in nanoseconds since 1970.
+    """
+
+    place: Place
+    size: int
+    written: int
+
+
+# Do the same to many files: one after the other in a folder, several at once where each waits for the answer of a store.
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+AT_ONCE = 16
+"""Requests that wait for their answers at the same time."""
+
+AHEAD = 256
+"""Files that are begun before the result of the first of them is taken."""
+
+
+def each_done(
+    work: Callable[[Item], Result], items: Iterable[Item], *, among: Iterable[Place]
+) -> Iterator[Result]:
+    """Yield the result for each item, in their order.
+
+    Args:
+        work: What to do.
+        items: With what.
+        among: Places that it reads or writes; where all are of this machine, nothing is done ahead.
+    """
+    if all(place.is_local for place in among):
+        yield from map(work, items)
+        return
+    left = iter(items)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        while batch := [*islice(left, AHEAD)]:
+            yield from pool.map(work, batch)
+
+
+# Bring files of a lake to the disk (jobs/strandline/engine/lake/files/local_files.py); what an object store has acknowledged is there.
+
+
+def keep_files(files: Iterable[Place], *, within: Place) -> None:
+    """Bring files to the disk, and their names with those of the folders up to one.
+
+    Args:
+        files: They lie in ``within`` or below.
+        within: The highest folder whose names may be new.
+    """
+    if within.is_local:
+        sync_all((file.local for file in files), within=within.local)

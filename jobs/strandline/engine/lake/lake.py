@@ -1,0 +1,449 @@
+"""The places of a lake: one folder, every place derived from a table's one name."""
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from strandline.core.errors import DefinitionError, LakeError, TransientError
+from strandline.core.feed import Feed
+from strandline.core.table import Judged, Table
+from strandline.engine.lake import formats
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.runtime.settings import near_folder, store_options
+
+# Refuse folders that cannot hold a lake at the start, because Spark, Delta and DuckDB fail late with another message.
+#
+# Spaces, quotes and umlauts work. What is refused was tried: delta-rs opens ``A`` for ``%41`` and panics at ``[``, DuckDB
+# reads ``*`` and ``?`` as a pattern, which matches other files as well, Spark splits its scratch folders at a comma, and
+# Delta writes a folder into SQL between backticks.
+
+
+MISREAD = re.compile(r"[\x00-\x1f\x7f\\,%*?^|\[\]{}`]")
+LONGEST = 3_500
+"""Bytes; the system's limit of 4,096 less the names of Spark's state and scratch files below the lake."""
+CHOOSE = "choose another folder with --lake or STRANDLINE_LAKE."
+
+
+def refuse_folder(root: Place) -> None:
+    """Refuse a folder that cannot hold a lake, whether it exists or not.
+
+    Raises:
+        DefinitionError: It is a file, lies under one, or its name cannot be used.
+    """
+    if not root.is_local:
+        return
+    misread = sorted(set(MISREAD.findall(str(root))))
+    if misread:
+        raise _refusal(root, f"its path contains {', '.join(map(repr, misread))}")
+    if len(os.fsencode(root)) > LONGEST:
+        raise _refusal(root, f"it is longer than {LONGEST:,} bytes")
+    try:
+        kind = root.local.stat().st_mode
+    except FileNotFoundError:
+        return
+    except PermissionError:  # reported when the folder is used
+        return
+    except OSError as error:
+        raise DefinitionError(
+            f"the lake folder {root} cannot be written: {error.strerror}",
+            hint=CHOOSE,
+            lake=str(root),
+        ) from error
+    if not stat.S_ISDIR(kind):
+        raise DefinitionError(f"{root} is a file, not a lake", hint=CHOOSE, lake=str(root))
+
+
+def unwritable(root: Place, error: OSError) -> LakeError:
+    """Return the error of a lake in which a file could not be written: a full disk passes, all else is the folder's."""
+    # Not imported above: with Kafka's client it takes longer than most answers.
+    from strandline.engine.runtime.outage import absence  # noqa: PLC0415  # as above
+
+    return absence(error) or DefinitionError(
+        f"the lake folder {root} cannot be written: {error.strerror}",
+        hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
+        lake=str(root),
+    )
+
+
+def _refusal(root: Place, why: str) -> DefinitionError:
+    return DefinitionError(
+        f"the lake folder {root} cannot be used, because {why}", hint=CHOOSE, lake=str(root)
+    )
+
+
+# Refuse an object store on which two writers would overwrite each other, before the first write to a lake.
+#
+# All that keeps writers apart there rests on ``If-None-Match`` and ``If-Match``. A server, or a proxy before it, that ignores
+# these headers looks fine until two writers meet, and then loses a commit without an error. So it is asked once a lake and
+# address to create an object that is there, and to replace one that has changed; that it refused both is remembered in the lake.
+
+
+FOLDER = "_store"
+"""The folder of a lake with what was seen of its store."""
+
+
+def refuse_unsafe(root: Place, *, remembers: bool = True) -> None:
+    """Refuse a store that does not honour conditions.
+
+    Args:
+        root: The lake.
+        remembers: Whether to write down in the lake that it does, and to believe that another time.
+
+    Raises:
+        DefinitionError: It does not.
+    """
+    address = hashlib.sha256((store_options().endpoint or "").encode()).hexdigest()[:12]
+    mark = root / FOLDER / f"{address}.json"
+    if remembers and mark.is_file():
+        return
+    if not _honours_conditions(root / FOLDER / f"probe-{uuid4().hex}"):
+        raise DefinitionError(
+            f"the object store of {root} ignores If-None-Match or If-Match, so of two writers the second would overwrite "
+            "what the first has committed",
+            hint="choose a store that honours both, as Amazon S3, SeaweedFS and versitygw do, and no proxy that drops headers.",
+            lake=str(root),
+        )
+    if remembers:
+        mark.put('{"honours": ["If-None-Match", "If-Match"]}\n')
+
+
+def _honours_conditions(probe: Place) -> bool:
+    try:
+        first = probe.exchange("created", None)
+        is_created_once = first is not None and probe.exchange("created again", None) is None
+        is_replaced = probe.exchange("replaced", first) is not None
+        return is_created_once and is_replaced and probe.exchange("replaced late", first) is None
+    finally:
+        probe.remove()
+
+
+WRITER = "writer"
+LOOK_AT_STORE = 10.0
+"""Seconds; a sixth of the silence after which a stream counts as dead (jobs/strandline/engine/service/stream_health.py)."""
+RESTORING = "_restoring.json"
+"""The file in a lake on a store that is being restored; in a folder a lake has its name when it is complete."""
+SHORT = 0.05
+"""The share of a disk below which a person is asked to make room."""
+ROOM = 1_000_000
+"""Bytes; with less the heartbeat cannot be written for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A folder with everything that a lakehouse stores.
+
+    Args:
+        root: Its place; a path is taken for one.
+    """
+
+    root: Place
+
+    def __post_init__(self) -> None:
+        """Refuse a folder that cannot hold a lake."""
+        object.__setattr__(self, "root", Place.of(self.root))
+        refuse_folder(self.root)
+
+    def table(self, table: Table | Feed) -> Place:
+        """Return the Delta table's folder; that of a feed has its ledger and no rows."""
+        return self.root / table.layer / table.name
+
+    def quarantine(self, table: Table) -> Place:
+        """Return the folder of the quarantine beside a silver table."""
+        return self.root / "quarantine" / table.name
+
+    @property
+    def is_rebuilding(self) -> bool:
+        """Return whether it is the shadow in which a table is rebuilt beside the live one."""
+        return False
+
+    @property
+    def gates(self) -> Place:
+        """Return the folder with the files of the gates."""
+        return self.root / "_gates"
+
+    @property
+    def docs(self) -> Place:
+        """Return the folder with Great Expectations' own pages, which its library writes as files of this machine."""
+        return self.near / "_docs"
+
+    def audit(self, table: Table) -> Place:
+        """Return the file with the result of the last audit of a table's rows."""
+        return self.root / "_audits" / f"{table.id}.json"
+
+    def resolutions(self, table: Table) -> Place:
+        """Return the folder with the decisions about the rows of a quarantine."""
+        return self.root / "resolutions" / table.name
+
+    def checkpoint(self, table: Table | Feed) -> Place:
+        """Return the folder with the state of the stream of a table or a feed."""
+        return self.root / "_checkpoints" / table.id
+
+    def batch_size(self, table: Table) -> Place:
+        """Return the file with the size of the table's next batch, and why it is that."""
+        return self.root / "_sizes" / f"{table.id}.json"
+
+    def lease(self, table: Table | Feed, role: str = WRITER) -> Place:
+        """Return the file whose lock makes one process the table's writer, or gives it another role."""
+        return self.lease_of(table.id if role == WRITER else f"{table.id}.{role}")
+
+    def lease_of(self, name: str) -> Place:
+        """Return the same file for a table's name."""
+        return self.root / "_leases" / f"{name}.lock"
+
+    def certificate(self, table: Table, *, is_whole: bool = True) -> Place:
+        """Return the file with the result of the last verification of the table, or of a range of it."""
+        name = table.id if is_whole else f"{table.id}.range"
+        return self.root / "_certificates" / f"{name}.json"
+
+    def lineage(self, table: Table) -> Place:
+        """Return the file with the columns from which each column of the table is computed."""
+        return self.root / "_lineage" / f"{table.id}.json"
+
+    @property
+    def scratch(self) -> Place:
+        """Return the folder with the scratch lakes of verifications under way."""
+        return self.root / "_verify"
+
+    @property
+    def frozen(self) -> Place:
+        """Return the folder in which a snapshot under way holds the files that it copies."""
+        return self.root / "_snapshot"
+
+    @property
+    def near(self) -> Place:
+        """Return the folder of this machine for its programs' logs, locks, Dagster and broker: the lake's own if it is here."""
+        return self.root if self.root.is_local else Place(str(near_folder(str(self.root))))
+
+    def log(self, name: str) -> Place:
+        """Return the file for the log of a program."""
+        return self.near / "_logs" / f"{name}.log"
+
+    def program_log(self, name: str) -> Path:
+        """Return the same file for a program that is started with it as its output; its folder is there."""
+        file = self.log(name)
+        return file.parent.make().local / file.name
+
+    @property
+    def history(self) -> Place:
+        """Return the folder of the table with the figures of every commit."""
+        return self.root / "quality" / "history"
+
+    @property
+    def closed_entries(self) -> Place:
+        """Return the folder of the table with the ledger entries of closed books."""
+        return self.root / "ledger" / "entries"
+
+    def report(self, day: str) -> Place:
+        """Return the file for a report that begins on a day."""
+        return self.root / "quality" / f"report-{day}.html"
+
+    @property
+    def schemas(self) -> Place:
+        """Return the folder with the schemas of payloads, by their ids in a registry."""
+        return self.root / "_schemas"
+
+    @property
+    def backtest(self) -> Place:
+        """Return the file for the page of the last backtest of alert rules."""
+        return self.root / "quality" / "backtest.html"
+
+    @property
+    def backtest_figures(self) -> Place:
+        """Return the file with the figures of the last backtest of alert rules, for programs."""
+        return self.root / "quality" / "backtest.json"
+
+    @property
+    def dagster(self) -> Place:
+        """Return the folder in which Dagster keeps its runs and events."""
+        return self.near / "_dagster"
+
+    @property
+    def heartbeat(self) -> Place:
+        """Return the file with the heartbeat of an always-on stream."""
+        return self.root / "_stream.json"
+
+    @property
+    def feeds_beat(self) -> Place:
+        """Return the file with the heartbeat of the process that runs the feeds."""
+        return self.root / "_alerts.json"
+
+    @property
+    def rule_changes(self) -> Place:
+        """Return the file with a line for each change of the rules that raised alerts."""
+        return self.root / "_rule_changes.jsonl"
+
+    @property
+    def live_rules(self) -> Place:
+        """Return the file with the alert rules that ran last, and where they stopped."""
+        return self.root / "_live_rules.json"
+
+    @property
+    def rules(self) -> Place:
+        """Return the folder with the versions of the alert rules that were promoted."""
+        return self.root / "_rules"
+
+    @property
+    def models(self) -> Place:
+        """Return the folder with the versions of each model, and which of them holds from when on."""
+        return self.root / "_models"
+
+    @property
+    def deliveries(self) -> Place:
+        """Return the folder with how far each receiver of alerts has got them."""
+        return self.root / "_deliveries"
+
+    @property
+    def broker(self) -> Place:
+        """Return the folder of the lake's own Kafka broker."""
+        return self.near / "_kafka"
+
+    @property
+    def alarms(self) -> Place:
+        """Return the folder of the alarms that are not delivered yet."""
+        return self.root / "_alarms"
+
+    @property
+    def radar(self) -> Place:
+        """Return the file with what the radar saw last."""
+        return self.root / "_radar.json"
+
+    @property
+    def formats(self) -> Place:
+        """Return the file with the forms in which the lake is written (jobs/strandline/engine/lake/formats.py)."""
+        return self.root / "_formats.json"
+
+    @property
+    def retired(self) -> Place:
+        """Return the file with the tables that are no longer fed (jobs/strandline/engine/lake/retired.py)."""
+        return self.root / "_retired.json"
+
+    @property
+    def order(self) -> Place:
+        """Return the file with the desired state of the always-on stream: running or stopped."""
+        return self.root / "_order.json"
+
+    @property
+    def order_lock(self) -> Place:
+        """Return the file whose lock lets one command at a time decide about the always-on stream."""
+        return self.near / "_order.lock"
+
+    @property
+    def alerts_order(self) -> Place:
+        """Return the file with the desired state of the process that raises alerts."""
+        return self.root / "_alerts_order.json"
+
+    @property
+    def alerts_order_lock(self) -> Place:
+        """Return the file whose lock lets one command at a time decide about that process."""
+        return self.near / "_alerts_order.lock"
+
+    def folders(self, table: Table) -> tuple[Place, ...]:
+        """Return the table's Delta folders: its own, and its quarantine if it has one."""
+        own = (self.table(table),)
+        return (*own, self.quarantine(table)) if isinstance(table, Judged) else own
+
+    def books(self, table: Table) -> tuple[Place, ...]:
+        """Return those folders and the resolutions; together they account for each event."""
+        return (
+            *self.folders(table),
+            *((self.resolutions(table),) if isinstance(table, Judged) else ()),
+        )
+
+    def exists(self, table: Table) -> bool:
+        """Return whether the table was ever created."""
+        return is_table(self.table(table))
+
+    def refuse_missing(self, table: Table) -> None:
+        """Refuse a table that was never created.
+
+        Raises:
+            DefinitionError: It does not exist.
+        """
+        if not self.exists(table):
+            raise DefinitionError(
+                f"{table.id} does not exist in {self.root} yet",
+                hint=f"run it first: `strandline run {table.id}`.",
+                table=table.id,
+            )
+
+    def pause(self, seconds: float) -> float:
+        """Return the seconds between two looks at what other programs may have changed, of which a folder bears one so often.
+
+        On a store each look is some requests, and each request is money: beside three idle tables, about 40 $ a month.
+        """
+        return seconds if self.root.is_local else max(seconds, LOOK_AT_STORE)
+
+    @property
+    def is_restoring(self) -> bool:
+        """Return whether a restore of it was begun and has not ended."""
+        return not self.root.is_local and (self.root / RESTORING).is_file()
+
+    def refuse_restoring(self) -> None:
+        """Raise a ``TransientError`` where it is being restored, and so was not verified yet."""
+        if self.is_restoring:
+            raise TransientError(
+                f"{self.root} is being restored, and was not verified yet",
+                hint="wait until `strandline restore` has ended; if it was killed, type it again, and it begins anew.",
+                lake=str(self.root),
+            )
+
+    def refuse_newer(self) -> None:
+        """Refuse to change it where a newer program has written it in a form that this one does not know.
+
+        Raises:
+            NewerLakeError: One has.
+        """
+        formats.refuse_newer(self.formats)
+
+    def raise_to(self, kind: str) -> None:
+        """Say that it holds this program's form of a kind from now on (jobs/strandline/engine/lake/formats.py)."""
+        formats.raise_to(self.formats, kind, self.lease_of("_formats"))
+
+    def has_room(self) -> bool:
+        """Return whether a file can be written; a full disk explains a missing heartbeat."""
+        return self.free_bytes() >= ROOM
+
+    def free_bytes(self) -> int:
+        """Return the room on the disk of this machine that the lake, or its logs, are on."""
+        return shutil.disk_usage(self.near.make()).free
+
+    def disk_bytes(self) -> int:
+        """Return the size of that disk."""
+        return shutil.disk_usage(self.near.make()).total
+
+    def is_short_of_room(self) -> bool:
+        """Return whether so little of the disk is free that a person should make room: a share, because lakes are of all sizes."""
+        return self.free_bytes() < SHORT * self.disk_bytes()
+
+    def room_left(self) -> str:
+        """Say how much room the disk has."""
+        free, total = self.free_bytes(), self.disk_bytes()
+        return f"{free / total:.0%} of its disk is free, {free / 1e9:,.1f} of {total / 1e9:,.1f} GB"
+
+    def open_for_writing(self) -> "Lake":
+        """Create the folder if it is missing, and check that it can be written, by one writer at a time.
+
+        Raises:
+            DefinitionError: It cannot be created or written, or its store lets writers overwrite each other.
+            NewerLakeError: A newer program has written it.
+            TransientError: It is being restored.
+        """
+        if not self.root.is_local:
+            self.refuse_restoring()
+            refuse_unsafe(self.root)
+            self.refuse_newer()
+            return self
+        probe = self.root / f".probe-{os.getpid()}"
+        try:
+            probe.put("")
+            probe.remove()
+        except OSError as error:
+            raise unwritable(self.root, error) from error
+        self.refuse_newer()
+        return self

@@ -1,0 +1,309 @@
+"""The files that versions of a table added and removed, from its log alone."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.log.commit_log import Action, Kind, actions, commit_text, log_of, torn
+from strandline.engine.lake.log.ledger import entry_in, latest_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What one version added.
+
+    Args:
+        rows: The number of rows.
+        bytes: The size of their files.
+        lowest: The smallest time in each column.
+        files: Their files.
+        places: For bronze the offsets of each partition, both ends as in the ledger, where every one of them has a record;
+            None where some have none, or only some files were added up.
+    """
+
+    rows: int
+    bytes: int = 0
+    lowest: Mapping[str, str]
+    files: tuple[str, ...]
+    places: Mapping[str, tuple[int, int]] | None = None
+
+
+def added(path: Place, version: int, *, files: tuple[int, int | None] = (0, None)) -> Added:
+    """Return what a version added, or only its files from one position to another."""
+    return _added(path, (each.body for each in islice(actions(path, version, Kind.ADD), *files)))
+
+
+def appended(
+    path: Place, version: int, *, files: tuple[int, int | None] = (0, None)
+) -> Added | None:
+    """Return what a version added for a stream that reads the table; None for one that streams skip. It is read once."""
+    adds, places = [], None
+    for each in actions(path, version, Kind.INFO, Kind.ADD):
+        if each.kind is Kind.ADD:
+            adds.append(each.body)
+        elif entry := entry_in(each.body, path, version):
+            if entry.is_passed_over:
+                return None
+            places = dict(entry.offsets) or None
+    found = _added(path, islice(adds, *files))
+    spans = sum(end - first for first, end in places.values()) if places else -1
+    return replace(found, places=places) if spans == found.rows else found
+
+
+def _added(path: Place, adds: Iterable[Mapping[str, Any]]) -> Added:
+    stats: list[dict[str, Any]] = []
+    names: list[str] = []
+    size = 0
+    for add in adds:
+        if add.get("dataChange", True):
+            stats.append(json.loads(add["stats"]))
+            names.append(file_of(path, add))
+            size += int(add["size"])
+    lowest: dict[str, str] = {}
+    for file in stats:
+        for name, value in file.get("minValues", {}).items():
+            if isinstance(value, str):
+                lowest[name] = min(value, lowest.get(name, value))
+    rows = sum(file["numRecords"] for file in stats)
+    return Added(rows=rows, bytes=size, lowest=lowest, files=tuple(names))
+
+
+def files_between(path: Place, first: int, last: int) -> tuple[set[str], set[str]]:
+    """Return the net changes of a range of versions: the files that were added, and those that were removed."""
+    came: set[str] = set()
+    went: set[str] = set()
+    for version in range(first, last + 1):
+        changes = list(actions(path, version, Kind.ADD, Kind.REMOVE))
+        added_now = {file_of(path, each.body) for each in changes if each.kind is Kind.ADD}
+        gone = {file_of(path, each.body) for each in changes if each.kind is Kind.REMOVE}
+        went |= gone - came
+        came = (came - gone) | added_now
+    return came, went
+
+
+def added_since(path: Place, first: int) -> set[str]:
+    """Return the paths, as in the log, of the files that were added from a version on."""
+    later = range(first, latest_version(path) + 1)
+    return {each.body["path"] for version in later for each in actions(path, version, Kind.ADD)}
+
+
+def changes_rows(path: Place, version: int) -> bool:
+    """Return whether a version changed the rows of its table; to put files together changes none."""
+    changes = actions(path, version, Kind.ADD, Kind.REMOVE)
+    return any(each.body.get("dataChange", True) for each in changes)
+
+
+def removed(path: Place, version: int) -> dict[str, Mapping[str, Any]]:
+    """Return the files that a version removed, each with the values of its partition columns."""
+    return {
+        file_of(path, each.body): dict(each.body.get("partitionValues") or {})
+        for each in actions(path, version, Kind.REMOVE)
+    }
+
+
+def brings_rows(path: Place, version: int, file: Place) -> bool | None:
+    """Return whether a version that added a file brought rows with it, or put older ones together; None if it did not add it.
+
+    The names of most versions are compared as text, without parsing.
+    """
+    if file.name not in (commit_text(path, version) or ""):
+        return None
+    adds = (each.body for each in actions(path, version, Kind.ADD))
+    found = (add for add in adds if file_of(path, add) == str(file))
+    return next((bool(add.get("dataChange", True)) for add in found), None)
+
+
+def existing(files: Iterable[str]) -> list[str]:
+    """Return those of a table's files that are there."""
+    return [file for file in files if Place.of(file).exists()]
+
+
+def file_of(path: Place, action: Mapping[str, Any]) -> str:
+    """Return the path of the file in an action of a table's log."""
+    return str(path / unquote(action["path"]))
+
+
+# What other processes committed to a table after a version, read from its log commit by commit.
+
+
+class LaterCommits:
+    """The files that were added and removed after a version; each commit is read once."""
+
+    def __init__(self, path: Place, version: int) -> None:
+        """Begin after a version."""
+        self._path = path
+        self._read_until = version
+        self.came: dict[str, str] = {}
+        """By name, the files that were added and not removed since, each as its line in the log."""
+        self.went: set[str] = set()
+        """The names of those that were removed."""
+        self.shaped_at = -1
+        """The last version that changed the table's columns or properties."""
+
+    def follow(self, version: int) -> None:
+        """Read the commits up to a version."""
+        for number in range(self._read_until + 1, version + 1):
+            for action in actions(
+                self._path, number, Kind.ADD, Kind.REMOVE, Kind.METADATA, Kind.PROTOCOL
+            ):
+                self._read(action, number)
+        self._read_until = max(version, self._read_until)
+
+    def _read(self, action: Action, version: int) -> None:
+        match action.kind:
+            case Kind.ADD:
+                self.came[name(action.body)] = action.line
+            case Kind.REMOVE:
+                gone = name(action.body)
+                self.came.pop(gone, None)
+                self.went.add(gone)
+            case _:
+                self.shaped_at = version
+
+
+def name(action: Mapping[str, Any]) -> str:
+    """Return the name of a file as in Spark's ``_metadata.file_name``; it is unique within the table."""
+    return unquote(str(action["path"])).rpartition("/")[2]
+
+
+# The files of a table at a version, from its log alone; no commit is ever removed from it (jobs/strandline/engine/lake/commit/delta_commit.py).
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """The files of one version.
+
+    Args:
+        files: The log's lines that added them, by their paths as in the log.
+        columns: The schema, as in Delta's metadata.
+        folders: The partition columns.
+    """
+
+    files: dict[str, str]
+    columns: str
+    folders: tuple[str, ...] = ()
+
+
+def table_files(path: Place, version: int) -> TableFiles:
+    """Return the files, the schema and the partition columns of a table at a version."""
+    files: dict[str, str] = {}
+    columns, folders = "", ()
+    for number in range(version + 1):
+        added: dict[str, str] = {}
+        for action in actions(path, number, Kind.ADD, Kind.REMOVE, Kind.METADATA):
+            match action.kind:
+                case Kind.ADD:
+                    added[action.body["path"]] = action.line
+                case Kind.REMOVE:
+                    files.pop(action.body["path"], None)
+                case _:
+                    columns = action.body["schemaString"]
+                    folders = tuple(action.body["partitionColumns"])
+        files |= added
+    return TableFiles(files, columns, folders)
+
+
+def table_id(path: Place) -> str:
+    """Return the id that Delta gave to a table when it was created.
+
+    Raises:
+        DamagedError: Its first commit is torn.
+    """
+    found = next(actions(path, 0, Kind.METADATA), None)
+    if found is None:
+        raise torn(path, 0)
+    return str(found.body["id"])
+
+
+# The files of a table's latest version as its log names them, from Delta's newest checkpoint and the commits after it.
+#
+# delta-rs parses the statistics and decodes the paths; a commit that removes a file must repeat the path as it is, and one that
+# puts files together needs their statistics as they are. No JVM is needed.
+
+
+COLUMNS = ("path", "partitionValues", "size", "modificationTime", "stats")
+METADATA = ("schemaString", "partitionColumns", "configuration")
+ROWS = 10_000
+"""Rows of a checkpoint that are in memory at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFiles:
+    """The files of a version.
+
+    Args:
+        version: The version.
+        files: What the log says of each, by its path as in the log.
+        metadata: The table's columns, partitions and properties, as in the log.
+        reader: The version of Delta that a reader needs: above 1, a file may hold rows that the log says are deleted.
+    """
+
+    version: int
+    files: Mapping[str, Mapping[str, Any]]
+    metadata: Mapping[str, Any]
+    reader: int
+
+
+def live_files(path: Place) -> LiveFiles:
+    """Read the files of a table's latest version."""
+    latest = latest_version(path)
+    known = json.loads((log_of(path) / "_last_checkpoint").text() or "{}")
+    begun = int(known.get("version", -1))
+    files: dict[str, Mapping[str, Any]] = {}
+    metadata: Mapping[str, Any] = {}
+    reader = 1
+    for name in _parts(begun, known.get("parts")) if begun >= 0 else ():
+        for kind, body in _checkpointed(log_of(path) / name):
+            match kind:
+                case Kind.METADATA:
+                    metadata = body
+                case Kind.PROTOCOL:
+                    reader = body["minReaderVersion"]
+                case _:
+                    files[body["path"]] = body
+    for version in range(begun + 1, latest + 1):
+        added: dict[str, Mapping[str, Any]] = {}
+        for action in actions(path, version, Kind.ADD, Kind.REMOVE, Kind.METADATA, Kind.PROTOCOL):
+            match action.kind:
+                case Kind.ADD:
+                    added[action.body["path"]] = {name: action.body.get(name) for name in COLUMNS}
+                case Kind.REMOVE:
+                    files.pop(action.body["path"], None)
+                case Kind.PROTOCOL:
+                    reader = action.body["minReaderVersion"]
+                case _:
+                    metadata = action.body
+        files |= added
+    return LiveFiles(version=latest, files=files, metadata=metadata, reader=reader)
+
+
+def _parts(version: int, parts: int | None) -> Iterator[str]:
+    if not parts:
+        yield f"{version:020d}.checkpoint.parquet"
+        return
+    for part in range(1, parts + 1):
+        yield f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
+
+
+def _checkpointed(file: Place) -> Iterator[tuple[Kind, Mapping[str, Any]]]:
+    wanted = [
+        "protocol.minReaderVersion",
+        *(f"add.{name}" for name in COLUMNS),
+        *(f"metaData.{name}" for name in METADATA),
+    ]
+    for batch in pq.ParquetFile(file.source()).iter_batches(batch_size=ROWS, columns=wanted):
+        for row in batch.to_pylist():
+            add, metadata, protocol = row["add"], row["metaData"], row["protocol"]
+            if add and add["path"]:
+                yield Kind.ADD, {**add, "partitionValues": dict(add["partitionValues"] or ())}
+            elif metadata and metadata["schemaString"]:
+                known = dict(metadata["configuration"] or ())
+                yield Kind.METADATA, {**metadata, "configuration": known}
+            elif protocol and protocol["minReaderVersion"]:
+                yield Kind.PROTOCOL, protocol

@@ -1,5 +1,0 @@
-"""Kafka to bronze to silver to gold, in every mode.
-
-What moves rows forward enters; what computes the past again is in repair. Begin with runner, then ingest for
-bronze, plan, query, batch_writer, governor for the tables above, feed_query for what goes from Kafka to Kafka.
-"""

@@ -1,0 +1,143 @@
+"""Where every event is: the balance sheets of a lake and their faults, and a row for each table."""
+
+from collections.abc import Iterator, Sequence
+
+from strandline import catalog
+
+from strandline.core.errors import DamagedError, DataError
+from strandline.core.table import Ingested, Judged, Table
+from strandline.engine.accounting.balance_sheet import (
+    LIVE,
+    Balance,
+    balance,
+    feed_balances,
+    held_rows,
+)
+from strandline.engine.accounting.left_topics import listed, remedy, said, undeclared
+from strandline.engine.gates import gate_files
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.read.open_table import live_rows
+from strandline.engine.lake.retired import retired
+from strandline.engine.proof.certificate import status
+from strandline.operate import lakes
+
+
+def sheets_of(
+    where: Lake, names: Sequence[str] | None = None, *, audited: bool = False
+) -> list[Balance]:
+    """Return the balance sheets of the tables that exist.
+
+    Raises:
+        DefinitionError: None of them exists.
+    """
+    live = [name for name in names or () if name.startswith(f"{LIVE}.")]
+    others = [name for name in names or () if name not in live]
+    sheets = [] if live and not others else lakes.filled(where, others or None)
+    return [
+        *(balance(table, where, audited=audited) for table in sheets),
+        *(
+            sheet
+            for sheet in feed_balances(where, audited=audited)
+            if not names or sheet.table in live
+        ),
+    ]
+
+
+def refuse_imbalance(sheets: list[Balance]) -> None:
+    """Refuse sheets that do not balance.
+
+    Raises:
+        DataError: One does not; each fault is named with its batch.
+        DamagedError: All that do balance, and others cannot be read.
+    """
+    damaged = [sheet.damage for sheet in sheets if sheet.damage is not None]
+    if damaged and all(sheet.damage is not None for sheet in sheets if sheet.faults):
+        raise DamagedError(
+            "\n  ".join(dict.fromkeys(each.message for each in damaged)),
+            hint=damaged[0].hint,
+            tables=[sheet.table for sheet in sheets if sheet.damage is not None],
+        )
+    faults = [f"{sheet.table}: {fault}" for sheet in sheets for fault in sheet.faults]
+    if faults:
+        raise DataError(
+            "the ledger does not balance:\n  " + "\n  ".join(faults),
+            hint="no other program may write these folders; compare with `strandline run --mode batch` "
+            "into another lake and `strandline compare`.",
+            faults=faults,
+        )
+
+
+def notices(where: Lake) -> Iterator[str]:
+    """Yield a sentence for each table that is fed no more, and for each topic and each cluster that one has left.
+
+    None of a topic of a damaged table.
+    """
+    for name, ended in retired(where).items():
+        yield f"retired: {name}, which is read and no longer fed, by {ended.words}"
+    if names := undeclared(where):
+        yield f"declared by no module: {listed(names)}, in the lake all the same; {remedy(names[0])}"
+    for table in catalog.tables():
+        if isinstance(table, Ingested) and where.exists(table):
+            try:
+                yield from said(table, where)
+            except Exception as error:
+                if damage(error, table) is None:
+                    raise
+
+
+def lost_words(sheet: Balance) -> str:
+    """Return which offsets expired before they were read."""
+    count = sum(end - first for ranges in sheet.lost.values() for first, end in ranges)
+    listed = ", ".join(
+        f"{part} offsets {first} to {end - 1}"
+        for part, ranges in sheet.lost.items()
+        for first, end in ranges
+    )
+    return f"{count:,} offsets that expired in Kafka unread ({listed})"
+
+
+def table_rows(where: Lake) -> tuple[list[dict[str, object]], list[DataError]]:
+    """Return a row for each table, and why some cannot be read; those have an empty one."""
+    rows, damaged = [], list[DataError]()
+    for table in catalog.tables():
+        try:
+            rows.append(_row(table, where))
+        except Exception as error:
+            found = damage(error, table)
+            if found is None:
+                raise
+            damaged.append(found)
+            rows.append(_damaged_row(table))
+    return rows, damaged
+
+
+def _row(table: Table, where: Lake) -> dict[str, object]:
+    newest = last_entry(where.table(table))
+    return {
+        "table": table.id,
+        "reads": ", ".join(str(source) for source in table.reads),
+        "rows": live_rows(where.table(table)),
+        "quarantined": held_rows(table, where) if isinstance(table, Judged) else None,
+        "version": newest[0] if newest else None,
+        "mode": _mode(table, where, newest[1] if newest else None),
+        "watermark": newest[1].watermark if newest else None,
+        "certificate": None if isinstance(table, Ingested) else status(table, where),
+        "gate": gate_files.summary(table, where),
+    }
+
+
+def _mode(table: Table, where: Lake, newest: Entry | None) -> str:
+    """Return how a table was written last, or that it no longer is."""
+    if table.id in retired(where):
+        return "retired"
+    return newest.mode if newest else "never run"
+
+
+def _damaged_row(table: Table) -> dict[str, object]:
+    """Return the same of a table that cannot be read."""
+    none = dict.fromkeys(("rows", "quarantined", "version"))
+    reads = ", ".join(str(source) for source in table.reads)
+    last = dict.fromkeys(("watermark", "certificate", "gate"))
+    return {"table": table.id, "reads": reads, **none, "mode": "damaged", **last}

@@ -1,0 +1,54 @@
+"""Damage is named for the table whose file it is, also where another table meets it."""
+
+import errno
+
+import pytest
+
+from fleet.gold import device_daily, device_signal_10m
+from fleet.silver import devices
+from strandline.core.table import Table
+from strandline.engine.lake.files.damage import damage
+
+
+def refused(file: str) -> PermissionError:
+    return PermissionError(errno.EACCES, "Permission denied", file)
+
+
+@pytest.mark.parametrize(
+    "whose", [device_signal_10m.TABLE, devices.TABLE], ids=lambda each: each.id
+)
+def test_a_folder_of_a_source_is_the_sources_damage(whose: Table) -> None:
+    """The table above was called damaged, and the hint was to mend it, in whose log nothing was wrong."""
+    above, file = device_daily.TABLE, f"/lake/{whose.layer.value}/{whose.name}/_delta_log"
+
+    found = damage(refused(file), above)
+
+    assert found is not None
+    assert found.message.startswith(f"{above.id} cannot be read: {whose.id} is damaged: {file} may")
+    assert f"`strandline mend {whose.id}`" in found.hint
+    assert found.fields["table"] == whose.id
+
+
+@pytest.mark.parametrize(
+    ("file", "whose"),
+    [
+        (f"/lake/_checkpoints/{device_signal_10m.TABLE.id}/offsets", device_signal_10m.TABLE.id),
+        (f"/lake/quarantine/{devices.TABLE.name}/_delta_log", devices.TABLE.id),
+    ],
+)
+def test_what_is_kept_beside_a_source_is_the_sources(file: str, whose: str) -> None:
+    for error in (refused(file), RuntimeError(f"java.nio.file.AccessDeniedException: {file}")):
+        found = damage(error, device_daily.TABLE)
+
+        assert found is not None
+        assert found.fields["table"] == whose
+
+
+def test_a_folder_of_its_own_and_one_of_no_table_are_the_tables_damage() -> None:
+    table = device_daily.TABLE
+
+    for file in (f"/lake/gold/{table.name}/_delta_log", f"/lake/_checkpoints/{table.id}/offsets"):
+        found = damage(refused(file), table)
+
+        assert found is not None
+        assert found.message.startswith(f"{table.id} is damaged: {file} may")
