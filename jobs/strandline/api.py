@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         Upserted,
         Windowed,
     )
-    from strandline.core.topic import CARRIED, Record, Topic, united
+    from strandline.core.topic import CARRIED, PLACE, Record, Topic, united
     from strandline.core.validity import validity
     from strandline.core.waiting import Kept, Memory, Waiting
     from strandline.engine.ask.lake_reader import lake
@@ -121,6 +121,7 @@ _HOMES = {
     ),
     "strandline.core.topic": (
         "CARRIED",
+        "PLACE",
         "Record",
         "Topic",
         "united",
@@ -163,6 +164,7 @@ _HOMES = {
 
 __all__ = [
     "CARRIED",
+    "PLACE",
     "AlertSource",
     "Answer",
     "Appended",

@@ -113,13 +113,13 @@ def _chosen(context: AssetExecutionContext) -> Span | None:
     return Span(since=window.start, until=window.end)
 
 
-def figures(report: Report) -> dict[str, int | float]:
+def figures(report: Report) -> dict[str, int | float | str]:
     """Return the figures of a run, or of a stream since the last look."""
     return {
         "batches": report.batches,
         "read": report.read,
         "good": report.good,
-        "duplicates": report.duplicates,
+        "duplicates": report.copies,
         "quarantined": report.quarantined.total(),
         "dropped_by_watermark": report.dropped_by_watermark,
         "lost_by_function": report.lost_by_function,
@@ -143,7 +143,7 @@ def _result(
     table: Table, report: Report, lake: LakeResource, spark: SparkResource
 ) -> MaterializeResult[object]:
     columns = [TableColumn(name, kind) for name, kind in lake.columns(table).items()]
-    metadata: dict[str, TableSchema | TableColumnLineage | MetadataValue | int | float] = {
+    metadata: dict[str, TableSchema | TableColumnLineage | MetadataValue | int | float | str] = {
         "dagster/column_schema": TableSchema(columns),
         "dagster/column_lineage": lineage_of(lake.lineage(table, spark)),
         "dagster/row_count": lake.rows(table),

@@ -189,6 +189,12 @@ def _unknown(source: AlertSource) -> Iterator[tuple[str, str]]:
     """Yield the columns that a source names and does not have."""
     table, known = source.table, source.fields.fieldNames()
     listed = f"its columns are {', '.join(known)}."
+    if table.keeps_copies:
+        yield (
+            f"the events of the source {table.id} have no id (key=PLACE), and an alert has its id by that of its event",
+            "let a rule look at a table whose events have an id.",
+        )
+        return
     for column in (*table.key, table.event_at):
         if column not in known:
             yield (

@@ -94,6 +94,11 @@ class Kind:
         return False
 
     @property
+    def keeps_copies(self) -> bool:
+        """Return whether an event is known by its place in Kafka alone, so that no copy of it is looked for."""
+        return False
+
+    @property
     def unknown(self) -> str | None:
         """Return the value of a column for which a join found nothing."""
         return None

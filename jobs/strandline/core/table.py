@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from strandline.core import declared
 from strandline.core.kind import Emit, Kind, Layer
 from strandline.core.lateness import Lateness, length_of
-from strandline.core.topic import Topic
+from strandline.core.topic import PLACE, Topic
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule
 
@@ -112,7 +112,7 @@ class _Computed(_Table):
 
     Args:
         transform: The pure function from the rows of what it reads to its own.
-        key: The columns that identify a row.
+        key: The columns that identify a row; ``PLACE`` where events have no id.
         event_at: The column with the time at which the event happened.
         valid_until: The column with the end of a row's validity, where a row holds for longer than a moment; open
             when NULL. Readers join as of a time, so ending a row changes nothing before its end.
@@ -167,6 +167,11 @@ class Judged(_Computed):
         declared.refuse_short(self, "keeps_held", self.keeps_held)
         declared.refuse_other_than_bronze(self, self.reads)
         declared.refuse_rules(self, self.rules)
+
+    @property
+    def keeps_copies(self) -> bool:
+        """Return whether its events have no id: what came twice is two rows, and nothing is kept to compare it with."""
+        return self.key == PLACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,8 @@ CARRIED = (*RECEIVED.fieldNames(), "_problem")
 """The columns that a silver function passes on beside its own; ``_problem`` is the reason why a payload is no row."""
 
 PLACE = ("_topic", "_partition", "_offset")
-"""The identity of an event."""
+"""The identity of a record. As the key of a judged table it says that its events have none of their own: of two equal
+ones each is a row, because nothing says which of them, if any, was sent twice."""
 
 IDENTITY = (*PLACE, "_arrived_at")
 """The place of an event in Kafka and its arrival; every silver row and every quarantined one carries them."""

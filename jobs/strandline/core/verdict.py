@@ -125,7 +125,8 @@ def _judging(table: Judged) -> tuple[Rule, ...]:
     """
     own = judging(table.rules)
     demanded = {rule.holds for rule in own}
-    always = required(*dict.fromkeys((*table.key, table.event_at)))
+    own_key = () if table.keeps_copies else table.key  # each record has a place
+    always = required(*dict.fromkeys((*own_key, table.event_at)))
     return (*own, *(rule for rule in always if rule.holds not in demanded))
 
 

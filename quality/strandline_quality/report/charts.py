@@ -275,7 +275,8 @@ def trend(failing: Failing, whole: Findings) -> str:
 def _key(findings: TableFindings, hours: Sequence[Hour | None]) -> list[tuple[str, str]]:
     kinds = [("--bar", "good")]
     if findings.judges:
-        kinds += [("--copy", "copies"), ("--bad", "held back")]
+        kinds += [] if findings.sheet.keeps_copies else [("--copy", "copies")]
+        kinds.append(("--bad", "held back"))
     if any(hour and hour.usual for hour in hours):
         kinds.append(("--usual", "usual"))
     return kinds

@@ -70,6 +70,7 @@ class Sheet:
     balanced: bool
     faults: tuple[str, ...]
     healed: int = 0
+    keeps_copies: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,7 @@ def ledger(
     ``imported`` are the rows read that came from files and not from Kafka (`strandline import`).
     ``lost`` and ``made`` are the records for which a table's function gave no row, and the rows that it gave beyond one for
     each record: like ``dropped``, a fault where it is not 0.
+    ``duplicates`` are "not looked for" where events have no id (``key=PLACE``): what was sent twice is two rows there.
     ``healed`` counts the good rows that were quarantined or dropped until a backfill or a replay brought them in.
     Exits with 4 when the sums differ, and names the batch.
     ``lost`` are offsets that expired in Kafka before they were read, and whose loss was accepted
@@ -108,6 +109,8 @@ def print_sheets(sheets: list[Balance]) -> None:
             say(f"quarantined by {sheet.table}: {listed}")
         if sheet.lost:
             say(f"lost to {sheet.table}: {lost_words(sheet)}")
+        if sheet.keeps_copies:
+            say(f"{sheet.table} looks for no copies: its key is the place of a record (key=PLACE)")
         if sheet.imported:
             say(f"imported to {sheet.table}: {sheet.imported:,} of the rows read came from files")
 
@@ -147,7 +150,7 @@ def _row(sheet: Balance) -> tuple[object, ...]:
         sheet.table,
         sheet.read,
         sheet.good,
-        sheet.duplicates,
+        sheet.copies,
         sum(sheet.quarantined.values()),
         sheet.dropped_by_watermark,
         sheet.lost_by_function,

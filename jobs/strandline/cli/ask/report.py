@@ -15,6 +15,7 @@ from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, say, show
 from strandline.core.table import Table
+from strandline.engine.accounting.balance_sheet import UNSOUGHT
 from strandline.engine.history import commit_history
 from strandline.engine.history.anomalies import Mark, marks
 from strandline.engine.history.queries import MOST, Batch, Past
@@ -108,7 +109,7 @@ def history_(
         emit([_as_json(batch, found) for batches, found in shown for batch in batches])
         return
     for table, (batches, found) in zip(chosen, shown, strict=True):
-        show(table.id, COLUMNS, [_row(batch, found) for batch in batches])
+        show(table.id, COLUMNS, [_row(table, batch, found) for batch in batches])
         say("")
 
 
@@ -117,7 +118,8 @@ def _table(table: Table, past: Past, count: int) -> tuple[list[Batch], list[Mark
     return known[-count:], marks(known[-count:], known[:-count])
 
 
-def _row(batch: Batch, found: Sequence[Mark]) -> tuple[object, ...]:
+def _row(table: Table, batch: Batch, found: Sequence[Mark]) -> tuple[object, ...]:
+    copies = batch.value("share:duplicates")
     late = batch.values.get("freshness_s")
     return (
         batch.version,
@@ -125,7 +127,7 @@ def _row(batch: Batch, found: Sequence[Mark]) -> tuple[object, ...]:
         batch.mode,
         int(batch.value("read")),
         int(batch.value("good")),
-        f"{batch.value('share:duplicates'):.1%}",
+        UNSOUGHT if table.keeps_copies and not copies else f"{copies:.1%}",
         f"{batch.value('share:quarantined'):.1%}",
         "" if late is None else f"{late:,.0f} s",
         int(batch.value("duration_ms")),

@@ -118,7 +118,7 @@ def _row(report: Report) -> tuple[object, ...]:
         report.batches,
         report.read,
         report.good,
-        report.duplicates,
+        report.copies,
         report.quarantined.total(),
         report.dropped_by_watermark,
         report.lost_by_function,

@@ -116,6 +116,9 @@ def _copied(copies: Peek, path: Place, first: int, last: int) -> list[tuple[obje
 
 Entries = Sequence[tuple[int, Entry]]
 
+UNSOUGHT = "not looked for"
+"""What is said of copies where events have no id: 0 would read as if there were none."""
+
 PATIENCE, AGAIN = 10.0, 0.2
 """Seconds to wait for a batch that is between its commits, and between two checks."""
 
@@ -132,6 +135,8 @@ class Balance:
     counted: int = 0
     """Of these, the rows that its windows count, where it names the column that counts them."""
     duplicates: int = 0
+    keeps_copies: bool = False
+    """Whether none is looked for, because events are known by their places alone."""
     quarantined: dict[str, int] = field(default_factory=dict)
     dropped_by_watermark: int = 0
     lost_by_function: int = 0
@@ -162,9 +167,19 @@ class Balance:
         return found
 
     @property
+    def copies(self) -> int | str:
+        """Return the number of copies, or in words that none is looked for."""
+        return copies_said(self.duplicates, keeps_copies=self.keeps_copies)
+
+    @property
     def balanced(self) -> bool:
         """Return whether no row is missing and none is counted twice."""
         return not self.faults
+
+
+def copies_said(duplicates: int, *, keeps_copies: bool) -> int | str:
+    """Return a number of copies, or in words that none is looked for; those that were found under a former key are a number."""
+    return UNSOUGHT if keeps_copies and not duplicates else duplicates
 
 
 def balance(table: Table, lake: Lake, *, audited: bool = False) -> Balance:
@@ -212,6 +227,7 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         passed_over=sums.passed_over,
         counted=sums.counted,
         duplicates=sums.duplicates + healed + found_again,
+        keeps_copies=table.keeps_copies,
         quarantined=dict(sums.held),
         dropped_by_watermark=sums.dropped - healed - sums.brought_back,
         lost_by_function=sums.lost_by_function - found_again,

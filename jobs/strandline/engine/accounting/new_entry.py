@@ -44,7 +44,9 @@ def tables_read(  # noqa: PLR0913  # what names a batch, and what it reads
     """Begin the entry of a step that read commits of tables; each source is named, also one of which there was nothing to read."""
     read = {source: span for source, span in versions.items() if span}
     begun = _entry(table.id, mode, stream, batch, ", ".join(versions))
-    return replace(begun, versions=read, read=rows, code=code_version(table))
+    return replace(
+        begun, versions=read, read=rows, code=code_version(table), keeps_copies=table.keeps_copies
+    )
 
 
 def copied(  # noqa: PLR0913  # what names a batch, and what it has
@@ -87,7 +89,8 @@ def decided(  # noqa: PLR0913  # what a person decides of a table's topics
 
 def repair(table: Table, mode: str, stream: str, source: str, span: tuple[str, str]) -> Entry:
     """Begin the entry of a change to a range of event time, which may be empty, beside the table's own stream."""
-    return replace(mark_of_range(table, mode, stream, source, span), code=code_version(table))
+    begun = mark_of_range(table, mode, stream, source, span)
+    return replace(begun, code=code_version(table), keeps_copies=table.keeps_copies)
 
 
 def imported(  # noqa: PLR0913  # what names it, and what it brings

@@ -127,6 +127,8 @@ def _explain_present(silver: Judged, row: Found, world: World) -> Finding:
         sentence += (
             f", from history: its event lies more than {silver.lateness.late} before its arrival"
         )
+    if silver.keeps_copies:
+        sentence += f"; no copy of it is looked for, because {silver.id} knows an event by its place alone (key=PLACE)"
     return make_finding(
         silver, Verdict.IN_TABLE, sentence, **commit, row=shown_row(silver, row.row)
     )
@@ -223,7 +225,7 @@ def _explain_absent(
     """Explain why a record that was read is neither a row nor in the quarantine."""
     version, entry = read
     batch = {"version": version, "batch": entry.batch, "duplicates": entry.duplicates}
-    first = original(silver, world.lake, record)
+    first = None if silver.keeps_copies else original(silver, world.lake, record)
     if first is not None:
         spot = Spot.of(first.row)
         sentence = f"it is a copy of {spot}, which came first and is in {silver.id}"
@@ -248,9 +250,8 @@ def _explain_absent(
             f"kept for {EXPLAINED.days} days: `strandline ledger {silver.id}` proves that their counts balance"
         )
         return make_finding(silver, Verdict.UNKNOWN, sentence, silver=batch)
-    sentence = (
-        f"{silver.id} has read it, but it is neither a row, nor in quarantine, nor a copy of a row"
-    )
+    no_copy = "" if silver.keeps_copies else ", nor a copy of a row"
+    sentence = f"{silver.id} has read it, but it is neither a row, nor in quarantine{no_copy}"
     return make_finding(silver, Verdict.UNACCOUNTED, sentence, silver=batch)
 
 

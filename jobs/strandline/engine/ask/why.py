@@ -220,7 +220,7 @@ def why(what: str, table: Table | None, world: World) -> Finding:
         if table and not isinstance(table, Judged) and len(parts) == len(table.key):
             world.lake.refuse_missing(table)
             return _with_doubts(explain_gold_key(table, parts, world), table, world)
-        judges = [each for each in _judges(table) if len(each.key) == len(parts)]
+        judges = [each for each in _judges(table) if _has_key(each, parts)]
         return _explain_first(
             judges, table, lambda silver: explain_key(silver, parts, world), world
         )
@@ -295,7 +295,14 @@ def _explain_first(
     return _follow(silver, row, table, world)
 
 
+def _has_key(silver: Judged, parts: Sequence[str]) -> bool:
+    """Return whether the values that were typed may be the key of a table's rows; no payload has the place of its record."""
+    return len(silver.key) == len(parts) and not silver.keeps_copies
+
+
 def _key_hint(table: Table | None) -> str:
+    if table is not None and table.keeps_copies:
+        return f"nothing else: the events of {table.id} have no id (key=PLACE)"
     if table is None:
         return "the values of a key with commas between them"
     return f"{','.join(table.key)} of {table.id}"

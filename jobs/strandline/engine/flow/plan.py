@@ -61,8 +61,9 @@ def shaped(sources: Sequence[DataFrame], table: Computed, *, fenced: bool = Fals
     match table:
         case Judged():
             (events,) = sources
-            verdicts = watermarked(judged(events, table), "_time", table.lateness)
-            return first_copies(watched(verdicts), DUPLICATE_OF, ORDER)
+            verdicts = watched(watermarked(judged(events, table), "_time", table.lateness))
+            # The watermark stays where no state waits for it: repairs know by it what the stream has left.
+            return verdicts if table.keeps_copies else first_copies(verdicts, DUPLICATE_OF, ORDER)
         case Windowed() | Appended():
             seen = _seen(sources, table)
             return final(_computed(seen, table, fenced=fenced), table.closes_at, seen)
@@ -149,7 +150,7 @@ def framed(
 
 
 def _session(spark: SparkSession, table: Table) -> SparkSession:
-    if isinstance(table, Judged):
+    if isinstance(table, Judged) and not table.keeps_copies:
         return for_sorted_state(spark)
     return spark if emits_over_time(table) else for_rows_alone(spark)
 

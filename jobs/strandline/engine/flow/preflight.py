@@ -471,6 +471,8 @@ def _judged(table: Streamed, lake: Lake, run: Frames, plan: StatefulPlan) -> Ver
     record, held = read_record(checkpoint), operator_names(checkpoint)
     former = StatefulPlan.of_json(dict(record.plan)) if record else None
     of_state = list(state_differences(former, plan, held))
+    if changed := _changed_identity(table, former, held):
+        of_state = [changed, *(each for each in of_state if each.remedy is Remedy.NOTHING)]
     spark = None
     if held and plan.operators:
         spark = refusal(run.result, output_mode(table), checkpoint)
@@ -484,6 +486,25 @@ def _judged(table: Streamed, lake: Lake, run: Frames, plan: StatefulPlan) -> Ver
         notes.append(MIXED)
     found = _verdict(table, differences, notes=notes, spark=spark)
     return replace(found, warnings=sentences(searches(run.result)))
+
+
+def _changed_identity(
+    table: Streamed, former: StatefulPlan | None, held: Sequence[str]
+) -> Difference | None:
+    """Return what it means that a table now knows its events by their places alone, or no longer does.
+
+    Its stream has state exactly where copies are looked for. Spark would go on without it, or without the keys of before.
+    """
+    had_id = bool(held) or former is None or bool(former.operators)
+    if not isinstance(table, Judged) or table.keeps_copies is not had_id:
+        return None
+    what = (
+        "its key is the place of a record now (key=PLACE), so copies stay; those that it has left out so far are no rows of it"
+        if table.keeps_copies
+        else f"its key is {', '.join(table.key)} now, and was the place of a record (key=PLACE): the copies that it has are "
+        "rows of it, and its stream has kept no key by which later ones are found"
+    )
+    return Difference(what=what, remedy=Remedy.REBUILD)
 
 
 def _of_tables(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from strandline.engine.accounting.balance_sheet import copies_said
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime.jvm import moves
 
@@ -136,6 +137,7 @@ class Report:
     read: int = 0
     good: int = 0
     duplicates: int = 0
+    keeps_copies: bool = False
     quarantined: Counter[str] = field(default_factory=Counter)
     broke: Counter[str] = field(default_factory=Counter)
     failed: set[str] = field(default_factory=set)
@@ -147,12 +149,18 @@ class Report:
     books_open: str = ""
     """Why the books could not be closed, which costs readers of the ledger time."""
 
+    @property
+    def copies(self) -> int | str:
+        """Return the number of copies, or in words that none is looked for."""
+        return copies_said(self.duplicates, keeps_copies=self.keeps_copies)
+
     def add(self, entry: Entry) -> None:
         """Add the figures of one batch."""
         self.batches += 1
         self.read += entry.read
         self.good += entry.good
         self.duplicates += entry.duplicates
+        self.keeps_copies |= entry.keeps_copies
         self.quarantined.update(entry.quarantined)
         self.broke.update(entry.broke)
         self.failed.update(entry.failed)

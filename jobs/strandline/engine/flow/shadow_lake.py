@@ -201,6 +201,7 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         passed_over=sums.passed_over or None,
         counted=sums.counted,
         duplicates=sums.duplicates + back + found_again,
+        keeps_copies=last.keeps_copies,
         quarantined=sums.held,
         dropped_by_watermark=dropped,
         dropped_between=_between(sums, dropped),

@@ -427,7 +427,7 @@ def _described(table: Streamed, sources: Sequence[DataFrame], result: DataFrame)
     operators = tuple(_operators(found.root, found.columns))
     printed = str(found.execution.optimizedPlan().toString())
     watermarks = tuple(_watermarks(found.root, found.columns, printed)) if operators else ()
-    if isinstance(table, Judged):
+    if isinstance(table, Judged) and operators:
         operators = (replace(operators[0], keys=_identity(table, sources[0])), *operators[1:])
         watermarks = tuple((TIME, delay) for _, delay in watermarks)  # its text has the verdict
     return StatefulPlan(

@@ -128,7 +128,9 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
     with schemas_from(Shelf(lake.schemas)):
         verdicts = judged(events, table, in_any_order=True)
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
-    firsts = first_copies(verdicts, DUPLICATE_OF, ORDER).persist(StorageLevel.MEMORY_AND_DISK)
+    firsts = verdicts
+    if not table.keeps_copies:
+        firsts = first_copies(verdicts, DUPLICATE_OF, ORDER).persist(StorageLevel.MEMORY_AND_DISK)
     live = rows_at(spark, lake.table(table), version)
     inside = span.holds(table.event_at)
     known = records(spark, table, lake)

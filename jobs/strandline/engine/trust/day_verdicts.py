@@ -242,6 +242,7 @@ def sheet(of_ledger: Balance) -> Sheet:
         batches=of_ledger.batches,
         balanced=of_ledger.balanced,
         faults=tuple(of_ledger.faults),
+        keeps_copies=of_ledger.keeps_copies,
     )
 
 

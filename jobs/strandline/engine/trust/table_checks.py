@@ -110,7 +110,7 @@ def committed_at(table: Table, lake: Lake) -> datetime | None:
 def _balances(sheet: Balance) -> Sign:
     message = "balanced" if sheet.balanced else "; ".join(sheet.faults[:3])
     held = sum(sheet.quarantined.values())
-    figures = {"read": sheet.read, "good": sheet.good, "duplicates": sheet.duplicates, "held": held}
+    figures = {"read": sheet.read, "good": sheet.good, "duplicates": sheet.copies, "held": held}
     return Sign(name=LEDGER, well=sheet.balanced, message=message, grave=True, figures=figures)
 
 

@@ -8,6 +8,7 @@ from strandline.core.errors import DamagedError, DataError
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import (
     LIVE,
+    UNSOUGHT,
     Balance,
     balance,
     feed_balances,
@@ -120,12 +121,20 @@ def _row(table: Table, where: Lake) -> dict[str, object]:
         "reads": ", ".join(str(source) for source in table.reads),
         "rows": live_rows(where.table(table)),
         "quarantined": held_rows(table, where) if isinstance(table, Judged) else None,
+        "copies": _copies(table),
         "version": newest[0] if newest else None,
         "mode": _mode(table, where, newest[1] if newest else None),
         "watermark": newest[1].watermark if newest else None,
         "certificate": None if isinstance(table, Ingested) else status(table, where),
         "gate": gate_files.summary(table, where),
     }
+
+
+def _copies(table: Table) -> str | None:
+    """Return whether a table looks for copies of events; None of one that reads judged rows or judges none."""
+    if not isinstance(table, Judged):
+        return None
+    return UNSOUGHT if table.keeps_copies else "left out"
 
 
 def _mode(table: Table, where: Lake, newest: Entry | None) -> str:
@@ -137,7 +146,8 @@ def _mode(table: Table, where: Lake, newest: Entry | None) -> str:
 
 def _damaged_row(table: Table) -> dict[str, object]:
     """Return the same of a table that cannot be read."""
-    none = dict.fromkeys(("rows", "quarantined", "version"))
+    none = dict.fromkeys(("rows", "quarantined"))
     reads = ", ".join(str(source) for source in table.reads)
     last = dict.fromkeys(("watermark", "certificate", "gate"))
-    return {"table": table.id, "reads": reads, **none, "mode": "damaged", **last}
+    own = {"copies": _copies(table), "version": None, "mode": "damaged"}
+    return {"table": table.id, "reads": reads, **none, **own, **last}

@@ -334,7 +334,8 @@ def below_watermark(
     ``selects`` says whether the table's function leaves rows out and does nothing else.
     """
     found = Below()
-    if not plan.late_ms or selects:  # what only selects has no state that could refuse a row
+    # What only selects, or looks for no copy, has no state that could refuse a row.
+    if not plan.late_ms or selects or table.keeps_copies:
         return found
     for source in table.upstream:
         read = [part for _, part in parts.get(source.id, ())]

@@ -188,14 +188,14 @@ def _closed(entry: Entry, written: int, meter: Meter) -> Entry | None:
 
 
 def without_copies(rows: DataFrame, table: Judged, path: Place | None) -> DataFrame:
-    """Return judged rows without copies of history; all of them where the table believes none, or none came.
+    """Return judged rows without copies of history; all of them where the table believes or looks for none, or none came.
 
     Args:
         rows: Judged and deduplicated as far as state knows; persisted.
         table: The table.
         path: Its rows so far; None where they are replaced.
     """
-    if not table.believes_history:
+    if not table.believes_history or table.keeps_copies:
         return rows
     at = F.col(table.event_at)
     micros = F.unix_micros(at)
@@ -271,7 +271,8 @@ class Fork:
             TransientError: A repair has brought rows meanwhile, of which one may be a copy of one of the batch.
         """
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
-        may_compare = self.table.believes_history and not self.replaces
+        compares = self.table.believes_history and not self.table.keeps_copies
+        may_compare = compares and not self.replaces
         version = latest_version(self.path) if may_compare else None
         try:
             believed = without_copies(kept, self.table, None if self.replaces else self.path)

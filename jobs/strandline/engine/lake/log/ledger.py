@@ -127,6 +127,7 @@ class Entry:
         counted: Of these, the rows that are counted in the windows that were written, where the table names the column
             that counts them (``source_count``); the others wait for their windows to close, or were left out.
         duplicates: Copies of rows accepted earlier: the rows that left the table's function, less those that were kept.
+        keeps_copies: Whether the table looks for no copies, so that ``duplicates`` is 0 whatever was sent twice.
         quarantined: Rows held back, by reason.
         dropped_by_watermark: Rows that Spark's state refused; the law of lateness and disorder makes it 0, and any
             other number is a fault.
@@ -189,6 +190,7 @@ class Entry:
     passed_over: int | None = None
     counted: int = 0
     duplicates: int = 0
+    keeps_copies: bool = False
     quarantined: Mapping[str, int] = field(default_factory=dict)
     dropped_by_watermark: int = 0
     dropped_above: Mapping[str, int] = field(default_factory=dict)
@@ -277,6 +279,7 @@ class Entry:
                 because only copies are dropped between the function and the rows.
         """
         left = self.read - through.lost + through.made
+        missing = left - good - sum(held.values()) - dropped
         return replace(
             self,
             good=good,
@@ -284,7 +287,8 @@ class Entry:
             dropped_by_watermark=dropped,
             lost_by_function=through.lost,
             made_by_function=through.made,
-            duplicates=left - good - sum(held.values()) - dropped,
+            # Where no copy is looked for, no row is missing by being one; a repair may bring in what was missing.
+            duplicates=0 if self.keeps_copies and not self.is_backfill else missing,
         )
 
     def taken_in(self, *, written: int, counted: int, selects: bool) -> "Entry":
