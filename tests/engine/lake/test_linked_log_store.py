@@ -28,7 +28,7 @@ from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.spark_session import class_path
 from strandline_infra import home, java, linear
 
-ROUNDS = 200
+ROUNDS = 60
 LINES = ("one", "two")
 WITHOUT = """
 #include <errno.h>
