@@ -30,6 +30,7 @@ from strandline_infra import home, java, linear
 
 ROUNDS = 60
 LINES = ("one", "two")
+OWN, BESIDE = 8, 20
 WITHOUT = """
 #include <errno.h>
 int link(const char *from, const char *to) { errno = EPERM; return -1; }
@@ -243,7 +244,7 @@ def test_another_program_appends_beside_and_no_row_is_lost(
     appended = []
 
     def append() -> None:
-        while len(appended) < ROUNDS and not done.is_set():
+        while len(appended) < BESIDE and not done.is_set():
             write_deltalake(str(path), other, mode="append")
             appended.append(1)
 
@@ -251,7 +252,7 @@ def test_another_program_appends_beside_and_no_row_is_lost(
     with ThreadPoolExecutor(1) as pool:
         beside = pool.submit(append)
         try:
-            for _ in range(20):
+            for _ in range(OWN):
                 commit = delta_commit.Commit(spark, path)
                 commit.write(rows)
                 commit.commit("{}")
@@ -261,6 +262,6 @@ def test_another_program_appends_beside_and_no_row_is_lost(
 
     found = DeltaTable(str(path)).to_pyarrow_table()["n"].to_pylist()
     assert len(appended) > 1
-    assert found.count(0) == 20
+    assert found.count(0) == OWN
     assert found.count(1) == len(appended)
-    assert latest_version(path) == 20 + len(appended)
+    assert latest_version(path) == OWN + len(appended)
