@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup guests demo test prove check fmt bench mutants wheel clean
+.PHONY: help setup guests demo ready test whole prove check fmt bench mutants wheel clean
 
 help: ## show these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,11 +48,21 @@ guests:
 	    >/dev/null 2>&1 || echo "could not be fetched: prometheus; the tests that need it are skipped" >&2; \
 	fi
 
+# Lint and types have one core, the packages of guests wait for the network.
+ready: setup
+	@$(MAKE) --no-print-directory --jobs 2 check guests
+
 # Workers have a Spark of their own; the tests of one file stay together and share their broker. There are three on two cores:
 # with two, a quarter of both was idle; with four, they are in each other's way. Without the last
 # word xdist would begin with the files that have many tests, which are the short ones.
-test: check guests ## lint, types, the direction of imports, and every test
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
+
+test: ready ## lint, types, the direction of imports, and the suite: a quarter of an hour
+	@$(BIN)/python -m pytest $(WORKERS)
+
+# What the suite leaves out has the mark `whole`: what it runs is run by others as well (tests/README.md).
+whole: ready ## the same with every test: an hour
+	@$(BIN)/python -m pytest --whole $(WORKERS)
 
 # Two hundred kills and two hundred logs take hours; the suite takes one of each (tests/support/proofs.py). A tenth of
 # them: `.venv/bin/python -m pytest --prove 0.1`, with files or `-k` for a part; the report keeps what it has about others.

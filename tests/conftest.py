@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -35,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that `make prove` uses."""
     what = "run the long proofs, in their long form or a share of it"
     parser.addoption("--prove", nargs="?", const=1.0, type=float, metavar="SHARE", help=what)
+    parser.addoption("--whole", action="store_true", help="run every test, as make whole does")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,6 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
     share = config.getoption("--prove")
     if share:
         config.pluginmanager.register(Proofs(share), "proofs")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  # of xdist, which has no types
+    """Say to a worker what is asked for: it sees folders where nothing was typed."""
+    node.workerinput["whole"] = _is_whole(node.config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -67,6 +75,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             seed(chosen)(item.obj)
     if lakes.is_on_store():
         _keep_core(config, items)
+    if not _is_whole(config):
+        _leave_out_whole(config, items)
     _put_long_files_first(items)
 
 
@@ -207,6 +217,23 @@ def _keep_core(config: pytest.Config, items: list[pytest.Item]) -> None:
     others = [item for item in items if not item.get_closest_marker("core")]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if item.get_closest_marker("core")]
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Return whether every test is asked for: by the option, or because files, names or marks are."""
+    heard: dict[str, bool] = getattr(config, "workerinput", {})
+    if "whole" in heard:
+        return heard["whole"]
+    option = config.option
+    chosen = option.whole or option.prove or option.markexpr or option.keyword
+    return bool(chosen) or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+
+
+def _leave_out_whole(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep what fifteen minutes have room for: what a test with this mark runs is run by others, too."""
+    left = [item for item in items if item.get_closest_marker("whole")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if not item.get_closest_marker("whole")]
 
 
 STARTING = {"e2e", "faults"}

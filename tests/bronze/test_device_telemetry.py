@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -26,6 +27,7 @@ def test_it_reads_both_topics_and_changes_nothing() -> None:
     assert silver.TABLE.reads == (TABLE,)
 
 
+@pytest.mark.whole
 def test_identity_and_order_are_columns_of_every_bronze_table() -> None:
     """Silver, quarantine and replay all need them."""
     assert isinstance(RECEIVED, StructType)
@@ -33,6 +35,7 @@ def test_identity_and_order_are_columns_of_every_bronze_table() -> None:
     assert all(name.startswith("_") for name in RECEIVED.fieldNames())
 
 
+@pytest.mark.whole
 def test_any_bytes_are_kept_as_they_came(spark: SparkSession, lake: Lake) -> None:
     """A payload that is no text today is tomorrow's evidence."""
     payloads = [b"\x00\xff\xfe", b"", None, b'{"a": 1}']
@@ -61,6 +64,7 @@ def test_literal_events_have_the_ledger_entries_of_events_from_kafka(lake: Lake)
     assert NOON.tzinfo is not None
 
 
+@pytest.mark.whole
 def test_literal_events_are_written_as_spark_would_write_them(
     spark: SparkSession, lake: Lake
 ) -> None:

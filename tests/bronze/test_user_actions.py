@@ -1,7 +1,11 @@
 """bronze.user_actions is as received."""
 
+import pytest
+
 from fleet.bronze.user_actions import TABLE
 from fleet.silver import user_actions as silver
+
+pytestmark = pytest.mark.whole
 
 
 def test_it_reads_its_topic_and_changes_nothing() -> None:

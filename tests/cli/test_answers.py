@@ -44,6 +44,7 @@ def test_the_ledger_for_programs_has_the_figures_that_the_issue_names(filled: Pa
     ]
 
 
+@pytest.mark.whole
 def test_one_table_of_the_ledger_can_be_asked_for(filled: Path) -> None:
     """By the name that it has everywhere."""
     (sheet,) = asked("ledger", "silver.device_telemetry", "--lake", filled)
@@ -51,6 +52,7 @@ def test_one_table_of_the_ledger_can_be_asked_for(filled: Path) -> None:
     assert sheet["table"] == "silver.device_telemetry"
 
 
+@pytest.mark.whole
 def test_an_imbalance_is_an_error_that_names_the_batch(filled: Path, tmp_path: Path) -> None:
     """The exit code is what a schedule looks at; the answer still comes."""
     shutil.copytree(filled, tmp_path / "lake")
@@ -67,6 +69,7 @@ def test_an_imbalance_is_an_error_that_names_the_batch(filled: Path, tmp_path: P
     assert "hint:" in answer.err
 
 
+@pytest.mark.whole
 def test_the_tables_are_listed_with_what_they_read_and_hold(filled: Path) -> None:
     """The first thing that one asks of a lake."""
     found = {row["table"]: row for row in asked("tables", "--lake", filled)}
@@ -110,6 +113,7 @@ def test_status_and_doctor_answer_programs_too(filled: Path) -> None:
     assert doctor.code == (0 if all(check["ok"] for check in checks) else 2)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "words",
     [
@@ -144,6 +148,7 @@ def test_square_brackets_in_data_are_data(filled: Path) -> None:
     assert "[red]stop[/red]" in answer.out
 
 
+@pytest.mark.whole
 def test_on_a_terminal_the_answer_fits_its_width(filled: Path) -> None:
     """Only a terminal has a width."""
     main, side = pty.openpty()
@@ -163,6 +168,7 @@ def test_on_a_terminal_the_answer_fits_its_width(filled: Path) -> None:
     assert b"silver.device_telemetry" in output
 
 
+@pytest.mark.whole
 def test_a_reader_that_goes_away_is_no_error(filled: Path) -> None:
     """``strandline query … | head`` must end quietly."""
     sql = "SELECT * FROM range(300000)"

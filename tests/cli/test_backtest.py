@@ -40,6 +40,7 @@ def written(folder: Path, *words: str) -> Path:
     return folder
 
 
+@pytest.mark.whole
 def test_a_rule_of_the_starter_set_is_tried_on_all_closed_history(filled: Lake) -> None:
     """The page has the same figures as the answer for programs, and no value that is masked."""
     answer = succeeded("rules", "backtest", CERTUTIL, "--lake", filled.root).out
@@ -57,6 +58,7 @@ def test_a_rule_of_the_starter_set_is_tried_on_all_closed_history(filled: Lake) 
     assert "SECRET" not in page + answer
 
 
+@pytest.mark.whole
 def test_a_range_is_the_one_that_was_asked_for(filled: Lake, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
 
@@ -177,6 +179,7 @@ def test_a_commit_of_git_is_compared(filled: Lake, tmp_path: Path) -> None:
     assert counts[False] == {"added": 0, "gone": 0, "moved": 0}
 
 
+@pytest.mark.whole
 def test_one_file_is_one_rule_and_a_broken_one_stops_no_other(filled: Lake, tmp_path: Path) -> None:
     folder = written(tmp_path / "rules", "-decode", "/c")
     (folder / "broken.yml").write_text(about("Colour", "red"))

@@ -71,6 +71,7 @@ def newest(lake: Lake, table: Table) -> Path:
     return commit_file(path, latest_version(path)).local
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("damages", [cut, emptied, of_zeros])
 def test_status_names_it_while_the_stream_is_paused(
     lake: Lake, damages: Callable[[Path], None]
@@ -90,6 +91,7 @@ def test_status_names_it_while_the_stream_is_paused(
     assert GOLD.id in said["condition"]["says"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("damages", [cut, emptied, of_zeros, without_its_end])
 @pytest.mark.parametrize("verb", ["ledger", "tables"])
 def test_a_torn_commit_is_one_table_s(
@@ -119,6 +121,7 @@ def test_the_report_is_written_and_names_it(lake: Lake) -> None:
     assert f"{GOLD.id}: {GOLD.id} is damaged: its commit" in done.out
 
 
+@pytest.mark.whole
 def test_the_sheets_of_the_others_balance(lake: Lake) -> None:
     cut(newest(lake, GOLD))
 
@@ -222,6 +225,7 @@ def test_a_commit_that_nothing_took_for_written_is_set_aside(lake: Lake) -> None
     )
 
 
+@pytest.mark.whole
 def test_one_that_a_table_above_has_read_is_replaced_by_an_empty_one(lake: Lake) -> None:
     """No stream would bring its rows again, so the ledger shows the gap and a rebuild is named."""
     cut(torn := newest(lake, SILVER))
@@ -273,6 +277,7 @@ REPAIRS: dict[str, Wrote] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("damages", [cut, emptied, without_its_end])
 @pytest.mark.parametrize("repair", REPAIRS)
 def test_a_commit_that_no_stream_writes_again_is_never_set_aside(

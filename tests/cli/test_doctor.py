@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.typed import Answer, strandline
 
+pytestmark = pytest.mark.whole
+
 PROFILES = """
 [project]
 tables = "shop"

@@ -66,6 +66,7 @@ def test_a_lake_on_a_store_of_another_kind(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("words", [("run",), ("produce", "--events", "9"), ("stream",), ("up",)])
 def test_a_broker_that_is_down(words: tuple[str, ...], place: Path) -> None:
     """Trying again may help, and the address is there to be checked."""
@@ -134,6 +135,7 @@ def held(place: Path) -> Iterator[Path]:
         yield place
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("verb", ["run", "stream"])
 def test_a_second_writer(verb: str, held: Path) -> None:
     """Refused at once, with the process that is the first."""

@@ -82,6 +82,7 @@ def test_a_word_that_is_no_verb_is_refused_with_the_nearest() -> None:
     assert "did you mean 'preflight'?" in answer.err
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("words", ASKED, ids=lambda words: words[0])
 def test_a_verb_that_says_that_it_changes_nothing_changes_nothing(
     words: tuple[str, ...], tmp_path: Path

@@ -65,6 +65,7 @@ def test_the_extras_are_those_of_the_wheel() -> None:
     assert {*IMAGE} == {*EXTRAS} - {"notebook", "polars", "registry"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_a_module_of_an_extra_is_brought_by_its_packages_and_by_none_of_the_core(
     extra: str,
@@ -86,6 +87,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_lake(tmp_path_factory.mktemp("extras") / "lake").root.local
 
 
+@pytest.mark.whole
 def test_without_any_extra_every_verb_is_in_the_help_and_has_its_own(tmp_path: Path) -> None:
     """The help imports the module of every verb, and a verb that needs an extra explains itself without it."""
     env = without(tmp_path, EXTRAS)
@@ -122,6 +124,7 @@ def test_without_any_extra_a_lake_is_read(lake: Path, tmp_path: Path) -> None:
         assert "the extra" not in printed
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("extra", sorted({verb.extra for verb in ABOUT.values()} - {""}))
 def test_a_verb_without_its_extra_answers_with_the_command_that_installs_it(
     extra: str, lake: Path, tmp_path: Path
@@ -138,6 +141,7 @@ def test_a_verb_without_its_extra_answers_with_the_command_that_installs_it(
             assert f"needs    the extra {extra}: {command(extra)}" in explained
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("extra", "code"),
     [
@@ -172,6 +176,7 @@ def test_a_program_of_ones_own_gets_the_same_sentence(
     assert said.rstrip().endswith(f"hint: install the extra: {command(extra)}.")
 
 
+@pytest.mark.whole
 def test_dagster_needs_no_other_extra_but_that_of_the_alerts_of_a_project(tmp_path: Path) -> None:
     """In a project with alerts their lack is said by its own name, and not by that of a module."""
     code = "from strandline_dagster.definitions import DEFINITIONS; DEFINITIONS.resolve_all_asset_keys()"
@@ -213,6 +218,7 @@ def test_doctor_names_the_extras_that_a_project_uses_and_has_not(tmp_path: Path)
     assert command("dagster", "postgres", "quality") in check["hint"]
 
 
+@pytest.mark.whole
 def test_a_project_without_rules_and_models_imports_nothing_of_them(tmp_path: Path) -> None:
     """Neither for the help, nor for its definitions in Dagster, nor for a start of its tables."""
     make(tmp_path / "shop")

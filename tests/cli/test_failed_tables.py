@@ -39,6 +39,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> Lake:
     return found
 
 
+@pytest.mark.whole
 def test_a_run_names_the_table_whose_commit_is_torn_and_goes_on_with_the_others(lake: Lake) -> None:
     """Silver comes behind it in the list; the exit code is that of the failure."""
     path = lake.table(gold.TABLE)

@@ -57,6 +57,7 @@ def test_a_variant_is_shown_as_json(answer: Answer) -> None:
     assert second == (2, None, None, None, None, None)
 
 
+@pytest.mark.whole
 def test_csv_has_a_line_a_row(answer: Answer, tmp_path: Path) -> None:
     deliver(answer, Format.CSV, tmp_path / "a.csv")
 
@@ -153,6 +154,7 @@ def test_types_of_a_parquet_file_are_those_of_the_question(tmp_path: Path) -> No
         ]
 
 
+@pytest.mark.whole
 def test_an_answer_of_many_rows_is_written_group_by_group(tmp_path: Path) -> None:
     """Its memory is that of a group."""
     stream(session().execute("SELECT range AS n FROM range(300000)"), tmp_path / "a.parquet")
@@ -180,6 +182,7 @@ def test_a_question_that_fails_half_way_leaves_the_former_file(tmp_path: Path) -
     )
 
 
+@pytest.mark.whole
 def test_what_parquet_has_no_type_for_is_cast_by_the_question(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="Parquet has no such column") as refused:
         stream(session().execute("SELECT INTERVAL 1 DAY AS length"), tmp_path / "a.parquet")

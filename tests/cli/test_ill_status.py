@@ -124,6 +124,7 @@ def test_a_file_that_is_gone_has_a_remedy_that_is_not_refused(
     assert (f"strandline rebuild {table.id}" in done.out) == (table == GOLD)
 
 
+@pytest.mark.whole
 def test_a_stream_that_starts_is_not_taken_for_a_dead_one(tmp_path: Path) -> None:
     """``status`` ended with 3 in the seconds from ``resume`` to the first heartbeat."""
     lake = Lake(tmp_path)
@@ -177,6 +178,7 @@ def test_a_stream_that_was_suspended_starts_though_its_order_is_old(tmp_path: Pa
     assert "stream  starts" in done.out
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("minutes", "is_well"), [(4, False), (6, True)])
 def test_a_stream_that_was_restarted_is_well_after_five_minutes_without_a_watchdog_too(
     tmp_path: Path, minutes: int, *, is_well: bool

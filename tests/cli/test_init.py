@@ -149,6 +149,7 @@ def test_it_may_have_the_name_that_the_example_has_here(tmp_path: Path) -> None:
     assert [each["table"] for each in json.loads(shown)] == [each.id for each in catalog.tables()]
 
 
+@pytest.mark.whole
 def test_the_verbs_find_the_example_in_its_folder(park: Path, tmp_path: Path) -> None:
     """As they find any project, without a Spark."""
     (tmp_path / "lake").mkdir()
@@ -175,6 +176,7 @@ def typed_in(root: Path, folder: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.whole
 def test_the_example_as_a_project_keeps_the_lint_of_a_project(park: Path) -> None:
     """Its `make test` lints first."""
     for more in ([], ["--select", "I"]):

@@ -74,6 +74,7 @@ def test_each_record_is_a_line_and_other_text_is_shown_as_it_is(night: Written) 
     )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("words", "events"),
     [
@@ -210,6 +211,7 @@ def until(seen: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.whole
 def test_a_log_is_followed_through_its_rotation_until_ctrl_c(
     night: Written, tmp_path: Path
 ) -> None:
@@ -243,6 +245,7 @@ def test_a_log_is_followed_through_its_rotation_until_ctrl_c(
     assert lines[-1].startswith("stopped")
 
 
+@pytest.mark.whole
 def test_levels_have_a_colour_on_a_terminal_alone(night: Written) -> None:
     ours, theirs = pty.openpty()
     environment = {**ENVIRONMENT, "TERM": "xterm-256color", "COLUMNS": "200"}

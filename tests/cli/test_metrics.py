@@ -10,6 +10,7 @@ from typing import TypeVar
 from urllib.request import urlopen
 
 import psutil
+import pytest
 
 from tests.cli import inside
 from tests.cli.typed import start
@@ -30,6 +31,7 @@ def test_once_prints_the_page_and_ends(tmp_path: Path) -> None:
     assert not answer.err
 
 
+@pytest.mark.whole
 def test_it_serves_what_is_new_until_it_is_stopped_and_starts_no_jvm(tmp_path: Path) -> None:
     """A free port is printed, so that several may run beside each other."""
     lake, log = small_lake(tmp_path / "lake"), tmp_path / "log"

@@ -37,6 +37,7 @@ def typed(project: Path, *words: str) -> str:
     return ran(project, "-c", TYPED, *words)
 
 
+@pytest.mark.whole
 def test_the_catalog_knows_the_new_tables_and_what_they_read(project: Path) -> None:
     """A table that reads updated rows is recomputed, or the catalog would refuse it."""
     tables = {row["table"]: row["reads"] for row in json.loads(typed(project, "tables", "--json"))}
@@ -56,6 +57,7 @@ def test_the_new_tests_pass(project: Path) -> None:
     assert "4 passed" in ran(project, "-m", "pytest", "-q", *tests)
 
 
+@pytest.mark.whole
 def test_the_golden_text_of_the_definitions_holds_with_the_new_tables(project: Path) -> None:
     """The rest of the suite stays as it was; this failed, and no message named `new` as the cause."""
     for name in ("orchestration/test_definitions.py", "orchestration/definitions.txt"):
@@ -81,6 +83,7 @@ def test_the_golden_text_of_the_definitions_holds_with_the_new_tables(project: P
     assert "3 passed" in answer
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("verb", "broken"),
     [
@@ -108,6 +111,7 @@ def test_a_module_that_cannot_be_read_is_named_with_its_line(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "tool",
     [
@@ -173,6 +177,7 @@ def refused(project: Path) -> dict[str, tuple[int, str]]:
     return answers
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("line", "message"), REFUSED.items())
 def test_what_cannot_be_written_is_refused_with_a_hint(
     line: str, message: str, refused: dict[str, tuple[int, str]]
@@ -185,6 +190,7 @@ def test_what_cannot_be_written_is_refused_with_a_hint(
     assert "hint:" in printed
 
 
+@pytest.mark.whole
 def test_a_draft_of_silver_has_a_share_of_rows_that_may_break_its_rules(project: Path) -> None:
     """Without a share no batch is too bad, and a producer that changed empties the table in silence."""
     shares = json.loads(

@@ -8,6 +8,8 @@ import pytest
 from strandline.operate import scaffold
 from tests.support.project import TYPED, copied, ran, tried
 
+pytestmark = pytest.mark.whole
+
 WRITTEN = ("shop/alerts.py", "shop/rules/large_order.yml", "tests/rules/test_rules.py")
 SECOND = "shop/rules/small_order.yml"
 NEW = ("new", "alerts", "large_order", "--reads", "silver.orders")

@@ -70,6 +70,7 @@ def test_a_verb_that_writes_refuses_before_it_does(newer: Lake, words: tuple[str
     assert _files(newer) == before
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "words", [("ledger",), ("tables",), ("status",), ("maintain", "--dry-run")], ids=" ".join
 )

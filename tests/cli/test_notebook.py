@@ -113,6 +113,7 @@ def test_the_tour_runs_without_a_page(filled: Path, tmp_path: Path) -> None:
     assert after == before
 
 
+@pytest.mark.whole
 def test_a_cell_that_fails_is_an_error_with_its_notebook(filled: Path, tmp_path: Path) -> None:
     """It writes to the lake, which the session may not."""
     folder = tmp_path / "mine"
@@ -145,6 +146,7 @@ def behind_the_barrier(program: str, *places: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.whole
 def test_a_session_writes_to_its_own_folder_and_nowhere_in_the_lake(
     filled: Path, tmp_path: Path
 ) -> None:
@@ -200,6 +202,7 @@ def test_what_cannot_be_opened_is_refused(
     assert message in answer.err
 
 
+@pytest.mark.whole
 def test_the_tour_is_one_of_the_tables_that_are_there(tmp_path: Path) -> None:
     """In a project of one's own, whose git has no secret of the page; it named the example's tables."""
     succeeded("init", tmp_path / "shop")
@@ -222,6 +225,7 @@ def test_the_tour_is_one_of_the_tables_that_are_there(tmp_path: Path) -> None:
     assert tracked.split() == [f"notebooks/{name}.ipynb" for name in sorted(NAMES)]
 
 
+@pytest.mark.whole
 def test_a_lake_without_rows_says_how_to_fill_it(tmp_path: Path) -> None:
     """No cell ends in an error of an empty frame."""
     (tmp_path / "lake").mkdir()

@@ -56,6 +56,7 @@ def unread(filled: Path, tmp_path: Path) -> Lake:
     return lake
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_table_with_a_writer_is_passed_over_and_what_reads_it_is_run(unread: Lake) -> None:
     """The message names the table and the reason, the exit code lets a scheduler try again, and the log has one line a table."""

@@ -174,6 +174,7 @@ def typed(project: Path, play: str, *words: object) -> Answer:
     return strandline(*words, cwd=project)
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_options_of_a_play_are_options_of_the_verb_and_its_counts_are_written(broker: Path) -> None:
     """As those of the example are, by the same code."""
@@ -210,6 +211,7 @@ def letters(project: Path, topic: str) -> Iterator[None]:
     module.unlink()
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_on_a_cluster_of_others_a_topic_is_made_with_consent_and_only_one_that_gets_events(
     broker: Path, tmp_path: Path
@@ -230,6 +232,7 @@ def test_on_a_cluster_of_others_a_topic_is_made_with_consent_and_only_one_that_g
     assert {name: after[name] for name in {*after} - {*before}} == {"letters": 2}
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 @pytest.mark.parametrize("where", ["own", "cluster"])
 def test_a_topic_that_was_read_and_deleted_is_not_made_anew(
@@ -263,6 +266,7 @@ def test_a_topic_that_was_read_and_deleted_is_not_made_anew(
     assert name not in topics(address, {})
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_counts_of_a_play_that_does_not_say_them_are_refused(broker: Path) -> None:
     """Before anything is sent; without them the same play is sent."""
@@ -277,6 +281,7 @@ def test_counts_of_a_play_that_does_not_say_them_are_refused(broker: Path) -> No
     assert "tables" not in sent.json
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
@@ -300,6 +305,7 @@ def test_a_record_that_is_none_is_a_sentence(wrong: str, sentence: str, broker: 
     assert sentence in answer.err
 
 
+@pytest.mark.whole
 def test_the_help_has_the_options_of_the_play(project: Path) -> None:
     """With what they are about, and with their bounds."""
     page = " ".join(typed(project, FORESEEN, "produce", "--help").succeeded().out.split())
@@ -312,6 +318,7 @@ def test_the_help_has_the_options_of_the_play(project: Path) -> None:
     assert "less than or equal to 50" in outside.err
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("argument", "sentence"),
     [
@@ -379,6 +386,7 @@ def test_the_ledger_is_compared_with_what_the_play_expects() -> None:
     assert caught.value.exit_code == 4
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_demo_whose_ledger_is_not_what_its_play_expects_does_not_say_that_it_balances(

@@ -93,6 +93,7 @@ def ids(found: Sequence[object]) -> set[str]:
     return {str(rule).rpartition("-")[2].lstrip("0") for rule in found}
 
 
+@pytest.mark.whole
 def test_rules_go_live_with_the_figures_of_their_backtest_and_are_taken_back(
     spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_running_process_takes_a_promotion_over(
     assert running.renewed() is None
 
 
+@pytest.mark.whole
 def test_a_file_of_another_name_with_the_same_rule_is_replaced(lake: Lake, tmp_path: Path) -> None:
     """A folder with one rule twice would run neither as it was tried."""
     put_live(lake, write(tmp_path / "rules", 1, name="old"))

@@ -38,6 +38,7 @@ def test_without_arguments_the_report_is_of_the_last_day_and_a_page_is_written(l
     assert file.read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.whole
 def test_the_page_the_json_and_the_ledger_have_the_same_figures(lake: Path, tmp_path: Path) -> None:
     """Three answers to one question."""
     page = tmp_path / "trust.html"

@@ -47,6 +47,7 @@ def read(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("verb", ["ledger", "status"])
 def test_what_feeds_a_table_no_more_is_said(read: Lake, verb: str) -> None:
     (new, _) = (topic.name for topic in bronze.TABLE.topics)

@@ -138,6 +138,7 @@ def test_explain_reads_an_event_of_the_lake(tmp_path: Path) -> None:
     assert "strandline why process-events/0/18" in absent.err
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("spark")
 def test_the_examples_of_the_starter_rules_hold(tmp_path: Path) -> None:
     answer = succeeded("rules", "test", "--lake", tmp_path, "--json").json

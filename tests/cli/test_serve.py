@@ -64,12 +64,14 @@ def ana(served: Served, jdbc: Driver) -> Iterator[Connection]:
         yield connection
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("sql", "expected"), QUESTIONS)
 def test_a_query_is_answered(sql: str, expected: str, ana: Connection) -> None:
     """Over every layer, and as dashboards write it."""
     assert ana.value(sql) == expected
 
 
+@pytest.mark.whole
 def test_a_damaged_table_and_a_variable_of_hives_take_nothing_away(
     served: Served, ana: Connection
 ) -> None:
@@ -79,6 +81,7 @@ def test_a_damaged_table_and_a_variable_of_hives_take_nothing_away(
     assert f"{DAMAGED.id} cannot be shown" in said
 
 
+@pytest.mark.whole
 def test_a_dashboard_finds_its_way(ana: Connection) -> None:
     """What BI tools ask before they show a table."""
     databases = {"bronze", "silver", "gold", "quarantine", "resolutions"}
@@ -109,6 +112,7 @@ def test_a_dashboard_finds_its_way(ana: Connection) -> None:
     assert ana.inner.getMetaData().getDatabaseProductName() == "Spark SQL"
 
 
+@pytest.mark.whole
 def test_a_database_is_used(served: Served, jdbc: Driver) -> None:
     """By the address, and by a statement."""
     with jdbc.connected(served.at("silver"), "ana", PASSWORD) as connection:
@@ -119,6 +123,7 @@ def test_a_database_is_used(served: Served, jdbc: Driver) -> None:
         pass
 
 
+@pytest.mark.whole
 def test_explain_shows_neither_the_lake_nor_the_salt(served: Served, ana: Connection) -> None:
     """The plan names files, and hashes values."""
     ((plan,),) = ana.rows("EXPLAIN SELECT user_id FROM silver.user_actions")
@@ -128,6 +133,7 @@ def test_explain_shows_neither_the_lake_nor_the_salt(served: Served, ana: Connec
     assert str(served.lake.root) not in str(plan)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
@@ -154,6 +160,7 @@ def test_an_error_shows_neither_the_lake_nor_the_salt(
     assert str(served.lake.root) not in shown
 
 
+@pytest.mark.whole
 def test_a_query_that_wants_too_much_memory_ends_alone(ana: Connection) -> None:
     """The server, its other clients and their connections go on."""
     for sql in (
@@ -167,6 +174,7 @@ def test_a_query_that_wants_too_much_memory_ends_alone(ana: Connection) -> None:
     assert ana.value("SELECT count(*) FROM silver.user_actions") == "3"
 
 
+@pytest.mark.whole
 def test_a_commit_is_seen_by_the_next_query(served: Served, ana: Connection) -> None:
     """Without a restart."""
     asked = "SELECT count(*) FROM silver.user_confirmations"
@@ -177,6 +185,7 @@ def test_a_commit_is_seen_by_the_next_query(served: Served, ana: Connection) -> 
     assert ana.value(asked) == "3"
 
 
+@pytest.mark.whole
 def test_sensitive_values_are_masked(served: Served, jdbc: Driver, ana: Connection) -> None:
     """Equal ones alike; who may see them is written down before the answer, with the question."""
     asked = "SELECT user_id FROM silver.user_actions ORDER BY action_id"
@@ -195,6 +204,7 @@ def test_sensitive_values_are_masked(served: Served, jdbc: Driver, ana: Connecti
     assert all(word in line for word in ("eve", "fraud team", asked))
 
 
+@pytest.mark.whole
 def test_an_answer_that_is_too_long_fails(ana: Connection) -> None:
     """It is not cut, so a part is never taken for the whole; LIMIT asks for a part."""
     assert len(ana.rows("SELECT id FROM range(1000)")) == 1000
@@ -203,6 +213,7 @@ def test_an_answer_that_is_too_long_fails(ana: Connection) -> None:
         ana.rows("SELECT id FROM range(100000)")
 
 
+@pytest.mark.whole
 def test_a_query_that_takes_too_long_is_ended(ana: Connection) -> None:
     """And the connection answers the next one."""
     began = time.monotonic()
@@ -221,6 +232,7 @@ EVIL = (
 """Letters that Java's engine tries in 2⁴⁰ ways, by a pattern that is another one in each row, as far as a plan says."""
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
@@ -245,6 +257,7 @@ def test_a_pattern_takes_the_time_of_its_text(
     assert ana.value(EVIL.replace("?", asked)) == expected
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
@@ -266,6 +279,7 @@ def test_a_pattern_finds_what_it_found(sql: str, expected: str | None, ana: Conn
     assert ana.value(sql) == expected
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
@@ -288,6 +302,7 @@ def test_a_pattern_that_is_not_run_is_refused_with_a_sentence(
 LONG = "repeat('a', 300000)"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "asked",
     [
@@ -310,6 +325,7 @@ def test_two_long_texts_are_not_compared_place_by_place(asked: str, ana: Connect
         ana.rows(f"SELECT {asked} FROM range(1)")  # noqa: S608  # letters and digits
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
@@ -332,6 +348,7 @@ def test_short_ones_are(asked: str, expected: str | None, ana: Connection) -> No
     assert ana.value(f"SELECT {asked} FROM range(1)") == expected  # noqa: S608  # as above
 
 
+@pytest.mark.whole
 def test_a_pattern_of_names_only_compares(ana: Connection) -> None:
     """Spark makes an expression of Java's of it, for each table and function."""
     chain = "(.?)" * 28 + ".{28}"
@@ -392,6 +409,7 @@ def test_a_loop_in_a_loop_is_ended_by_its_time_limit(asked: str, ana: Connection
     assert ana.value("SELECT count(*) FROM range(10)") == "10"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("user", "password"), [("ana", "wrong horse"), ("tim", PASSWORD), ("ana", ""), ("", "")]
 )
@@ -407,6 +425,7 @@ def test_a_client_without_tls_is_refused(served: Served, jdbc: Driver) -> None:
         pass
 
 
+@pytest.mark.whole
 def test_who_shows_no_password_keeps_no_client_out(served: Served, jdbc: Driver) -> None:
     """As many connections as the server has threads, silent ones and such as send a byte before each read's limit.
 
@@ -439,6 +458,7 @@ def test_who_shows_no_password_keeps_no_client_out(served: Served, jdbc: Driver)
             assert connection.value("SELECT 1") == "1"
 
 
+@pytest.mark.whole
 def test_a_pool_of_connections_waits_for_its_password_to_be_hashed_once(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -480,6 +500,7 @@ def is_open(connection: socket.socket) -> bool:
     return False
 
 
+@pytest.mark.whole
 def test_what_an_address_sets_is_dropped(served: Served, jdbc: Driver) -> None:
     """An address may set options of Spark and of Hive, and name another user."""
     options = "?spark.sql.variable.substitute=true;hive.exec.post.hooks=x;spark.sql.session.timeZone=Asia/Tokyo"
@@ -492,6 +513,7 @@ def test_what_an_address_sets_is_dropped(served: Served, jdbc: Driver) -> None:
         pass
 
 
+@pytest.mark.whole
 def test_beeline_is_answered(served: Served) -> None:
     """Hive's own program."""
     done = beeline(served.at(), "ana", PASSWORD, "SELECT count(*) AS n FROM silver.user_actions")
@@ -499,6 +521,7 @@ def test_beeline_is_answered(served: Served) -> None:
     assert "n\n3\n" in done.stdout, done.stderr
 
 
+@pytest.mark.whole
 def test_who_is_removed_is_refused_at_once(served: Served, jdbc: Driver) -> None:
     """Also on a connection that is open."""
     added = subprocess.run(
@@ -536,6 +559,7 @@ def _unchanging(served: Served) -> dict[str, int]:
     return {name: at for name, at in files(served).items() if f"/{GROWING.name}/" not in name}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("sql", ATTEMPTS)
 @pytest.mark.usefixtures("untouched")
 def test_what_is_no_query_of_a_view_is_refused(sql: str, served: Served, ana: Connection) -> None:

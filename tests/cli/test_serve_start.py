@@ -3,10 +3,14 @@
 import socket
 from pathlib import Path
 
+import pytest
+
 from strandline.engine.service import sql_server
 from tests.cli.serving import PASSWORD
 from tests.cli.typed import strandline
 from tests.engine.written import small_lake
+
+pytestmark = pytest.mark.whole
 
 
 def test_a_server_needs_a_lake_users_and_a_free_port(tmp_path: Path) -> None:

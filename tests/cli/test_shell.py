@@ -91,6 +91,7 @@ def test_unmasked_questions_are_written_down_one_by_one(small: Lake) -> None:
     assert (refused.code, "for a reason only" in refused.err) == (2, True)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -109,6 +110,7 @@ def test_a_statement_ends_with_its_own_semicolon(text: str, expected: bool) -> N
     assert is_whole(text) is expected
 
 
+@pytest.mark.whole
 def test_on_a_terminal_it_completes_remembers_and_is_not_ended_by_ctrl_c(
     small: Lake, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from tests.cli.inside import strandline
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.whole
 def test_more_memory_than_there_is_ends_in_a_sentence(filled: Path) -> None:
     """Java gives the reason; it was `something unforeseen` with JAVA_GATEWAY_EXITED."""
     answer = typed.strandline("check", "--lake", filled, env={"STRANDLINE_MEMORY": "99999999g"})

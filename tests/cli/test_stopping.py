@@ -8,6 +8,8 @@ import pytest
 
 from strandline.core.errors import TransientError
 
+pytestmark = pytest.mark.whole
+
 GUARDED = """
 import os, signal, subprocess, sys, threading
 from strandline.cli import stopping

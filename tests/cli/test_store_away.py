@@ -46,6 +46,7 @@ def away(
         yield Away(Lake(Place.of(LAKE)), env)
 
 
+@pytest.mark.whole
 def test_status_says_what_this_machine_knows_and_since_when_not_more(away: Away) -> None:
     """It waited for 31 seconds and said nothing."""
     at = clock.now().isoformat(timespec="seconds")
@@ -62,6 +63,7 @@ def test_status_says_what_this_machine_knows_and_since_when_not_more(away: Away)
     assert f"{SILVER.id} waits: the store is away" in done.out
 
 
+@pytest.mark.whole
 def test_the_metrics_say_what_this_machine_knows_and_since_when_not_more(away: Away) -> None:
     """Each of eight parts waited for half a minute by itself."""
     at = clock.now()
@@ -123,6 +125,7 @@ def page(text: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in (each.rpartition(" ") for each in lines)}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("away", [silent], ids=["silent"], indirect=True)
 @pytest.mark.parametrize("verb", ["pause", "resume", "drain", "restart", "preflight", "radar"])
 def test_an_order_is_refused_as_soon_as_it_is_known_that_the_store_is_away(
@@ -138,6 +141,7 @@ def test_an_order_is_refused_as_soon_as_it_is_known_that_the_store_is_away(
     assert took < SECONDS, f"{took:.1f} s"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("verb", ["ledger", "tables", "doctor"])
 def test_a_question_is_not_held_by_a_store_that_is_silent(away: Away, verb: str) -> None:
     """A connection that was taken held `ledger` and `tables` for thirty seconds."""

@@ -11,6 +11,7 @@ from strandline.engine.runtime.log_files import last_error
 from tests.cli.inside import strandline
 
 
+@pytest.mark.whole
 def test_a_foreseen_error_is_a_record_and_the_exit_code_is_the_same(tmp_path: Path) -> None:
     """A collector of logs finds it by its level; a person gets the sentence and the hint."""
     words = ("stream", "--every", "soon", "--lake", tmp_path / "lake")

@@ -53,6 +53,7 @@ def asked(lake: Lake, has: Mapping[str, int], *entries: Entry) -> Answer:
         return strandline("preflight", env=env)
 
 
+@pytest.mark.whole
 def test_a_topic_that_was_read_and_deleted_is_not_to_be_made(lake: Lake) -> None:
     """Made anew, its records would have the places of those that were read."""
     found = asked(lake, {A: 1}, READ)
@@ -66,6 +67,7 @@ def test_a_topic_that_was_read_and_deleted_is_not_to_be_made(lake: Lake) -> None
     assert "make " + B not in found.out
 
 
+@pytest.mark.whole
 def test_a_topic_that_was_retired_may_be_deleted(lake: Lake) -> None:
     found = asked(lake, {A: 1}, READ, RETIRED)
 

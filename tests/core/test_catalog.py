@@ -94,6 +94,7 @@ def test_a_module_in_a_layers_folder_is_all_that_a_table_needs(declare: Declare)
     assert [table.id for table in catalog.tables()] == ["bronze.pings", "silver.pings"]
 
 
+@pytest.mark.whole
 def test_a_table_comes_after_those_of_its_own_layer_that_it_reads(declare: Declare) -> None:
     """By name alone ``answers`` would run before what it is made of."""
     declare(
@@ -185,6 +186,7 @@ def test_a_mistake_is_refused_with_its_file_and_line(
     assert word in caught.value.message
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("kind", "field", "hint"),
     [

@@ -82,6 +82,7 @@ def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answ
     return answers_of(lake)
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_disordered_rows_are_held_alike_in_every_mode(spark: SparkSession, tmp_path: Path) -> None:
     """A stream would drop them below its watermark, and a batch would not: so it is a law of the log."""
@@ -120,6 +121,7 @@ def test_why_names_how_far_behind_a_row_was_and_what_brings_it_in(met: Lake) -> 
     assert "quarantine replay silver.device_telemetry --reason disordered" in found.sentence
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_replay_brings_them_in_once_and_the_windows_above_follow(
     spark: SparkSession, live: Lake, clean: Answers
@@ -151,6 +153,7 @@ def test_what_a_replay_brought_in_is_certified(spark: SparkSession, live: Lake) 
     assert (certificate.equal, certificate.differences) == (True, ())
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_backfill_of_their_range_brings_them_in(
     spark: SparkSession, live: Lake, clean: Answers
@@ -166,6 +169,7 @@ def test_a_backfill_of_their_range_brings_them_in(
     )
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_random_arrivals_of_hours_ago_are_accounted_for_in_any_mode(
     spark: SparkSession, tmp_path: Path, chance: random.Random
@@ -212,6 +216,7 @@ def of_a_broken_clock(batch: int, ahead: timedelta) -> Event:
     )
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_broken_clock_in_a_backlog_takes_nothing_with_it(
     spark: SparkSession, tmp_path: Path
@@ -248,6 +253,7 @@ def test_a_log_with_broken_clocks_is_verified_however_it_is_cut(
     assert balance(silver.TABLE, lake).quarantined == {"from_the_future": 3}
 
 
+@pytest.mark.whole
 def test_an_arrival_ahead_of_the_clock_is_held_even_where_early_events_are_allowed(
     spark: SparkSession, lake: Lake
 ) -> None:

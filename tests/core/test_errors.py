@@ -5,6 +5,7 @@ import pytest
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 
 
+@pytest.mark.whole
 def test_an_error_reads_as_a_sentence_and_a_hint() -> None:
     """The command line prints exactly this."""
     error = DataError("the table is gone", hint="look at the disk.", table="silver.x")

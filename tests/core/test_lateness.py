@@ -25,6 +25,7 @@ def test_the_delay_is_the_sum_of_all_that_is_admitted() -> None:
     assert law.delay_text == "4500000 milliseconds"
 
 
+@pytest.mark.whole
 @given(late=SPANS, early=SPANS, disorder=DISORDER, arrival=SPANS, back=SPANS)
 def test_no_admitted_row_lies_below_the_watermark(
     *,
@@ -42,6 +43,7 @@ def test_no_admitted_row_lies_below_the_watermark(
     assert arrived_before - late > watermark, "at the watermark Spark drops a row already"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "span",
     [
@@ -61,6 +63,7 @@ def test_an_interval_in_spark_is_the_span(spark: SparkSession, span: timedelta) 
     assert milliseconds(span) * timedelta(milliseconds=1) == span
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("ahead", "reason"),
     [

@@ -77,6 +77,7 @@ def test_what_cannot_work_is_refused(change: dict[str, Any], reason: str) -> Non
     assert error.value.hint
 
 
+@pytest.mark.whole
 def test_a_model_without_a_label_needs_a_share_that_is_unusual() -> None:
     check = (Demand(metric="rows", least=1),)
 

@@ -2,9 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from strandline.core.lateness import FIRST, LAST, in_utc, shifted
 
 
+@pytest.mark.whole
 def test_a_moment_without_a_zone_is_in_utc() -> None:
     assert in_utc(datetime(2026, 11, 1, 6)) == datetime(2026, 11, 1, 6, tzinfo=UTC)  # noqa: DTZ001  # the case
 

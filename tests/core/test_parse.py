@@ -16,6 +16,7 @@ from tests.support.payloads import CLEAN, Parse, problems
 SALTS = (0, 1, 57, 10**9)
 
 
+@pytest.mark.whole
 def test_every_kind_of_dirt_gets_exactly_its_reason(parsed: Parse) -> None:
     """The truth file of the playground promises these reasons, to the last event."""
     cases = {
@@ -29,6 +30,7 @@ def test_every_kind_of_dirt_gets_exactly_its_reason(parsed: Parse) -> None:
     assert dict(zip(cases, found, strict=True)) == {n: why for n, (_, why) in cases.items()}
 
 
+@pytest.mark.whole
 def test_an_absent_field_is_null_and_no_problem_of_the_payload(parsed: Parse) -> None:
     """Whether a value may be missing is decided by the rules; the parser only reads."""
     bare = b'{"event_id": "e1"}'
@@ -42,6 +44,7 @@ def test_an_absent_field_is_null_and_no_problem_of_the_payload(parsed: Parse) ->
     assert (found[-2]["event_id"], found[-2]["value"], found[-2]["meta"]) == ("e1", None, None)
 
 
+@pytest.mark.whole
 def test_an_optional_field_may_be_absent_null_or_empty_at_any_depth(parsed: Parse) -> None:
     """The second parse settles these; it must see no dirt where there is none."""
     metas: list[Any] = [None, {}, {"seq": 3}, {"firmware": None, "seq": None}, {"firmware": ""}]
@@ -68,6 +71,7 @@ def test_a_decimal_that_a_double_cannot_hold_is_refused_when_it_is_declared(
     assert caught.value.fields == {"field": "total"}
 
 
+@pytest.mark.whole
 def test_the_last_of_two_equal_names_counts(parsed: Parse) -> None:
     """JSON leaves it open; Python, Jackson and browsers all take the last."""
     twice = CLEAN.replace(b'"event_id": "e1"', b'"event_id": "e0", "event_id": "e1"')
@@ -79,6 +83,7 @@ def test_the_last_of_two_equal_names_counts(parsed: Parse) -> None:
     assert problems(found) == [None, None]
 
 
+@pytest.mark.whole
 def test_a_wrong_type_under_a_name_that_occurs_twice_is_noticed_in_either_place(
     parsed: Parse,
 ) -> None:
@@ -91,6 +96,7 @@ def test_a_wrong_type_under_a_name_that_occurs_twice_is_noticed_in_either_place(
     assert problems(parsed(payloads)) == ["wrong_type", "wrong_type"]
 
 
+@pytest.mark.whole
 def test_an_unknown_field_named_like_the_end_mark_is_judged_alike_in_both_parses(
     parsed: Parse,
 ) -> None:
@@ -105,6 +111,7 @@ def test_an_unknown_field_named_like_the_end_mark_is_judged_alike_in_both_parses
     assert len(set(found)) == 1
 
 
+@pytest.mark.whole
 def test_names_differ_in_case_and_the_engine_s_own_names_are_free(parsed: Parse) -> None:
     """A payload may call its fields as it likes without reaching our columns."""
     payload = CLEAN.replace(
@@ -119,6 +126,7 @@ def test_names_differ_in_case_and_the_engine_s_own_names_are_free(parsed: Parse)
     assert (row["_problem"], row["event_id"], row["_offset"]) == (None, "e1", 0)
 
 
+@pytest.mark.whole
 def test_fields_of_any_shape_are_read(parsed: Parse) -> None:
     """The parser belongs to every table, not to this one."""
     inner = StructType().add("at", TimestampType()).add("cost", DecimalType(9, 2))

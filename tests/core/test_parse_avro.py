@@ -55,6 +55,7 @@ def parsed(
     return parse(spark, payloads, FIELDS, read or avro(SCHEMA))
 
 
+@pytest.mark.whole
 def test_a_record_is_read_field_by_field(spark: SparkSession) -> None:
     full, empty = parsed(spark, written(spark, ("a", 17), ("", None)))
 
@@ -86,6 +87,7 @@ def test_what_is_not_exactly_one_record_is_malformed_and_has_no_value(spark: Spa
     assert {row[name] for row in found[1:] for name in FIELDS.fieldNames()} == {None}
 
 
+@pytest.mark.whole
 def test_no_bytes_end_the_query(spark: SparkSession, chance: random.Random) -> None:
     """Lengths of gigabytes, unions without such a branch and endless numbers are all in there."""
     payloads = [chance.randbytes(chance.randrange(40)) for _ in range(2_000)]
@@ -96,6 +98,7 @@ def test_no_bytes_end_the_query(spark: SparkSession, chance: random.Random) -> N
     assert problems(found).count("malformed") > len(payloads) * 0.99
 
 
+@pytest.mark.whole
 def test_a_registrys_head_must_be_the_declared_one(spark: SparkSession) -> None:
     """A payload of another version of the schema would be read as what it is not."""
     (clean,) = written(spark, ("a", 17))

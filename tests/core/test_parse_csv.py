@@ -26,6 +26,7 @@ def parsed(spark: SparkSession, payloads: Sequence[bytes | None]) -> list[dict[s
     return parse(spark, payloads, FIELDS, parse_csv)
 
 
+@pytest.mark.whole
 def test_a_line_is_read_cell_by_cell(spark: SparkSession) -> None:
     (row,) = parsed(spark, [CLEAN])
 
@@ -54,6 +55,7 @@ MALFORMED = (
 )
 
 
+@pytest.mark.whole
 def test_what_is_not_one_line_of_so_many_cells_is_malformed(spark: SparkSession) -> None:
     """Spark would read the first line of two, and fill up a line that is too short."""
     found = problems(parsed(spark, MALFORMED))
@@ -72,12 +74,14 @@ WRONG = (
 )
 
 
+@pytest.mark.whole
 def test_a_cell_that_is_no_value_of_its_type_is_named(spark: SparkSession) -> None:
     found = problems(parsed(spark, WRONG))
 
     assert dict(zip(WRONG, found, strict=True)) == dict.fromkeys(WRONG, "wrong_type")
 
 
+@pytest.mark.whole
 def test_a_quoted_cell_may_hold_a_comma(spark: SparkSession) -> None:
     (row,) = parsed(spark, [b'"a, or b",17,12.34,2026-11-20T08:15:30Z'])
 

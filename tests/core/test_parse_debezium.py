@@ -59,6 +59,7 @@ def changes(found: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in found]
 
 
+@pytest.mark.whole
 def test_an_envelope_is_read_alone_and_within_a_payload(spark: SparkSession) -> None:
     """The row after an insert, an update and in a snapshot; the row before a delete."""
     moved = {**ANNE, "email": "anne@new.org"}
@@ -86,6 +87,7 @@ def test_an_envelope_is_read_alone_and_within_a_payload(spark: SparkSession) -> 
     ]
 
 
+@pytest.mark.whole
 def test_times_are_those_of_the_database_as_exactly_as_it_gives_them(spark: SparkSession) -> None:
     records = [postgres("c", after=ANNE), mysql("c", after=ANNE, second=3)]
 
@@ -95,6 +97,7 @@ def test_times_are_those_of_the_database_as_exactly_as_it_gives_them(spark: Spar
     assert seconds == AT + timedelta(seconds=3)
 
 
+@pytest.mark.whole
 def test_positions_sort_as_the_database_wrote(spark: SparkSession) -> None:
     """Files of MySQL are numbered beyond the digits that their names began with; a statement has several rows."""
     records = [
@@ -136,6 +139,7 @@ def test_a_flat_row_is_read_with_what_was_added_to_it(spark: SparkSession) -> No
     ]
 
 
+@pytest.mark.whole
 def test_a_tombstone_is_a_row_by_its_key(spark: SparkSession) -> None:
     keys = ('{"id": 1004}', '{"schema": {}, "payload": {"id": 1005}}')
 
@@ -144,6 +148,7 @@ def test_a_tombstone_is_a_row_by_its_key(spark: SparkSession) -> None:
     assert found == [("tombstone", 1004, None), ("tombstone", 1005, None)]
 
 
+@pytest.mark.whole
 def test_a_converter_with_a_registry_writes_the_same_changes(spark: SparkSession) -> None:
     """As Avro, whose records have no wrapper, and whose keys have a schema of their own."""
     row = {
@@ -191,6 +196,7 @@ def test_a_converter_with_a_registry_writes_the_same_changes(spark: SparkSession
     ]
 
 
+@pytest.mark.whole
 def test_what_changes_no_row_has_its_reason(spark: SparkSession) -> None:
     message = json.loads(postgres("m"))
     wrong = postgres("c", after={**ANNE, "id": "1004"})
@@ -202,6 +208,7 @@ def test_what_changes_no_row_has_its_reason(spark: SparkSession) -> None:
     assert [row["_problem"] for row in found] == expected
 
 
+@pytest.mark.whole
 def test_columns_of_the_database_come_and_go(spark: SparkSession) -> None:
     """One that is not declared is left out, one that is gone is NULL."""
     newer = {"id": 1004, "first_name": "Anne", "phone": "+49"}

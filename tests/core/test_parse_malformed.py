@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
 from tests.support.payloads import CLEAN, Parse, problems, with_value
+
+pytestmark = pytest.mark.whole
 
 CLOSES_THE_WRAPPER = (
     CLEAN + b"]",

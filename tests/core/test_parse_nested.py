@@ -115,6 +115,7 @@ def _text(values: dict[str, str]) -> bytes:
     return ("{" + ", ".join(f'"{name}": {value}' for name, value in values.items()) + "}").encode()
 
 
+@pytest.mark.whole
 def test_a_value_within_a_list_or_a_map_is_of_its_type_or_the_payload_is_refused(
     spark: SparkSession,
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_value_within_a_list_or_a_map_is_of_its_type_or_the_payload_is_refused
     assert {case: problem for case, problem in seen.items() if problem != "wrong_type"} == {}
 
 
+@pytest.mark.whole
 def test_what_is_absent_or_null_within_a_list_or_a_map_is_no_problem_of_the_payload(
     spark: SparkSession,
 ) -> None:
@@ -153,6 +155,7 @@ def test_what_is_right_is_read_as_it_was_sent(spark: SparkSession) -> None:
     assert moment.astimezone(UTC) == datetime(2026, 11, 20, 8, 15, 30, 123_000, tzinfo=UTC)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "kind",
     [
@@ -169,6 +172,7 @@ def test_a_decimal_that_a_double_cannot_hold_is_refused_within_a_list_too(
         parse_json(frame(spark, []), StructType().add("values", kind))
 
 
+@pytest.mark.whole
 def test_a_list_that_needs_no_second_look_is_read_by_the_first_parse_alone(
     spark: SparkSession,
 ) -> None:

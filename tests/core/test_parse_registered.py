@@ -79,6 +79,7 @@ def read(
         return parse(spark, payloads, fields, with_ or registered())
 
 
+@pytest.mark.whole
 def test_versions_in_one_batch_become_the_declared_fields(spark: SparkSession) -> None:
     """A field that was added later, one that was removed, and a promoted one: each by its payload's own schema."""
     older = {**AVRO, "fields": AVRO["fields"][:2]}
@@ -113,6 +114,7 @@ def test_versions_in_one_batch_become_the_declared_fields(spark: SparkSession) -
     ]
 
 
+@pytest.mark.whole
 def test_what_is_no_payload_of_a_known_schema_has_its_reason_and_no_value(
     spark: SparkSession,
 ) -> None:
@@ -138,6 +140,7 @@ def test_what_is_no_payload_of_a_known_schema_has_its_reason_and_no_value(
     assert all(row[name] is None for row in found for name in FIELDS.fieldNames())
 
 
+@pytest.mark.whole
 def test_json_is_read_strictly_and_by_its_schema(spark: SparkSession) -> None:
     clean = b'{"id": "a", "count": 17, "cost": 12.34, "at": "2026-11-20T08:15:30.123Z", "more": {}}'
     broken = [b"{'id': 'a'}", b'{"id": "a"} x', b'{"count": 1}', b'{"id": 5}', b"[]", b"\xff"]
@@ -185,6 +188,7 @@ def protobuf_schema(version: int) -> WriterSchema:
     return WriterSchema(number=version, kind=Format.PROTOBUF, text=text)
 
 
+@pytest.mark.whole
 def test_protobuf_is_read_by_the_message_that_the_payload_names(spark: SparkSession) -> None:
     """Its place in the file comes before the message: the second of the file, or one within it."""
     lines = ArrayType(StructType().add("sku", StringType()))
@@ -222,6 +226,7 @@ def test_protobuf_is_read_by_the_message_that_the_payload_names(spark: SparkSess
     ]
 
 
+@pytest.mark.whole
 def test_schemas_may_import_others(spark: SparkSession) -> None:
     place = {
         "type": "record",

@@ -14,6 +14,8 @@ from strandline.core.formats.parse_csv import parse_csv
 from tests.support.events import reading
 from tests.support.payloads import CLEAN, Parse, parse, problems, with_device, with_value
 
+pytestmark = pytest.mark.whole
+
 
 def test_a_number_that_does_not_fit_is_a_wrong_type(parsed: Parse) -> None:
     """Infinity is no value of a sensor, and a long that wraps round is another number."""

@@ -117,6 +117,7 @@ def test_a_batch_gives_the_rows_of_any_stream(name: str, chance: random.Random) 
         assert {tuple(row[key] for key in fold.key): row for row in found} == expected
 
 
+@pytest.mark.whole
 def test_no_list_is_as_long_as_a_key() -> None:
     """What is settled is emitted before the rest is read."""
     fold, read = attributed_connections.FOLD, 0

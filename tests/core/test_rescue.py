@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructType
 
 from strandline.core.formats.parse import rescued
 from tests.support.events import Event, frame
+
+pytestmark = pytest.mark.whole
 
 DECLARED = StructType().add("id", StringType())
 

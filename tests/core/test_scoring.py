@@ -96,6 +96,7 @@ def test_scores_are_those_of_the_definition_to_the_last_digit(
         assert each == [expected(form, (a, b)) for form in FORMS], (a, b)
 
 
+@pytest.mark.whole
 def test_a_feature_has_a_value_for_every_row(spark: SparkSession) -> None:
     """One that is no number, or too large for a feature, counts as declared."""
     rows = spark.createDataFrame([(1.5,), (None,), (float("nan"),), (1e300,), (-1e12,)], "x DOUBLE")

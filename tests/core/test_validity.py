@@ -95,6 +95,7 @@ def test_a_column_that_state_cannot_hold_is_refused() -> None:
         fold_of(("id",), StructType().add("id", LongType()).add("price", DecimalType(9, 2)))
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_changes_of_postgres_become_intervals(spark: SparkSession, tmp_path: Path) -> None:
     """A snapshot, updates, a delete with its tombstone, the row anew; sent twice, and one of them late."""
@@ -128,6 +129,7 @@ def test_changes_of_postgres_become_intervals(spark: SparkSession, tmp_path: Pat
     """)
 
 
+@pytest.mark.whole
 def test_of_changes_of_one_second_the_last_in_the_log_counts(
     spark: SparkSession, tmp_path: Path
 ) -> None:

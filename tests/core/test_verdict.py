@@ -16,6 +16,8 @@ from strandline.engine.flow.plan import shaped
 from strandline_quality.rules import Rule, between
 from tests.support.events import Event, frame, reading, readings
 
+pytestmark = pytest.mark.whole
+
 Judge = Callable[..., list[list[str] | None]]
 
 

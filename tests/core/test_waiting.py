@@ -113,6 +113,7 @@ def cost(behind: int) -> int:
     return pieces.calls
 
 
+@pytest.mark.whole
 def test_a_batch_costs_the_same_however_much_waits() -> None:
     """The last piece and one more, and the first, of which some rows are settled; not one value of all."""
     assert cost(10_000) == cost(50_000) <= 5

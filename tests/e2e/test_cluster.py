@@ -19,7 +19,7 @@ from tests.support.proofs import Times
 from tests.support.s3_server import S3Server
 from tests.support.standalone import WORKERS, Cluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(900), pytest.mark.whole]
 
 CHAIN = ("bronze.dhcp_events", "silver.dhcp_events", "gold.ip_holds")
 """With state that Python keeps: workers of Spark's, in executors and in the driver, import the project."""

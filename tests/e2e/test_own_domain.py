@@ -13,7 +13,7 @@ from strandline.engine.kafka.admin import create_topic
 from tests.cli.inside import succeeded
 from tests.support.project import TYPED, copied, ran, tried
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.whole]
 
 MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
 MINUTES = [*range(60), *range(5), 24 * 60]

@@ -106,6 +106,7 @@ def shop(wheel: Unpacked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.whole
 def test_the_wheel_has_all_that_the_engine_reads(wheel: Unpacked) -> None:
     """Files that are no modules are forgotten first."""
     tracked = {str(path.relative_to(tree.ROOT)) for path in tree.tracked()}
@@ -151,6 +152,7 @@ def test_the_wheel_carries_its_licence_and_the_notices(wheel: Unpacked) -> None:
     assert "License-Expression: Apache-2.0\n" in shown
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_the_project_passes_its_own_tests(wheel: Unpacked, shop: Path) -> None:
     """Its lint and its tests are what its `make test` runs; Spark's workers find its modules too.
@@ -165,6 +167,7 @@ def test_the_project_passes_its_own_tests(wheel: Unpacked, shop: Path) -> None:
     assert "12 passed" in wheel(shop, "-m", "pytest", "-q", *words)
 
 
+@pytest.mark.whole
 def test_its_tables_are_its_own(wheel: Unpacked, shop: Path) -> None:
     """In the verbs, in Dagster's definitions, and in what decides a table's rows."""
     script = (
@@ -192,6 +195,7 @@ def test_its_tables_are_its_own(wheel: Unpacked, shop: Path) -> None:
     assert not [file for file in own if "refunds" in file]
 
 
+@pytest.mark.whole
 def test_its_models_are_its_own(wheel: Unpacked, shop: Path, tmp_path: Path) -> None:
     """`strandline models` lists them, before anything was trained."""
     (tmp_path / "lake").mkdir()
@@ -205,6 +209,7 @@ def test_its_models_are_its_own(wheel: Unpacked, shop: Path, tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.whole
 def test_a_verb_of_the_example_says_why_it_is_not_here(wheel: Unpacked, shop: Path) -> None:
     """And the help has the others."""
     code = "import sys; sys.argv[1:] = ['alerts']; from strandline.cli.main import main; main()"

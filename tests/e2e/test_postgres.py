@@ -59,6 +59,7 @@ def test_a_run_from_the_page_fills_the_tables_that_were_chosen(page: Console) ->
     see_filled(page, TABLES)
 
 
+@pytest.mark.whole
 def test_a_second_one_is_refused(page: Console, setting: dict[str, str]) -> None:
     """Two daemons of one home would start every run twice."""
     second = strandline("ui", "--lake", page.lake, env=setting)
@@ -67,6 +68,7 @@ def test_a_second_one_is_refused(page: Console, setting: dict[str, str]) -> None
     assert "runs already" in second.err
 
 
+@pytest.mark.whole
 def test_runs_and_events_are_in_the_database_and_not_in_the_lake(
     page: Console, server: Server
 ) -> None:
@@ -86,6 +88,7 @@ def test_runs_and_events_are_in_the_database_and_not_in_the_lake(
     assert list((page.lake / "_dagster").rglob("*.db")) == []
 
 
+@pytest.mark.whole
 def test_the_password_stays_in_the_environment(page: Console) -> None:
     """Not in a file of the lake, not in a list of processes, not on the page that shows the settings."""
     info = page.ask("{ instance { info } }")["instance"]["info"]
@@ -100,6 +103,7 @@ def test_the_password_stays_in_the_environment(page: Console) -> None:
     assert holding(SECRETS, page.lake) == []
 
 
+@pytest.mark.whole
 def test_another_lake_cannot_share_the_database_meanwhile(
     page: Console, setting: dict[str, str], tmp_path: Path
 ) -> None:
@@ -114,6 +118,7 @@ def test_another_lake_cannot_share_the_database_meanwhile(
     assert {path.name for path in lake.rglob("*")} == {"_dagster", "lock"}
 
 
+@pytest.mark.whole
 def test_a_database_that_does_not_answer_is_refused_before_anything_starts(tmp_path: Path) -> None:
     """With what to do, and without the password."""
     lake = tmp_path / "lake"

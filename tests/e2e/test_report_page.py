@@ -9,7 +9,7 @@ from strandline_quality.report.page import page
 from tests.support.browser import Browser, Seen, opened_here
 from tests.support.findings import report
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 ODD = "<script>document.title='taken'</script>\u202e" + "long" * 30
 SIZES = {"desk": (1280, 900), "tablet": (768, 1024), "telephone": (360, 740)}

@@ -42,7 +42,7 @@ from tests.support.console import Console
 from tests.support.postgres import programs
 from tests.support.tab import Tab, opened_tab
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.whole]
 
 EVENTS = 3_000
 TABLES = SLICE[:2]

@@ -21,7 +21,7 @@ from tests.faults.lives import kill
 from tests.support.feeds import DECODES
 from tests.support.proofs import Times
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3600), pytest.mark.whole]
 
 TABLES = ("bronze.alerts", "silver.alerts", "gold.alerts")
 

@@ -165,6 +165,7 @@ def test_a_crash_between_the_tables_and_sparks_own_notes_writes_nothing_twice(
     assert balanced(lake)
 
 
+@pytest.mark.whole
 def test_a_replayed_batch_still_brings_the_state_forward(
     lake: Lake, site: Site, undisturbed: dict[str, list[str]]
 ) -> None:

@@ -19,7 +19,7 @@ from tests.faults.disk.trial import recorded, wrong
 from tests.support import engine
 from tests.support.proofs import Times
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600), pytest.mark.whole]
 
 LONG = tuple(each for each in OPERATIONS if not each.is_brief)
 NAMING = "rlu"

@@ -110,6 +110,7 @@ def test_after_a_power_cut_at_any_moment_the_same_is_done_again(
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.whole
 def test_without_syncs_what_was_acknowledged_would_be_lost(
     spark: SparkSession, tmp_path: Path
 ) -> None:

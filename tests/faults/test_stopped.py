@@ -43,6 +43,7 @@ def moments(lake: Lake) -> dict[str, Place]:
     }
 
 
+@pytest.mark.whole
 @pytest.mark.prove
 def test_it_prints_that_it_was_stopped_and_the_next_run_carries_on(
     filled: Path, tmp_path: Path, chance: random.Random, times: Times

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from strandline.alerting.tables import silver
@@ -9,6 +10,8 @@ from strandline.alerting.tables.gold import TABLE
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import rows
 from tests.support.shapes import arrived
+
+pytestmark = pytest.mark.whole
 
 SHOWN = ("alert_id", "rule_id", "event_at", "raised_at")
 

@@ -83,6 +83,7 @@ def test_a_login_and_its_second_factor_meet_within_two_minutes(
     """)
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_an_unconfirmed_login_is_emitted_to_the_millisecond_when_it_is_sure(
     spark: SparkSession, tmp_path: Path
@@ -111,6 +112,7 @@ def test_an_unconfirmed_login_is_emitted_to_the_millisecond_when_it_is_sure(
     assert [row["action_id"] for row in found] == ["before"]
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_nothing_is_sure_while_one_side_is_empty(spark: SparkSession, tmp_path: Path) -> None:
     """Confirmations that have not come at all may be delayed as a whole."""

@@ -64,6 +64,7 @@ def test_a_window_is_emitted_once_when_it_is_final_or_whenever_it_changes(
     """)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("newest", "emitted"), [("10:24:59.999999", 0), ("10:25:00.000999", 1)])
 def test_a_window_is_final_to_the_millisecond_in_stream_and_batch(
     spark: SparkSession, lake: Lake, newest: str, emitted: int
@@ -80,6 +81,7 @@ def test_a_window_is_final_to_the_millisecond_in_stream_and_batch(
     assert answers_of(lake).closed == answers_of(whole).closed
 
 
+@pytest.mark.whole
 def test_after_each_batch_the_rows_equal_a_recount(spark: SparkSession, lake: Lake) -> None:
     """Rows beside the changed ones in a touched window must survive the rewrite of its files."""
     events = readings("""
@@ -102,6 +104,7 @@ def test_after_each_batch_the_rows_equal_a_recount(spark: SparkSession, lake: La
         assert proven(lake, (ON_CHANGE,), bronze=False)
 
 
+@pytest.mark.whole
 def test_a_thousand_decimals_are_summarised_exactly(
     spark: SparkSession, lake: Lake, chance: random.Random
 ) -> None:
@@ -120,6 +123,7 @@ def test_a_thousand_decimals_are_summarised_exactly(
     assert answers.now == recounted(answers.silver)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "table",
     [TABLE, pytest.param(ON_CHANGE, marks=pytest.mark.prove(alone="a quarter of a minute"))],

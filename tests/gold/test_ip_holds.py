@@ -29,6 +29,7 @@ def emitted(spark: SparkSession, root: Path, messages: str) -> list[Row]:
     return sorted(({name: row[name] for name in SHOWN} for row in found), key=str)
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_hold_ends_by_release_decline_expiry_or_by_being_handed_on(
     spark: SparkSession, tmp_path: Path
@@ -104,6 +105,7 @@ def holds(messages: Sequence[Event], chance: random.Random, *, cuts: int) -> dic
     return answers
 
 
+@pytest.mark.whole
 def test_any_cut_of_any_order_within_the_watermark_gives_the_same_holds(
     chance: random.Random,
 ) -> None:

@@ -14,6 +14,7 @@ from tests.support.rows import NOON, rows
 from tests.support.shapes import arrived
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_traffic_follows_late_changes_of_holders_and_sites(
     spark: SparkSession, tmp_path: Path

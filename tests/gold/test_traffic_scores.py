@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from fleet.gold.traffic_scores import TABLE
@@ -10,6 +11,8 @@ from strandline.core.model import SCORED
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import NULL, rows
 from tests.support.shapes import arrived
+
+pytestmark = pytest.mark.whole
 
 
 def test_a_connection_is_final_at_once_and_unscored_before_the_first_promotion(

@@ -47,6 +47,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str]]]:
         server.shutdown()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", list(ERRORS))
 def test_a_run_that_failed_is_an_alarm_with_what_to_do(
     kind: str, heard: list[dict[str, str]]
@@ -84,6 +85,7 @@ BAD = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("answer", list(BAD.values()), ids=list(BAD))
 def test_an_answer_that_is_none_is_an_alarm_that_was_not_taken(
     answer: bytes, monkeypatch: pytest.MonkeyPatch
@@ -95,6 +97,7 @@ def test_an_answer_that_is_none_is_an_alarm_that_was_not_taken(
         send({"job": "catch_up"})
 
 
+@pytest.mark.whole
 def test_an_answer_that_never_ends_is_waited_for_no_longer_than_all_of_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

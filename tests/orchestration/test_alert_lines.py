@@ -1,5 +1,7 @@
 """A materialisation of gold.alerts lists the newest alerts, each with links to its event and its runbook."""
 
+import pytest
+
 from strandline.alerting.tables import bronze, gold
 from strandline.engine.lake.lake import Lake
 from strandline.engine.trust import report_server
@@ -23,6 +25,7 @@ def test_each_alert_is_one_click_from_its_event_and_its_runbook(lake: Lake) -> N
     assert "`strandline why process-events/0/7`" in found
 
 
+@pytest.mark.whole
 def test_the_very_newest_are_shown_without_a_click(lake: Lake) -> None:
     """Dagster's page hides a text of a thousand characters behind one."""
     raised(lake, [alert(n) for n in range(30)])
@@ -36,6 +39,7 @@ def test_the_very_newest_are_shown_without_a_click(lake: Lake) -> None:
     assert 3 < found.count("/alert-") < more.count("strandline why") == 20
 
 
+@pytest.mark.whole
 def test_without_a_server_the_commands_are_there(lake: Lake) -> None:
     raised(lake, [alert(7)])
 

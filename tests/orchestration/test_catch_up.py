@@ -29,6 +29,7 @@ def test_it_has_a_step_a_table_each_after_those_it_rests_on() -> None:
         assert named == [catch_up.name(source) for source in table.needs]
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further(

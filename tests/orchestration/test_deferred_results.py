@@ -16,6 +16,8 @@ from dagster import (
 
 from strandline_dagster.checks import Answers
 
+pytestmark = pytest.mark.whole
+
 TABLE = AssetKey(["silver", "things"])
 NAMES = ("first", "second")
 

@@ -18,6 +18,7 @@ def test_what_is_transient_is_tried_again_and_then_fails() -> None:
     assert "the broker is away" in str(found[-1].description)  # type: ignore[union-attr]  # a Failure
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("error", [DataError("x", hint="y."), DefinitionError("x", hint="y.")])
 def test_what_only_a_person_can_mend_fails_at_once(error: LakeError) -> None:
     found = again_or_failed(error, 0)

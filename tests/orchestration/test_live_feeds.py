@@ -74,6 +74,7 @@ def test_it_rests_where_nothing_raises_alerts(lake: Lake, instance: DagsterInsta
     assert isinstance(looked(instance), SkipReason)
 
 
+@pytest.mark.whole
 def test_one_that_died_is_revived_by_one_run_and_fails_the_check_of_every_feed(
     lake: Lake, instance: DagsterInstance
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_live_one_is_observed_when_there_is_news(lake: Lake, instance: Dagster
     assert calm.asset_events == []
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("ends", "falls"), [(True, True), (False, False)])
 def test_its_lag_is_judged_once_an_epoch(
     lake: Lake, instance: DagsterInstance, *, ends: bool, falls: bool

@@ -14,7 +14,7 @@ from tests.support.instance import ephemeral
 from tests.support.modes import derive
 from tests.support.traffic import connected, plan
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 
 def test_a_run_trains_a_version_and_checks_whether_it_may_be_promoted(

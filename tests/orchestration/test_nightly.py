@@ -47,6 +47,7 @@ def test_the_last_closed_days_are_one_range(days: Lake, monkeypatch: pytest.Monk
     assert found.asset_selection == [key(silver.TABLE)], "a retired table is recomputed no more"
 
 
+@pytest.mark.whole
 def test_a_table_that_differs_from_bronze_fails_the_night_and_its_check(
     spark: SparkSession, days: Lake
 ) -> None:

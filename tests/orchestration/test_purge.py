@@ -110,6 +110,7 @@ def rows(instance: DagsterInstance, table: str, shard: str | None = None) -> int
         return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar())  # noqa: S608  # our own names
 
 
+@pytest.mark.whole
 @in_both
 def test_the_newest_results_and_events_stay_and_all_others_go(instance: DagsterInstance) -> None:
     """Also those in SQLite's second copy."""
@@ -142,6 +143,7 @@ def test_the_newest_results_and_events_stay_and_all_others_go(instance: DagsterI
     assert list(events_purged(instance, KEEP)) == []
 
 
+@pytest.mark.whole
 def test_a_purge_that_ends_anywhere_is_gone_on_with(
     instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_purge_that_ends_anywhere_is_gone_on_with(
     assert rows(instance, "event_logs") == 3 * KEEP
 
 
+@pytest.mark.whole
 @in_both
 def test_old_runs_go_with_their_files_but_for_the_newest_of_an_asset(
     instance: DagsterInstance,
@@ -180,6 +183,7 @@ def test_old_runs_go_with_their_files_but_for_the_newest_of_an_asset(
     assert list(left_files(instance)) == []
 
 
+@pytest.mark.whole
 def test_files_of_a_run_that_is_gone_go_with_the_next_pass(instance: DagsterInstance) -> None:
     """A kill between the run and its files leaves them."""
     run, stays = (idles.execute_in_process(instance=instance).run_id for _ in range(2))

@@ -43,6 +43,7 @@ def metadata(done: ExecuteInProcessResult) -> dict[str, object]:
     return {name: entry.value for name, entry in event.step_output_data.metadata.items()}
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_it_makes_the_very_page_that_the_command_line_makes(past: Lake) -> None:
     """Except for the moment at which it was made."""
@@ -62,6 +63,7 @@ def test_it_makes_the_very_page_that_the_command_line_makes(past: Lake) -> None:
     }
 
 
+@pytest.mark.whole
 def test_while_the_reports_are_served_it_gives_the_address_of_the_page(past: Lake) -> None:
     """Of the day that it is about, not of today."""
     with report_server.served(past) as address:

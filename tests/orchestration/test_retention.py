@@ -81,6 +81,7 @@ def looked(
     return found, found.cursor or ""
 
 
+@pytest.mark.whole
 def test_the_check_warns_below_one_threshold_and_fails_below_another(
     instance: DagsterInstance,
 ) -> None:
@@ -99,6 +100,7 @@ def test_the_check_warns_below_one_threshold_and_fails_below_another(
     ]
 
 
+@pytest.mark.whole
 def test_a_person_is_asked_once_again_when_it_is_lost_and_is_informed_when_it_is_over(
     instance: DagsterInstance,
     heard: list[dict[str, str]],  # noqa: F811  # the fixture

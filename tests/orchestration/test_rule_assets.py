@@ -73,6 +73,7 @@ def looked(keys: dict[str, AssetKey], cursor: str | None = None) -> Any:  # noqa
     return look(build_sensor_context(instance=ephemeral(), cursor=cursor))
 
 
+@pytest.mark.whole
 def test_a_rule_says_who_answers_how_bad_it_is_and_what_to_do(folder: Path) -> None:
     (folder / "odd name.yml").write_text(ODD)
 

@@ -53,6 +53,7 @@ def away(
         yield
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("away")
 @pytest.mark.parametrize(
     "away",
@@ -77,6 +78,7 @@ def test_what_dagster_has_is_loaded_while_the_store_is_away() -> None:
     assert {"_is_it_well", "gold/device_signal_10m"} <= {*found["assets"]}
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("away")
 @pytest.mark.parametrize("name", LOOKS)
 def test_a_look_ends_within_seconds_and_names_the_store(name: str) -> None:

@@ -5,6 +5,8 @@ from dagster import DefaultScheduleStatus
 
 from strandline_dagster.schedules import by_itself
 
+pytestmark = pytest.mark.whole
+
 RUNNING, STOPPED = DefaultScheduleStatus.RUNNING, DefaultScheduleStatus.STOPPED
 
 

@@ -53,6 +53,7 @@ def test_a_table_is_looked_at_again_when_it_was_written(small: Lake) -> None:
     assert news == [".".join(key(GOLD).path)]
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("small")
 def test_what_a_look_does_not_come_to_is_the_first_of_the_next(
     monkeypatch: pytest.MonkeyPatch,

@@ -96,6 +96,7 @@ def test_a_stream_that_died_is_revived_by_one_run_and_fails_the_check_of_every_t
     assert looked(instance).run_requests == [], "one at a time"
 
 
+@pytest.mark.whole
 def test_it_waits_between_attempts_and_gives_up_after_the_last(
     lake: Lake, instance: DagsterInstance
 ) -> None:
@@ -175,6 +176,7 @@ def test_a_table_that_falls_behind_fails_its_check_after_several_looks(
     assert answered[10] == [], "only its figures are new, and Dagster keeps every answer"
 
 
+@pytest.mark.whole
 def test_a_stream_that_is_read_every_two_minutes_does_not_fall_behind_between_two_batches(
     lake: Lake, instance: DagsterInstance
 ) -> None:

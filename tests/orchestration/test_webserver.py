@@ -180,6 +180,7 @@ def _shapes(
     )
 
 
+@pytest.mark.whole
 def test_no_mutation_of_dagster_is_run_for_a_stranger(server: Server) -> None:
     """Each that its schema has, in each shape that a browser sends for a page without the server's consent."""
     mutations = [
@@ -200,6 +201,7 @@ def test_no_mutation_of_dagster_is_run_for_a_stranger(server: Server) -> None:
     assert passed == []
 
 
+@pytest.mark.whole
 def test_no_verb_of_ours_is_launched_by_a_stranger(server: Server) -> None:
     """The same launch runs where Dagster's own page asks."""
     before = server.ask(RUNS)[1]
@@ -280,6 +282,7 @@ def test_programs_and_the_page_under_each_of_its_names_are_answered(
     assert (status, "version" in text) == (200, True)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "host", ["other.example.org:9000", "evil.localhost", "", "[::1", "127.0.0.1.evil.example"]
 )

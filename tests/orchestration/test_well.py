@@ -78,6 +78,7 @@ def full(lake: Lake) -> None:
     (lake.gates / "one.json").put(json.dumps({**shut, "findings": [finding]}))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("incident", "says"),
     [
@@ -135,6 +136,7 @@ def test_a_table_whose_newest_commit_is_torn_is_named_though_no_stream_runs(
     assert BRONZE.id in answer.description
 
 
+@pytest.mark.whole
 def test_a_paused_stream_is_well_and_says_by_whom(lake: Lake, instance: DagsterInstance) -> None:
     write(lake, replace(ASKED, runs=False, why="a new disk"))
 
@@ -175,6 +177,7 @@ def test_a_stream_that_was_restarted_is_no_plain_success(
     assert "had died and was restarted 1 time" in answer.description
 
 
+@pytest.mark.whole
 def test_a_gold_table_that_fails_is_red_in_the_catalog_until_it_goes_on(
     lake: Lake, instance: DagsterInstance
 ) -> None:
@@ -243,6 +246,7 @@ def failed_days(instance: DagsterInstance) -> int:
     return len(cached.deserialize_failed_partition_subsets(DAYS))
 
 
+@pytest.mark.whole
 def test_a_store_that_does_not_answer_is_said_and_not_what_was_said_before(
     instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

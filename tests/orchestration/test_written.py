@@ -67,6 +67,7 @@ def test_after_a_run_only_the_day_that_is_open_is_missing(
     assert first_day(days) == date(2026, 11, 18)
 
 
+@pytest.mark.whole
 def test_batches_are_events_once_with_their_checks_and_days_when_they_close(
     spark: SparkSession, days: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ def changed(variant: Variant) -> dict[str, tuple[object, object]]:
     }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("variant", MALFORMED, ids=name)
 @pytest.mark.parametrize("salt", [0, 1, 57, 10**9])
 def test_a_malformed_payload_is_not_one_json_object(variant: Variant, salt: int) -> None:
@@ -60,6 +61,7 @@ def test_a_wrong_type_touches_one_field_and_leaves_it_there(variant: Variant) ->
     assert variant.reason == "wrong_type"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("variant", MISSING, ids=name)
 def test_a_missing_field_is_absent_or_null(variant: Variant) -> None:
     """To a table both are the same; to a parser they are not."""

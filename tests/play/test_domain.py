@@ -45,6 +45,7 @@ def test_every_event_of_a_plan_goes_to_one_source(events: int) -> None:
     assert sum(each.events for each in domain(replace(DAY, events=events))) == events
 
 
+@pytest.mark.whole
 def test_every_topic_of_the_catalog_is_filled_and_has_its_truth() -> None:
     """A source that is not played would be a table that no test sees filled; alerts are raised, not sent."""
     parts = domain(DAY)
@@ -63,6 +64,7 @@ def test_every_topic_of_the_catalog_is_filled_and_has_its_truth() -> None:
         assert kept.good > sent.good / 2
 
 
+@pytest.mark.whole
 def test_events_arrive_in_order_and_are_the_same_however_they_are_cut() -> None:
     """A log file of a source is never read backwards."""
     for each in domain(DAY):

@@ -3,7 +3,11 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from tests.support.traffic import payloads, plan
+
+pytestmark = pytest.mark.whole
 
 EVENTS = 2_000
 

@@ -61,6 +61,7 @@ def test_shares_may_fill_the_whole() -> None:
     assert truth(plan).tables["silver.device_telemetry"].good == 0
 
 
+@pytest.mark.whole
 def test_the_truth_is_json() -> None:
     """It is written to a file, against which a lake is checked."""
     found = orjson.loads(orjson.dumps(truth(PLAN).as_dict()))

@@ -45,6 +45,7 @@ def received(address: str, topic: Topic) -> list[Message]:
     return found
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_kafka_holds_every_event_with_its_key_and_time_and_copies_behind_their_originals(
     address: str,
@@ -91,6 +92,7 @@ def test_an_interrupt_ends_the_run_in_good_order(address: str) -> None:
     assert sent.events == sent.truth.events == len(received(address, topic))
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_a_rate_is_kept(address: str) -> None:
     """A load test with a rate of its own must not wait for the slower side."""
@@ -112,18 +114,19 @@ def test_a_plan_without_events_sends_none(address: str) -> None:
     assert (sent.events, sent.is_whole) == (0, True)
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_a_broker_that_goes_away_is_reported_with_what_had_arrived(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise half a run would look like a whole one."""
-    monkeypatch.setattr(sending, "PATIENCE", 1.0)
     lake = Lake(tmp_path)
     broker = up(lake)
     plan = replace(PLAN, events=1_000_000)
 
     def stop(count: int) -> None:
         if count > 10_000:
+            monkeypatch.setattr(sending, "PATIENCE", 1.0)  # while it lives a busy broker has time
             down(lake)  # which does nothing the second time
 
     try:
@@ -138,6 +141,7 @@ def test_a_broker_that_goes_away_is_reported_with_what_had_arrived(
     assert f"{acknowledged} of 1000000 events" in caught.value.message
 
 
+@pytest.mark.whole
 def test_an_address_without_a_broker_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +161,7 @@ def test_a_rate_that_is_none_is_refused(rate: float) -> None:
         send(PLAN, UNREACHABLE, {}, rate=rate)
 
 
+@pytest.mark.whole
 def test_the_rate_changes_no_byte() -> None:
     """How fast events are sent is no property of the events: those of a topic are the same however many are made at a time."""
     plan = replace(PLAN, events=3_000)

@@ -30,6 +30,7 @@ def fingerprint(plan: Plan, size: int = 1_000) -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("size", [1, 7, 8_192, 100_000])
 def test_the_size_of_a_chunk_changes_no_byte(size: int) -> None:
     """A run with a rate is cut finer than one at full speed and must be the same run."""
@@ -38,11 +39,13 @@ def test_the_size_of_a_chunk_changes_no_byte(size: int) -> None:
     assert fingerprint(plan, size) == fingerprint(plan, 999)
 
 
+@pytest.mark.whole
 def test_the_stream_is_the_same_on_every_machine_and_in_every_release() -> None:
     """Results of different days and machines are compared, so a change to the stream must change the fingerprint."""
     assert fingerprint(DAY) == FINGERPRINT
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("hash_seed", ["0", "12345"])
 def test_a_fresh_process_with_another_hash_seed_makes_the_same_stream(hash_seed: str) -> None:
     """Sets and dictionaries keyed by text are the usual way in which order gets lost."""

@@ -17,6 +17,8 @@ from fleet.play.plan import Plan
 from fleet.play.telemetry import SIGNALS, Fleet
 from tests.support.sending import truth
 
+pytestmark = pytest.mark.whole
+
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")
 DAY = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=20_000, seed=7)
 DECLARED: dict[str, type | tuple[type, ...]] = {

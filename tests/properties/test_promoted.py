@@ -31,6 +31,8 @@ from tests.support import by_hand
 from tests.support.proofs import Times
 from tests.support.rows import NOON
 
+pytestmark = pytest.mark.whole
+
 SCHEMA = StructType().add("id", StringType()).add("event_at", TimestampType())
 for _name in (*PLACE, "_arrived_at"):
     SCHEMA = SCHEMA.add(RECEIVED[_name])

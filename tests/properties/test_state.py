@@ -18,6 +18,8 @@ from tests.support.modes import derive
 from tests.support.proofs import Times
 from tests.support.shapes import arrived
 
+pytestmark = pytest.mark.whole
+
 MESSAGE = arrived(dhcp_events.FIELDS)
 
 

@@ -24,6 +24,8 @@ from strandline_quality.rules import Rule, broken
 from strandline_quality.suite import Suite
 from tests.support.rows import NOON
 
+pytestmark = pytest.mark.whole
+
 TABLES = [table for table in catalog.tables() if table.rules]
 ROWS = 400
 

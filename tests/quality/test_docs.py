@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from strandline_quality.docs import SITE, STORE, Asked, publish
 from strandline_quality.expectations import Finding, Within, shares
 from strandline_quality.rules import Severity, between
@@ -41,6 +43,7 @@ def test_the_pages_show_what_was_found(tmp_path: Path) -> None:
     assert "Failed" in text
 
 
+@pytest.mark.whole
 def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
     """Neither pages nor what they are made of grow with the age of a lake."""
     for number in range(4):

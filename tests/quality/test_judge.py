@@ -84,6 +84,7 @@ def expected() -> tuple[Expectation, ...]:
     )
 
 
+@pytest.mark.whole
 def test_counters_are_judged_as_by_the_library() -> None:
     """To the word: verdict, counts, figures and text."""
     seed, random = chance()
@@ -94,6 +95,7 @@ def test_counters_are_judged_as_by_the_library() -> None:
         assert ours.of_counts(counts, bounds) == theirs.of_counts(counts, bounds), (seed, counts)
 
 
+@pytest.mark.whole
 def test_rows_are_judged_as_by_the_library(spark: SparkSession) -> None:
     """Each table of random rows has the same findings, in the same order."""
     seed, random = chance()
@@ -103,6 +105,7 @@ def test_rows_are_judged_as_by_the_library(spark: SparkSession) -> None:
         assert ours.of_rows(frame, bounds) == theirs.of_rows(frame, bounds), seed
 
 
+@pytest.mark.whole
 def test_what_cannot_be_asked_is_critical_and_the_others_are_judged(spark: SparkSession) -> None:
     """A rule over a column that went away, and one that fails in a row: as the library has them, by the same reason."""
     # One row alone cannot be cast: of two, Spark names the one whose task ended first.
@@ -149,6 +152,7 @@ def judged(seed: int) -> list[dict[str, object]]:
     return found
 
 
+@pytest.mark.whole
 def test_where_the_library_is_not_installed_ours_judges_and_finds_the_same(tmp_path: Path) -> None:
     """In a Python that has no package of the extra, by the same entrance as the gates."""
     seed, _ = chance()

@@ -73,6 +73,7 @@ PIECES = [
 ]  # fmt: skip
 
 
+@pytest.mark.whole
 @settings(deadline=None)  # Python's engine may have to start
 @given(
     st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join),
@@ -92,6 +93,7 @@ def test_what_is_found_contains_the_text_that_is_looked_for_first(
     )
 
 
+@pytest.mark.whole
 @settings(deadline=None)  # Python's engine may have to start
 @given(
     st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join),
@@ -148,6 +150,7 @@ def _decided(line: str) -> bool:
     )
 
 
+@pytest.mark.whole
 @pytest.mark.prove
 def test_the_engines_agree_and_each_difference_to_before_is_decided(
     spark: SparkSession, times: Times
@@ -172,6 +175,7 @@ def test_the_engines_agree_and_each_difference_to_before_is_decided(
     assert [line for line in different if not _decided(line)] == []
 
 
+@pytest.mark.whole
 def test_a_rule_of_a_table_outlives_a_text_of_a_megabyte(spark: SparkSession) -> None:
     """Java's engine overflows the stack of the task at 8,007 characters of this text."""
     rule = matches("name", "^(a|b)*$")
@@ -206,6 +210,7 @@ def test_the_name_by_which_certificates_know_a_rule_is_that_of_before() -> None:
     assert "linear_match" in rule.asked
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
@@ -229,6 +234,7 @@ def test_the_functions_answer_as_sparks_do(spark: SparkSession, sql: str, expect
     assert (ours, sparks) == (expected, expected)
 
 
+@pytest.mark.whole
 def test_a_computed_pattern_that_cannot_be_had_is_refused_with_a_sentence(
     spark: SparkSession,
 ) -> None:

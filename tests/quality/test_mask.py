@@ -81,6 +81,7 @@ def test_what_cannot_be_read_field_by_field_is_shown_as_size_and_hash(written: b
     assert masked.startswith(f"[{len(written):,} bytes, sha256 ")
 
 
+@pytest.mark.whole
 def test_fields_that_are_harmless_are_shown_as_they_came() -> None:
     """Otherwise the fault of the row could not be seen."""
     masked = shown(b'{"action_id":null,"action":"login","event_at":"yesterday","user_id":"alice"}')

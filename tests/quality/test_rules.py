@@ -34,6 +34,7 @@ def passing(spark: SparkSession, rule: Rule, column: str, values: Sequence[objec
     return [value for value, reasons in zip(values, found, strict=True) if not reasons]
 
 
+@pytest.mark.whole
 def test_required_refuses_null_and_nothing_else(spark: SparkSession) -> None:
     """An empty text is a value; whether it is a good one is another rule."""
     (rule,) = required("text")
@@ -48,6 +49,7 @@ def test_required_makes_a_rule_for_each_column() -> None:
     assert required() == ()
 
 
+@pytest.mark.whole
 def test_between_includes_both_ends(spark: SparkSession) -> None:
     """The limits of a data sheet are values that the sensor may send."""
     rule = between("amount", -40, 125.5)
@@ -57,6 +59,7 @@ def test_between_includes_both_ends(spark: SparkSession) -> None:
     assert passing(spark, rule, "amount", [*values, None]) == values[:3]
 
 
+@pytest.mark.whole
 def test_between_has_no_room_for_what_is_no_number(spark: SparkSession) -> None:
     """NaN is greater than everything to Spark, and so out of any range."""
     rule = between("number", 0, 1e-7)
@@ -66,6 +69,7 @@ def test_between_has_no_room_for_what_is_no_number(spark: SparkSession) -> None:
     assert [not reasons for reasons in found] == [True, True, False, False, False, False]
 
 
+@pytest.mark.whole
 def test_null_ok_lets_the_absent_pass_and_only_that(spark: SparkSession) -> None:
     """An optional field is still checked where it is there."""
     values = [Decimal(1), Decimal(9), None]
@@ -80,6 +84,7 @@ def test_null_ok_lets_the_absent_pass_and_only_that(spark: SparkSession) -> None
     ]
 
 
+@pytest.mark.whole
 def test_one_of_takes_the_listed_texts_exactly(spark: SparkSession) -> None:
     """Case and blanks are part of a text."""
     rule = one_of("text", ["on", "off"])
@@ -88,6 +93,7 @@ def test_one_of_takes_the_listed_texts_exactly(spark: SparkSession) -> None:
     assert passing(spark, rule, "text", ["on", "off", "On", " on", "", None]) == ["on", "off"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("listed", ["it's", "''", "%_", '"', "№ 二階", "a b"])
 def test_one_of_takes_any_text_as_it_is(spark: SparkSession, listed: str) -> None:
     """The list becomes SQL, and no character of it may become anything else."""
@@ -96,6 +102,7 @@ def test_one_of_takes_any_text_as_it_is(spark: SparkSession, listed: str) -> Non
     assert passing(spark, rule, "text", [listed, "other", listed + "x"]) == [listed, "other"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("listed", ["C:\\temp", "a\\", "\\'", "\\u0041"])
 def test_one_of_takes_a_backslash_as_it_is(spark: SparkSession, listed: str) -> None:
     """To Spark's SQL it begins an escape, so the rule would refuse the very text that it lists."""
@@ -104,6 +111,7 @@ def test_one_of_takes_a_backslash_as_it_is(spark: SparkSession, listed: str) -> 
     assert passing(spark, rule, "text", [listed, "other"]) == [listed, "other"]
 
 
+@pytest.mark.whole
 def test_a_column_may_have_any_name(spark: SparkSession) -> None:
     """Names come from devices."""
     (rule,) = required("a column")
@@ -111,6 +119,7 @@ def test_a_column_may_have_any_name(spark: SparkSession) -> None:
     assert passing(spark, rule, "a column", ["x", None]) == ["x"]
 
 
+@pytest.mark.whole
 def test_a_rule_of_ones_own_is_any_predicate(spark: SparkSession) -> None:
     """With OR in it, it must not fall apart beside what is put around it."""
     rule = Rule(name="own", holds="text = 'a' OR text = 'b'")
@@ -118,6 +127,7 @@ def test_a_rule_of_ones_own_is_any_predicate(spark: SparkSession) -> None:
     assert passing(spark, rule, "text", ["a", "b", "c", None]) == ["a", "b"]
 
 
+@pytest.mark.whole
 def test_the_unknown_is_broken_unless_null_ok(spark: SparkSession) -> None:
     """A comparison with NULL is neither true nor false, so the row was not judged."""
     rule = Rule(name="own", holds="text <> 'a'")
@@ -127,6 +137,7 @@ def test_the_unknown_is_broken_unless_null_ok(spark: SparkSession) -> None:
     assert passing(spark, tolerant, "text", ["a", "b", None]) == ["b", None]
 
 
+@pytest.mark.whole
 def test_several_broken_rules_are_all_named_in_order(spark: SparkSession) -> None:
     """The first is the one that the ledger counts under."""
     rules = [*required("text"), one_of("text", ["a"]), Rule(name="short", holds="length(text) < 3")]

@@ -29,6 +29,7 @@ def test_what_cannot_throw_is_let_alone(predicate: str) -> None:
     assert hazards(predicate) == []
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("predicate", "instead"),
     [

@@ -43,6 +43,7 @@ def compared(findings: tuple[Finding, ...]) -> list[tuple[str, bool, bool, int, 
     )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("bad", "of", "holds"), [(0, 50, True), (10, 40, True), (11, 54, False), (11, 55, True)]
 )
@@ -61,6 +62,7 @@ def test_counters_and_rows_give_the_same_findings(
     assert (value.holds, value.failed, value.rows) == (holds, bad, of)
 
 
+@pytest.mark.whole
 def test_what_becomes_of_a_batch_is_what_its_rule_declares(spark: SparkSession) -> None:
     """One row is enough for a rule that fails, a warning lets pass, and without a share nothing shuts."""
     data = [("long name", 1.0, "z"), (None, 2.0, "z"), ("n", 3.0, "a")]
@@ -74,6 +76,7 @@ def test_what_becomes_of_a_batch_is_what_its_rule_declares(spark: SparkSession) 
     assert found["missing:name"].holds
 
 
+@pytest.mark.whole
 def test_a_figure_is_held_against_its_bounds(spark: SparkSession) -> None:
     """Bounds from history come with the question; without them nothing is expected."""
     suite = Suite(
@@ -98,6 +101,7 @@ def test_a_figure_is_held_against_its_bounds(spark: SparkSession) -> None:
     assert compared(by_counters) == compared(asked)
 
 
+@pytest.mark.whole
 def test_what_cannot_be_asked_is_critical_and_leaves_the_others_right(spark: SparkSession) -> None:
     """A rule over a column that went away judges no row, so the rows must not be believed."""
     gone = Rule(name="gone", holds="no_such_column > 1", severity=Severity.INFO)
@@ -122,6 +126,7 @@ def test_a_batch_without_rows_is_as_expected(spark: SparkSession) -> None:
     assert all(each.holds for each in suite.of_counts(Counts(rows=0)))
 
 
+@pytest.mark.whole
 def test_no_execution_more_for_fifty_rules_than_for_one(spark: SparkSession) -> None:
     """All are one aggregate over one scan, and counters need Spark not at all."""
     frame = rows(spark, bad=5, of=100)
@@ -136,6 +141,7 @@ def test_no_execution_more_for_fifty_rules_than_for_one(spark: SparkSession) -> 
     assert by_counters == 0
 
 
+@pytest.mark.whole
 def test_sixteen_gates_at_the_same_time_do_not_mix_their_verdicts(spark: SparkSession) -> None:
     """The library keeps one batch for an asset's name; two threads on one asset get each other's."""
     suites = [Suite("silver.things", shares(RULES)) for _ in range(16)]
@@ -153,6 +159,7 @@ def test_sixteen_gates_at_the_same_time_do_not_mix_their_verdicts(spark: SparkSe
     assert found == [[(n % 2 == 0, 20 + n)] * 2 for n in range(16)]
 
 
+@pytest.mark.whole
 def test_two_threads_may_ask_one_suite(spark: SparkSession) -> None:
     """They take turns."""
     suite = Suite("silver.things", shares(RULES))
@@ -164,6 +171,7 @@ def test_two_threads_may_ask_one_suite(spark: SparkSession) -> None:
     assert [(f[1].holds, f[1].rows) for f in found] == [(n % 2 == 0, 20 + n) for n in range(8)]
 
 
+@pytest.mark.whole
 def test_a_glance_at_counters_sees_what_the_suite_finds() -> None:
     """Otherwise the suite would not be asked."""
     seed = randrange(10**6)  # noqa: S311  # no secret

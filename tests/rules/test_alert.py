@@ -50,6 +50,7 @@ def found(spark: SparkSession, events: list[dict[str, Any]], *rules: AlertRule) 
     return raised(spark.createDataFrame(rows, schema), rules).orderBy("event_offset").collect()
 
 
+@pytest.mark.whole
 def test_spark_and_python_give_one_id(production: SparkSession) -> None:
     """Whatever letters a key has, and to the microsecond."""
     keys = ["g", "", "1:a", "é€😀", "'\\`${x}", "g" * 70_000]
@@ -62,6 +63,7 @@ def test_spark_and_python_give_one_id(production: SparkSession) -> None:
     assert len({row["alert_id"] for row in rows}) == len(events)
 
 
+@pytest.mark.whole
 def test_a_copy_of_an_event_has_the_id_of_the_first(production: SparkSession) -> None:
     """It lies elsewhere in Kafka, and may differ in what identifies nothing."""
     first, copy = found(production, [event(User="a"), event(User="b")], ANY)
@@ -70,6 +72,7 @@ def test_a_copy_of_an_event_has_the_id_of_the_first(production: SparkSession) ->
     assert (first["event_offset"], copy["event_offset"]) == (0, 1)
 
 
+@pytest.mark.whole
 def test_another_rule_version_or_time_has_another_id(production: SparkSession) -> None:
     changed = AlertRule(
         id="any", title="x", source=processes(), when=Text("Image", Glob.parse("x*"))
@@ -94,6 +97,7 @@ def test_no_two_identities_are_written_alike() -> None:
     assert alert_id(one, event(ProcessGuid="1x")) != alert_id(other, event(ProcessGuid="x"))
 
 
+@pytest.mark.whole
 def test_an_alert_names_its_rule_its_event_and_the_place(production: SparkSession) -> None:
     (row,) = found(production, [event(Computer="c", ProcessId=7)], ANY)
 
@@ -125,6 +129,7 @@ def test_the_columns_are_those_that_are_declared(production: SparkSession) -> No
     assert [(f.name, f.dataType) for f in shown] == [(f.name, f.dataType) for f in ALERT]
 
 
+@pytest.mark.whole
 def test_sensitive_columns_are_masked_as_everywhere(production: SparkSession) -> None:
     lengths = [0, 1, 2, 3, 4, 5, 8, 9, 64, 65, 4096, 4097]
     events = [event(CommandLine="é" * length, User=None) for length in lengths]

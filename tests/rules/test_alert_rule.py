@@ -61,6 +61,7 @@ def test_words_do_not_change_the_version() -> None:
     assert one.version == rule(A).version
 
 
+@pytest.mark.whole
 def test_a_version_is_the_same_in_every_process() -> None:
     """A hash of Python's would differ from one start to the next, and every alert would have a new identity."""
     assert rule(AllOf((A, B, C))).version == "e07c6de16cf6"

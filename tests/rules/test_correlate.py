@@ -169,6 +169,7 @@ def test_every_rule_raises_what_its_definition_says(spark: SparkSession) -> None
     assert len({row["alert_id"] for row in found}) == len(found)
 
 
+@pytest.mark.whole
 def test_an_alert_has_the_shape_of_every_alert_and_shows_no_sensitive_key(
     spark: SparkSession,
 ) -> None:
@@ -191,6 +192,7 @@ def test_an_alert_has_the_shape_of_every_alert_and_shows_no_sensitive_key(
             assert event[its.table.event_at] == datetime.fromisoformat(about["until"])
 
 
+@pytest.mark.whole
 def test_the_ids_do_not_depend_on_how_rows_are_dealt_to_partitions(spark: SparkSession) -> None:
     ids = []
     for partitions in (1, 7):
@@ -207,6 +209,7 @@ def test_without_a_table_there_is_nothing_to_count(spark: SparkSession) -> None:
         correlated({}, RULES, micros(END))
 
 
+@pytest.mark.whole
 def test_a_rule_whose_base_rule_was_edited_finds_by_its_new_condition(spark: SparkSession) -> None:
     """Both are in one plan where a feed goes on at its checkpoint, and in a backtest against the former version."""
     edited = replace(acts("denied"), id=BY_USER.rule.id)

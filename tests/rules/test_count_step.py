@@ -93,6 +93,7 @@ def expected(its: ThresholdRule, hits: Sequence[Hit]) -> list[str]:
     return [threshold_alert_id(its, "k", each.window) for each in found]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("counted", "comparison"), KINDS)
 def test_a_stream_raises_what_a_batch_raises(
     counted: Counted, comparison: Comparison, chance: random.Random
@@ -114,6 +115,7 @@ def test_a_stream_raises_what_a_batch_raises(
     assert loud > 5
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("counted", Counted)
 def test_of_events_in_order_the_alert_is_the_same_altogether(
     counted: Counted, chance: random.Random

@@ -11,6 +11,8 @@ from strandline.alerting.rules.live import Counting
 from strandline.alerting.rules.threshold_rule import ThresholdRule, sources_of
 from tests.rules.test_correlate import ACTIONS, END, RULES, micros, tables
 
+pytestmark = pytest.mark.whole
+
 MANY = RULES[0]
 OTHER = replace(MANY, number=2)
 OFFSET = 150

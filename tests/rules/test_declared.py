@@ -162,6 +162,7 @@ MONEY = AlertSource(
 )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("event", "value"),
     [

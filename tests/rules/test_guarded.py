@@ -68,6 +68,7 @@ def test_each_rule_is_behind_each_of_its_keys_once() -> None:
     assert len(groups) > 5
 
 
+@pytest.mark.whole
 def test_many_rules_fire_on_what_each_fires_on_alone(
     production: SparkSession, maker: Maker, rules: list[AlertRule]
 ) -> None:
@@ -89,6 +90,7 @@ def test_many_rules_fire_on_what_each_fires_on_alone(
     assert len(expected) > 300
 
 
+@pytest.mark.whole
 def test_no_method_is_too_large_for_the_jvm_to_compile(
     production: SparkSession, rules: list[AlertRule]
 ) -> None:

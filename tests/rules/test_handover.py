@@ -59,6 +59,7 @@ def raised(spark: SparkSession, raising: Raising) -> dict[tuple[str, int], str]:
     return {place: " ".join(sorted(each)) for place, each in found.items()}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("raising", "of_a"),
     [

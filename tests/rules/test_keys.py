@@ -27,6 +27,7 @@ def text(column: str, glob: str) -> Text:
     return Text(column, Glob.parse(glob))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.title)
 def test_every_event_on_which_a_rule_fires_has_its_key(rule: AlertRule) -> None:
     found = key(rule.when, rule.source)

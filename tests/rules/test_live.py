@@ -24,6 +24,7 @@ def test_each_feed_is_named_for_its_tables_and_reads_their_topics() -> None:
     assert [type(feed) for feed in found] == [EventFeed, CountingFeed, CountingFeed, EventFeed]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["live.user_actions", "live.thresholds_user_actions"])
 def test_a_feed_takes_over_with_the_former_rules_before_an_offset(name: str) -> None:
     (old,) = (feed for feed in feeds([*RULES, acts("failed")]) if feed.id == name)

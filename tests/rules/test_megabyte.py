@@ -16,6 +16,8 @@ from strandline.alerting.rules.sigma.folder import read_folder
 from tests.rules.cases import CASES
 from tests.support.proofs import Times
 
+pytestmark = pytest.mark.whole
+
 RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]
 LETTERS = 1_000_000
 PIECES = (

@@ -41,6 +41,7 @@ def line(glob: str, *, cased: bool = False) -> Text:
     return Text("CommandLine", Glob.parse(glob, cased=cased))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_no_rule_fires_on_an_event_without_one_of_its_needles(rule: AlertRule) -> None:
     """Over every case of the specification."""
@@ -58,6 +59,7 @@ def test_many_of_the_cases_have_needles() -> None:
     assert sum(needles(rule.when) is not None for rule in RULES) > len(RULES) / 4
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("condition", "texts"),
     [

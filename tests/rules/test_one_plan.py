@@ -43,6 +43,7 @@ def fired(rows: DataFrame) -> set[tuple[int, str]]:
     return set(found)
 
 
+@pytest.mark.whole
 def test_all_rules_at_once_fire_on_what_each_fires_on_alone(production: SparkSession) -> None:
     """Every event of every case meets every rule; what the explanation says is what is raised."""
     expected = {
@@ -75,6 +76,7 @@ def test_the_plan_has_neither_python_nor_shuffle(production: SparkSession) -> No
         assert forbidden not in shown
 
 
+@pytest.mark.whole
 def test_text_of_a_rule_is_never_read_as_sql(production: SparkSession) -> None:
     """Quotes, backslashes and ${…}, which Spark would replace by a setting or by the environment."""
     texts = [

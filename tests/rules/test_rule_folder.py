@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import copy, rmtree
 
+import pytest
+
 from strandline.alerting.declared import rules_folder
 from strandline.alerting.rules.handover import Rule
 from strandline.alerting.rules.rule_folder import MUTED, RuleFolder, RuleSet
@@ -38,6 +40,7 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new) + "\n")
 
 
+@pytest.mark.whole
 def test_a_folder_that_did_not_change_is_not_read_again(tmp_path: Path) -> None:
     assert folder(tmp_path).look() is None
 

@@ -14,6 +14,7 @@ from strandline.core.errors import DefinitionError
 from strandline.operate.alerts.examples import refuse_other_columns
 
 
+@pytest.mark.whole
 def test_every_rule_runs_and_does_what_its_examples_say(spark: SparkSession) -> None:
     """What is wrong is named: a rule that cannot be read, or one that fires where it must not."""
     assert wrong_rules(spark) == []

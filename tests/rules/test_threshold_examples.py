@@ -32,6 +32,7 @@ def test_an_example_that_contradicts_its_rule_is_named(rule: ThresholdRule) -> N
     assert len(reasons) == len(rule.fires_on) + len(rule.quiet_on)
 
 
+@pytest.mark.whole
 def test_the_length_of_the_window_decides() -> None:
     (rule,) = (each for each in RULES if each.origin == "login_from_many_devices.yml#2")
 

@@ -97,6 +97,7 @@ def once(moments: Sequence[int]) -> list[tuple[int, int]]:
     return list(found.items())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("comparison", Comparison)
 @pytest.mark.parametrize("counted", Counted)
 def test_alerts_are_those_of_the_definition(counted: Counted, comparison: Comparison) -> None:
@@ -148,6 +149,7 @@ def test_an_attack_is_one_alert_a_timespan_and_a_second_one_is_another() -> None
     assert ats(list(fired(two, hits(7, 8, 9, 11), END))) == [8, 11]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("comparison", [Comparison.AT_LEAST, Comparison.ABOVE])
 @pytest.mark.parametrize("counted", Counted)
 def test_an_event_more_takes_no_alert_of_a_growing_count_away(

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -13,6 +14,8 @@ from strandline.engine.flow.feed_query import as_records
 from tests.support.feeds import DECODES, PLACED, feed
 from tests.support.read import read
 from tests.support.rows import NOON
+
+pytestmark = pytest.mark.whole
 
 
 def payload(spark: SparkSession, at: datetime) -> bytes:

@@ -1,5 +1,6 @@
 """silver.device_inventory has the events that are whole, of the declared types, in time and no copies."""
 
+import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver.device_inventory import TABLE
@@ -9,6 +10,7 @@ from tests.support.sources import judged_as_the_truth
 CLEAN = b'{"change_id": "i1", "device_id": "d1", "site": "berlin", "model": "th-200", "owner": "research", "event_at": "2026-11-20T08:15:30Z"}'
 
 
+@pytest.mark.whole
 def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
     """Field by field, so that a name that was mixed up is seen."""
     (row,) = read(spark, TABLE, CLEAN)

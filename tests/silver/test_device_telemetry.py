@@ -83,6 +83,7 @@ COPIES = """
 """
 
 
+@pytest.mark.whole
 def test_of_copies_the_first_in_bronzes_order_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     """Of copies that differ, a backfill next year must keep the one that the stream keeps today."""
     answers = in_every_mode(spark, tmp_path, readings(COPIES), (TABLE,), STEPWISE)
@@ -97,6 +98,7 @@ def test_of_copies_the_first_in_bronzes_order_is_kept(spark: SparkSession, tmp_p
     assert answers.quarantine == []
 
 
+@pytest.mark.whole
 def test_the_first_copy_is_kept_when_a_commit_has_many_files(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -120,6 +122,7 @@ def test_the_first_copy_is_kept_when_a_commit_has_many_files(
     assert proven(lake, (TABLE,))
 
 
+@pytest.mark.whole
 def test_bad_rows_are_never_copies_of_each_other(spark: SparkSession, tmp_path: Path) -> None:
     """Two equal events that could not be read are two events; each must be found again."""
     events = readings("""
@@ -147,6 +150,7 @@ def test_bad_rows_are_never_copies_of_each_other(spark: SparkSession, tmp_path: 
     assert [row["event_id"] for row in answers.silver] == ["g"]
 
 
+@pytest.mark.whole
 def test_rows_that_share_a_part_of_their_key_are_no_copies(spark: SparkSession, lake: Lake) -> None:
     """Most tables have no single id."""
     table = replace(TABLE, key=("device_id", "signal"))
@@ -177,6 +181,7 @@ def settled(entry: Entry) -> tuple[int, int, int, dict[str, int], int]:
     return entry.read, entry.good, entry.duplicates, held, entry.dropped_by_watermark
 
 
+@pytest.mark.whole
 def test_what_the_watermark_drops_is_counted_to_the_row(spark: SparkSession, lake: Lake) -> None:
     """Old arrivals that are sent again after new ones are the one thing that state cannot admit.
 
@@ -211,6 +216,7 @@ def test_what_the_watermark_drops_is_counted_to_the_row(spark: SparkSession, lak
     assert "dropped 4 rows below the watermark" in fault
 
 
+@pytest.mark.whole
 def test_arrivals_that_run_backwards_within_the_disorder_lose_nothing(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -238,6 +244,7 @@ def test_arrivals_that_run_backwards_within_the_disorder_lose_nothing(
     assert settled(last(lake)) == (2, 2, 0, {}, 0)
 
 
+@pytest.mark.whole
 def test_a_clock_of_the_reader_that_ran_back_loses_nothing(spark: SparkSession, lake: Lake) -> None:
     """A bad row waits in the state under the newest arrival before it, so its own clocks cannot drop it."""
     for events in (
@@ -261,6 +268,7 @@ def test_a_clock_of_the_reader_that_ran_back_loses_nothing(spark: SparkSession, 
     assert settled(last(lake)) == (2, 1, 0, {"from_the_future": 1}, 0)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mode", [Batch(), AvailableNow()], ids=["batch", "available-now"])
 def test_a_source_without_rows_makes_empty_tables(
     spark: SparkSession, lake: Lake, mode: Mode
@@ -275,6 +283,7 @@ def test_a_source_without_rows_makes_empty_tables(
     assert proven(lake, (TABLE,))
 
 
+@pytest.mark.whole
 def test_nested_fields_become_columns_of_their_own(spark: SparkSession) -> None:
     """Firmware is queried often, and a query should not depend on its place inside meta."""
     row = device_telemetry(frame(spark, readings("id | firmware\n a | 2.0.0"))).first()

@@ -1,10 +1,13 @@
 """Two shapes of a reading become one table."""
 
+import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver.device_telemetry import TABLE
 from tests.support.read import read
 from tests.support.sources import judged_as_the_truth
+
+pytestmark = pytest.mark.whole
 
 OLDER = b"e1,dev-00207,temp,70.43,1795162530123,1.1.0,17"
 

@@ -11,6 +11,8 @@ from tests.support.literal import TWO, in_every_way
 from tests.support.rows import rows
 from tests.support.shapes import arrived
 
+pytestmark = pytest.mark.whole
+
 CHANGE = arrived(device_inventory.FIELDS)
 
 

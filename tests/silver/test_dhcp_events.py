@@ -1,5 +1,6 @@
 """silver.dhcp_events has the events that are whole, of the declared types, in time and no copies."""
 
+import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver.dhcp_events import TABLE
@@ -9,6 +10,7 @@ from tests.support.sources import judged_as_the_truth
 CLEAN = b'{"dhcp_id": "x1", "kind": "ack", "mac": "02:00:00:00:00:2a", "device_id": "d1", "ip": "10.20.0.42", "lease_seconds": 7200, "event_at": "2026-11-20T08:15:30Z"}'
 
 
+@pytest.mark.whole
 def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
     """Field by field, so that a name that was mixed up is seen."""
     (row,) = read(spark, TABLE, CLEAN)

@@ -1,5 +1,6 @@
 """silver.network_connections has the events that are whole, of the declared types, in time and no copies."""
 
+import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver.network_connections import TABLE
@@ -9,6 +10,7 @@ from tests.support.sources import judged_as_the_truth
 CLEAN = b'{"connection_id": "n1", "src_ip": "10.20.0.42", "dst_ip": "198.51.100.7", "dst_port": 443, "bytes_out": 1200, "bytes_in": 90211, "event_at": "2026-11-20T08:15:30Z"}'
 
 
+@pytest.mark.whole
 def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
     """Field by field, so that a name that was mixed up is seen."""
     (row,) = read(spark, TABLE, CLEAN)

@@ -6,6 +6,7 @@ Otherwise a rule that the table got later would count as the cost of the engine,
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -14,6 +15,8 @@ from strandline.core.verdict import judged
 from tests.benchmarks.contestants import parsing
 from tests.support.events import Event, frame, reading
 from tests.support.rows import NOON
+
+pytestmark = pytest.mark.whole
 
 HOUR, MINUTE, MOMENT = timedelta(hours=1), timedelta(minutes=1), timedelta(microseconds=1)
 GOOD = reading()

@@ -1,5 +1,6 @@
 """silver.process_events has the events that are whole, of the declared types, in time and no copies."""
 
+import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver.process_events import TABLE
@@ -9,6 +10,7 @@ from tests.support.sources import judged_as_the_truth
 CLEAN = b'{"ProcessGuid": "p1", "UtcTime": "2026-11-20T08:15:30Z", "Computer": "d1", "User": "CORP\\\\u1", "Image": "C:\\\\cmd.exe", "CommandLine": "cmd.exe /c \\"dir\\"", "ParentImage": "C:\\\\explorer.exe", "ParentCommandLine": "explorer.exe", "ProcessId": 4242, "Hashes": "SHA256=00"}'
 
 
+@pytest.mark.whole
 def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
     """Field by field, so that a name that was mixed up is seen."""
     (row,) = read(spark, TABLE, CLEAN)
@@ -29,6 +31,7 @@ def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
     }
 
 
+@pytest.mark.whole
 def test_what_a_vendor_adds_is_kept_as_it_was_sent(spark: SparkSession) -> None:
     """In the order of the payload, whatever its type."""
     more = CLEAN[:-1] + b', "Signed": false, "Parents": [{"Image": "x"}], "Company": "\xc3\xa9"}'

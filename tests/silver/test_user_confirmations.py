@@ -1,5 +1,6 @@
 """silver.user_confirmations has the events that are whole, of the declared types, in time and no copies."""
 
+import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver.user_confirmations import TABLE
@@ -9,6 +10,7 @@ from tests.support.sources import judged_as_the_truth
 CLEAN = b'{"confirmation_id": "c1", "action_id": "a1", "user_id": "u1", "method": "totp", "event_at": "2026-11-20T08:15:30Z"}'
 
 
+@pytest.mark.whole
 def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
     """Field by field, so that a name that was mixed up is seen."""
     (row,) = read(spark, TABLE, CLEAN)

@@ -36,6 +36,7 @@ def faults(lake: Lake, table: Table) -> str:
     return "\n".join(balance(table, lake, audited=True).faults)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("table", TABLES, ids=str)
 def test_sound_books_are_the_same_audited_or_not(table: Table, lake: Lake) -> None:
     """Otherwise the other tests would prove nothing."""
@@ -50,6 +51,7 @@ def closed(path: Place, change: Callable[[dict[str, dict[str, object]]], None]) 
     snapshot_file(path).put(json.dumps(found))
 
 
+@pytest.mark.whole
 def test_sums_that_were_changed_are_a_fault(lake: Lake) -> None:
     """A reader of the snapshot would take them for true."""
     closed(lake.table(SILVER), lambda found: found["sums"].update(good=2, duplicates=2))
@@ -58,6 +60,7 @@ def test_sums_that_were_changed_are_a_fault(lake: Lake) -> None:
     assert "`good` up to version 0 is 3, but 2 was closed" in faults(lake, SILVER)
 
 
+@pytest.mark.whole
 def test_sums_of_a_quarantine_that_were_changed_are_a_fault_of_its_table(lake: Lake) -> None:
     """They decide which of its records are held."""
     closed(lake.quarantine(SILVER), lambda found: found["sums"].update(generations=[0, 3]))

@@ -41,6 +41,7 @@ def faults(lake: Lake, table: Table) -> str:
     return "\n".join(balance(table, lake).faults)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("table", [BRONZE, SILVER, GOLD], ids=str)
 def test_a_sound_lake_balances(table: Table, sound: Lake) -> None:
     """Otherwise the other tests would prove nothing."""
@@ -114,6 +115,7 @@ def test_a_span_whose_gaps_were_counted_balances(sound: Lake) -> None:
     assert not faults(sound, BRONZE)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("table", [BRONZE, SILVER, GOLD], ids=str)
 def test_rows_that_were_deleted_are_missed(table: Table, sound: Lake) -> None:
     """A user's DELETE removes rows and leaves the ledger as it was."""
@@ -126,6 +128,7 @@ def test_rows_that_were_deleted_are_missed(table: Table, sound: Lake) -> None:
     assert f"the table holds {after} rows, but {before} were written" in faults(sound, table)
 
 
+@pytest.mark.whole
 def test_rows_that_were_added_by_hand_are_noticed(sound: Lake) -> None:
     """They come from an INSERT that no batch made."""
     written(sound.table(SILVER), numbers(2))
@@ -165,6 +168,7 @@ def test_unread_rows_wait_and_are_no_fault(sound: Lake) -> None:
     assert sheet.waiting == 4
 
 
+@pytest.mark.whole
 def test_a_recomputed_table_is_accounted_for_from_then_on(sound: Lake) -> None:
     """A batch replaces the rows, and with them the entries about them."""
     again = entry(
@@ -224,6 +228,7 @@ def writer(lake: Lake, table: Table) -> Iterator[None]:
         process.communicate()
 
 
+@pytest.mark.whole
 def test_a_batch_that_is_between_its_two_commits_is_no_fault_while_its_writer_lives(
     sound: Lake,
 ) -> None:

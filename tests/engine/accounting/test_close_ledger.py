@@ -41,6 +41,7 @@ def originals(lake: Lake) -> list[tuple[str, int, str]]:
     )
 
 
+@pytest.mark.whole
 def test_all_entries_are_copied_as_they_are_in_the_log(lake: Lake) -> None:
     """A commit of maintenance has none."""
     closed = close(lake, TABLES, every=1)
@@ -51,6 +52,7 @@ def test_all_entries_are_copied_as_they_are_in_the_log(lake: Lake) -> None:
     }
 
 
+@pytest.mark.whole
 def test_books_with_few_new_commits_stay_open(lake: Lake) -> None:
     """To close them costs more than to read them."""
     assert close(lake, TABLES, every=1_000) == []
@@ -60,6 +62,7 @@ def test_books_with_few_new_commits_stay_open(lake: Lake) -> None:
     assert close(lake, TABLES, every=1) == []
 
 
+@pytest.mark.whole
 def test_books_that_cannot_be_closed_fail_no_run(anywhere: Place) -> None:
     """Here the table of the copies has a log that is none."""
     old = Lake(anywhere / "old")
@@ -72,6 +75,7 @@ def test_books_that_cannot_be_closed_fail_no_run(anywhere: Place) -> None:
     assert snapshot_file(old.table(BRONZE)).exists()
 
 
+@pytest.mark.whole
 def test_entries_are_copied_in_slices(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first close of an old lake would not fit into memory."""
     monkeypatch.setattr(table_books, "SLICE", 7)
@@ -80,6 +84,7 @@ def test_entries_are_copied_in_slices(lake: Lake, monkeypatch: pytest.MonkeyPatc
     assert copies(lake) == originals(lake)
 
 
+@pytest.mark.whole
 def test_a_close_that_was_killed_after_its_copies_is_repeated_without_them(lake: Lake) -> None:
     """The snapshot is written last; without it the next close copies nothing twice."""
     close(lake, TABLES, every=1)
@@ -106,6 +111,7 @@ def test_two_that_close_at_once_copy_each_entry_once(lake: Lake) -> None:
     assert all(snapshot_file(lake.table(table)).exists() for table in TABLES)
 
 
+@pytest.mark.whole
 def test_books_of_a_table_that_was_created_again_are_not_those_of_the_new_one(lake: Lake) -> None:
     """Its versions count from 0, and its entries are others."""
     close(lake, TABLES, every=1)
@@ -115,6 +121,7 @@ def test_books_of_a_table_that_was_created_again_are_not_those_of_the_new_one(la
     assert snapshot(lake.table(SILVER)).sums.version == -1
 
 
+@pytest.mark.whole
 def test_books_that_are_ahead_of_a_restored_table_are_not_used(lake: Lake) -> None:
     """A copy of the table from yesterday has fewer commits, and later on other ones."""
     close(lake, TABLES, every=1)
@@ -129,6 +136,7 @@ def test_books_that_are_ahead_of_a_restored_table_are_not_used(lake: Lake) -> No
     assert snapshot(path).sums.version == -1
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("torn", ["", "{", '{"format": 1}', '{"format": 99}', "[]"])
 def test_a_torn_snapshot_is_as_none(torn: str, lake: Lake) -> None:
     """Then the entries are read from the first on, and the books are closed again."""

@@ -75,6 +75,7 @@ COUNTS = Windowed(
 )
 
 
+@pytest.mark.whole
 def test_a_gold_table_says_what_it_passed_over_counted_and_dropped_and_a_backfill_brings_it_in(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_gold_table_says_what_it_passed_over_counted_and_dropped_and_a_backfil
     assert [*count_faults(spark, COUNTS, {"a stream": lake})] == []
 
 
+@pytest.mark.whole
 def test_a_selection_takes_in_what_comes_below_its_watermark(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -125,6 +127,7 @@ def renamed(clicks: DataFrame) -> DataFrame:
     return named.groupBy("k", F.window("happened_at", "10 minutes")).count()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("window", "begins"),
     [
@@ -259,6 +262,7 @@ def clicked(spark: SparkSession, lake: Lake) -> DataFrame:
     return spark.read.format("delta").load(str(lake.table(CLICKS)))
 
 
+@pytest.mark.whole
 def test_windows_that_count_more_rows_than_were_read_are_a_fault(
     spark: SparkSession, lake: Lake
 ) -> None:

@@ -60,6 +60,7 @@ def test_dropped_rows_that_a_backfill_added_are_healed(dropped: Lake) -> None:
     assert sheet(after).healed == 50
 
 
+@pytest.mark.whole
 def test_copies_that_are_held_back_later_heal_nothing(dropped: Lake) -> None:
     """A stricter rule holds a row and its copy back: fewer copies, and as many dropped as before."""
     backfilled(dropped, gone=1, good=-1, duplicates=-1, quarantined={"late": 2})

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from unittest.mock import patch
 
+import pytest
+
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.left_topics import said
@@ -42,6 +44,7 @@ def test_of_a_table_that_left_nothing_one_entry_is_read(lake: Lake) -> None:
     assert read.call_count == 0
 
 
+@pytest.mark.whole
 def test_a_topic_that_left_the_declaration_is_named_before_the_next_batch(lake: Lake) -> None:
     """Until then the newest entry still names it as read."""
     filled(lake, replace(BATCH, batch=COMMITS))
@@ -52,6 +55,7 @@ def test_a_topic_that_left_the_declaration_is_named_before_the_next_batch(lake: 
     assert line.startswith(f"no longer fed: {TOPIC}, which the declaration")
 
 
+@pytest.mark.whole
 def test_a_cluster_that_was_left_is_named_though_its_topics_are_read(lake: Lake) -> None:
     moved = replace(
         BATCH,

@@ -81,6 +81,7 @@ def run(spark: SparkSession, root: Path, way: str, function: Function) -> tuple[
     return table, lake
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["batch", "commit by commit"])
 @pytest.mark.parametrize(
@@ -155,6 +156,7 @@ def test_the_records_of_a_snapshot_and_of_a_commit_beside_it_are_looked_at_toget
     assert watch.read()[0] == 6
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_the_places_of_a_range_are_known_without_reading_them(
     spark: SparkSession, lake: Lake
@@ -178,6 +180,7 @@ def test_the_places_of_a_range_are_known_without_reading_them(
     assert mark_of(spark, parts, never) == mark_of(spark, gaps, never) == known
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_fault_is_counted_once_however_a_batch_is_killed_named_by_why_and_healed_by_a_backfill(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch

@@ -42,6 +42,7 @@ def balanced(lake: Lake) -> bool:
     return True
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("is_closed", [False, True], ids=["open books", "closed books"])
 def test_rows_that_expired_are_a_line_of_the_sheet_and_of_no_reader(
     lake: Lake,
@@ -67,6 +68,7 @@ def test_a_wrong_number_is_a_fault(lake: Lake) -> None:
     assert "the table holds 1 rows, but 2 were written" in balance(BRONZE, lake).faults
 
 
+@pytest.mark.whole
 def test_an_audit_from_the_first_commit_gives_the_closed_books(lake: Lake) -> None:
     """Also where rows were deleted before they were closed."""
     deleted(lake.table(BRONZE), "number < 2", removal(BRONZE, expired=4))
@@ -75,6 +77,7 @@ def test_an_audit_from_the_first_commit_gives_the_closed_books(lake: Lake) -> No
     assert [audit(table, lake).faults for table in TABLES] == [[], [], []]
 
 
+@pytest.mark.whole
 def test_a_batch_over_what_is_left_counts_what_is_left(lake: Lake) -> None:
     """And what expires after it is no row less that it read."""
     path = lake.table(SILVER)

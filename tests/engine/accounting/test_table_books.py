@@ -56,6 +56,7 @@ def _readable(log: Log, written: dict[Table, int]) -> int:
     return len(log)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sums_are_those_of_the_definition_wherever_books_were_closed(
     seed: int, anywhere: Place
@@ -81,6 +82,7 @@ def test_sums_are_those_of_the_definition_wherever_books_were_closed(
         assert sums.was_rewritten == any(each.is_passed_over for each in log if each)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", SEEDS)
 def test_closed_books_are_those_of_the_whole_log(seed: int, anywhere: Place) -> None:
     """Nothing that a later check needs is lost in a snapshot."""
@@ -96,6 +98,7 @@ def test_closed_books_are_those_of_the_whole_log(seed: int, anywhere: Place) -> 
         assert closed.faults == whole.faults == []
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_waits_is_what_sources_have_beyond_the_last_version_read(
     seed: int, anywhere: Place
@@ -112,6 +115,7 @@ def test_what_waits_is_what_sources_have_beyond_the_last_version_read(
     assert read_until(SILVER, BRONZE, lake) == len(logs[BRONZE]) - 1
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("closed_at", [None, "before", "after"])
 def test_a_fault_is_found_by_every_reader_wherever_books_were_closed(
     closed_at: str | None, anywhere: Place

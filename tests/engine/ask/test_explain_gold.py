@@ -127,6 +127,7 @@ def asked(lived: World, what: str, table: str) -> Finding:
     return why(what, catalog.find(table), lived)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("what", "table", "verdict"),
     [
@@ -161,6 +162,7 @@ def test_every_table_has_one_verdict_for_an_event(
     assert asked(lived, what, table).verdict is verdict
 
 
+@pytest.mark.whole
 def test_rows_with_the_same_key_are_shown_if_none_matched(lived: World) -> None:
     """An interval that begins later, or a confirmation a minute too late, explains the missing match."""
     place, login = (
@@ -180,6 +182,7 @@ def test_rows_with_the_same_key_are_shown_if_none_matched(lived: World) -> None:
     )
 
 
+@pytest.mark.whole
 def test_a_login_waits_as_long_as_those_that_waited_in_vain(lived: World) -> None:
     """Two minutes, and the millisecond after which Spark emits it unmatched."""
     finding = asked(lived, "a4", "gold.confirmed_logins")
@@ -187,6 +190,7 @@ def test_a_login_waits_as_long_as_those_that_waited_in_vain(lived: World) -> Non
     assert finding.evidence["closes_at"] == "2026-11-20T12:01:00.001000+00:00"
 
 
+@pytest.mark.whole
 def test_an_event_is_in_every_window_that_slides_over_it(lived: World) -> None:
     """And only in windows of its device's site."""
     finding = asked(lived, "n1", "gold.site_traffic_1h")
@@ -196,6 +200,7 @@ def test_an_event_is_in_every_window_that_slides_over_it(lived: World) -> None:
     assert {row["site"] for row in rows} == {"berlin"}  # type: ignore[attr-defined]  # JSON
 
 
+@pytest.mark.whole
 def test_a_row_of_silver_is_explained_with_all_rows_that_depend_on_it(lived: World) -> None:
     """Through every layer; a table whose dependence is unknown is named."""
     reading, message = (why(what, None, lived) for what in ("r1", "m1"))
@@ -210,6 +215,7 @@ def test_a_row_of_silver_is_explained_with_all_rows_that_depend_on_it(lived: Wor
     } == {"gold.ip_holds": "in the table", "gold.attributed_connections": None}
 
 
+@pytest.mark.whole
 def test_what_shares_no_key_is_not_guessed(lived: World) -> None:
     """A message about an address is in no row of the connections that it explains."""
     with pytest.raises(DefinitionError, match="share no key") as refused:

@@ -109,6 +109,7 @@ def test_a_key_that_was_searched_for_everywhere_was_never_produced(
     assert (finding.evidence["searched_in_bronze"], finding.evidence["unread_in_kafka"]) == (5, 0)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("address", [None, "127.0.0.1:1"])
 def test_a_broker_that_does_not_answer_is_reported_and_breaks_nothing(
     read: World, clock: Callable[[], datetime], address: str | None

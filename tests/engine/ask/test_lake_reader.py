@@ -35,6 +35,7 @@ def opened(of: Lake, **given: str) -> Readable:
     return lake(str(of.root), **given)
 
 
+@pytest.mark.whole
 def test_a_table_has_the_same_rows_and_its_types_in_each_library(
     logins: Lake, spark: SparkSession
 ) -> None:

@@ -46,6 +46,7 @@ def _events(count: int) -> tuple[list[Event], dict[str, Verdict]]:
     return events, truth
 
 
+@pytest.mark.whole
 @pytest.mark.prove
 def test_each_record_of_bronze_is_found_after_its_files_were_put_together(
     spark: SparkSession, tmp_path: Path, times: Times
@@ -89,6 +90,7 @@ def test_many_events_get_a_line_each_and_the_verdicts_are_counted(morning: Lake)
     assert (wrong.code, "no table reads a topic no-topic" in wrong.err) == (2, True)
 
 
+@pytest.mark.whole
 def test_a_record_that_waits_is_found_by_its_key_also_when_its_file_was_put_together(
     spark: SparkSession, tmp_path: Path
 ) -> None:

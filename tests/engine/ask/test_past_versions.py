@@ -46,6 +46,7 @@ def dated(lake: Lake, version: int, moment: datetime) -> None:
     file.put("\n".join(map(json.dumps, lines)) + "\n")
 
 
+@pytest.mark.whole
 def test_a_version_has_the_rows_of_its_commit(aged: Lake) -> None:
     """Each of them, beside the latest, in one query."""
     assert answer(f"{COUNT} AT (VERSION => 0)", aged).rows == ((3, 2),)
@@ -57,6 +58,7 @@ def test_a_version_has_the_rows_of_its_commit(aged: Lake) -> None:
     assert answer(both, aged).rows == ((2,),)
 
 
+@pytest.mark.whole
 def test_columns_of_a_past_version_have_the_name_of_its_table(aged: Lake) -> None:
     sql = f"SELECT device_telemetry.number FROM {NAME} AT (VERSION => 1) ORDER BY 1 DESC LIMIT 1"  # noqa: S608  # a constant
 
@@ -166,6 +168,7 @@ def test_a_table_with_deletion_vectors_is_refused_with_a_sentence(aged: Lake) ->
     assert answer(f"{COUNT} AT (VERSION => 10)", aged).rows == ((13, 19),)
 
 
+@pytest.mark.whole
 def test_every_answer_is_as_new_as_the_last_commit(aged: Lake) -> None:
     before = answer(COUNT, aged).rows
     written(aged.table(SILVER), [{"number": 99}])

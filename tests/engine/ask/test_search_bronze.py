@@ -31,6 +31,7 @@ def robbed(morning: Lake) -> Lake:
     return morning
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("table", [None, silver.TABLE.id, SIGNAL])
 def test_an_event_that_bronze_has_was_produced(robbed: Lake, table: str | None) -> None:
     """The answer is the one for its offset, with the offset."""

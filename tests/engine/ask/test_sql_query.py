@@ -24,6 +24,7 @@ def answer(sql: str, lake: Lake) -> Answer:
     return ask(sql, catalog.tables(), lake)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
@@ -52,6 +53,7 @@ def test_times_are_utc(sound: Lake) -> None:
     assert result.rows == (("2026-11-20 12:00:00+00",),)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "sql",
     [

@@ -49,6 +49,7 @@ def test_a_file_is_not_reached_by_a_name_that_is_declared_elsewhere(sql: str, la
     assert "alice" not in str(caught.value)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
@@ -74,6 +75,7 @@ def test_a_declared_name_is_known_where_sql_knows_it(sql: str, expected: int, la
     assert ask(sql, catalog.tables(), lake).rows == ((expected,),)
 
 
+@pytest.mark.whole
 def test_a_function_of_this_duckdb_that_shows_a_variable_is_refused(lake: Lake) -> None:
     """Those of a later version are found as well."""
     duck = session()

@@ -30,6 +30,7 @@ def asked(lake: Lake, what: str, table: str | None = None) -> Finding:
     return why(what, catalog.find(table) if table else None, World(lake=lake, now=NOON))
 
 
+@pytest.mark.whole
 def test_a_row_is_explained_with_its_file_and_the_gold_rows_that_depend_on_it(
     morning: Lake,
 ) -> None:
@@ -49,6 +50,7 @@ def test_a_row_is_explained_with_its_file_and_the_gold_rows_that_depend_on_it(
     assert again.evidence["rests_on_it"] == finding.evidence["rests_on_it"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("copy", "first"),
     [
@@ -64,6 +66,7 @@ def test_a_copy_is_explained_with_its_original(morning: Lake, copy: str, first: 
     assert first in finding.sentence
 
 
+@pytest.mark.whole
 def test_a_quarantined_record_is_explained_with_every_reason_and_its_bytes(morning: Lake) -> None:
     """The quarantine is searched by offset, and by key only if the bytes have one."""
     finding = asked(morning, "device-telemetry/1/2")
@@ -75,6 +78,7 @@ def test_a_quarantined_record_is_explained_with_every_reason_and_its_bytes(morni
     assert finding.evidence["arrived_at"] == "2026-11-20T09:06:00+00:00"
 
 
+@pytest.mark.whole
 def test_late_and_early_are_explained_with_by_how_much(spark: SparkSession, morning: Lake) -> None:
     """The lateness rule admits an hour and five minutes."""
     early = """
@@ -141,6 +145,7 @@ def test_an_open_window_is_explained_with_its_end(morning: Lake) -> None:
     )
 
 
+@pytest.mark.whole
 def test_a_row_that_gold_has_not_read_is_not_read_yet(spark: SparkSession, morning: Lake) -> None:
     """Silver is a batch ahead."""
     received(morning, readings(LATER))
@@ -153,6 +158,7 @@ def test_a_row_that_gold_has_not_read_is_not_read_yet(spark: SparkSession, morni
     assert asked(morning, "a", "gold.device_daily").sentence.endswith("was never run")
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_row_that_a_backfill_removed_is_explained_with_its_range(
     spark: SparkSession, morning: Lake
@@ -184,6 +190,7 @@ def test_a_row_that_a_backfill_removed_is_explained_with_its_range(
     assert (unknown.verdict, unknown.evidence["mode"]) == (Verdict.NOT_READ_YET, "backfill")
 
 
+@pytest.mark.whole
 def test_a_key_that_is_nowhere_is_unknown_while_no_broker_can_be_asked(morning: Lake) -> None:
     """The answer names what was searched, and what could not be."""
     finding = asked(morning, "no-such-key")
@@ -193,6 +200,7 @@ def test_a_key_that_is_nowhere_is_unknown_while_no_broker_can_be_asked(morning: 
     assert "no broker is known" in str(finding.evidence["unread_in_kafka"])
 
 
+@pytest.mark.whole
 def test_a_key_is_looked_for_beside_a_record_of_the_calendar_s_last_moment(morning: Lake) -> None:
     """Whatever adds a span to its time would be beyond the calendar."""
     last = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)

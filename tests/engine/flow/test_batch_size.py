@@ -3,6 +3,7 @@
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def anything(chance: Random, rows: int) -> Measured:
     return Measured(rows=rows, seconds=seconds, cpu=cpu, held=held, collecting=collecting)
 
 
+@pytest.mark.whole
 @given(st.floats(2_000, 400_000), st.floats(0, 2))
 @example(2_000.0, 2.0)
 def test_it_converges_to_batches_of_about_the_target_time(pace: float, fixed: float) -> None:
@@ -61,6 +63,7 @@ def test_it_converges_to_batches_of_about_the_target_time(pace: float, fixed: fl
     assert 0.6 * TARGET <= seconds <= 1.7 * TARGET
 
 
+@pytest.mark.whole
 @given(st.integers(20_000, 1_000_000))
 def test_memory_bounds_it_before_a_batch_needs_more_than_there_is(bears: int) -> None:
     """At ``bears`` half of the heap is in use, so twice of that is the end."""

@@ -14,6 +14,7 @@ from strandline.engine.lake.lake import Lake
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.whole
 def test_every_column_of_the_domain_leads_to_columns_that_exist(spark: SparkSession) -> None:
     """Only a count of rows depends on no column."""
     columns = {table.id: derive_lineage(spark, table) for table in catalog.tables()}
@@ -56,6 +57,7 @@ def test_a_column_depends_on_the_columns_that_it_is_computed_from_and_on_no_othe
     assert ("silver.dhcp_events", "dhcp_id") not in holds["ended_by"], "and nothing else"
 
 
+@pytest.mark.whole
 def test_the_lineage_is_cached_until_the_code_changes(spark: SparkSession, lake: Lake) -> None:
     table = device_signal_10m.TABLE
     assert cached_lineage(table, lake) is None

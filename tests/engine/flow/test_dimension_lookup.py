@@ -108,6 +108,7 @@ def test_without_a_dimension_its_columns_are_null_until_it_exists(
     assert again.look() is None
 
 
+@pytest.mark.whole
 def test_intervals_that_ended_before_the_rows_of_a_batch_are_not_read(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -157,6 +158,7 @@ def long_ago() -> Entry:
     )
 
 
+@pytest.mark.whole
 def test_rows_that_a_backfill_commits_during_a_look_up_are_looked_up_as_well(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

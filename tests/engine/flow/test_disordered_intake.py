@@ -22,7 +22,7 @@ from strandline.engine.lake.log.ledger import Entry, last_entry
 from tests.engine.records import HOUR, NOON, make, put
 from tests.support.rows import NOON as CLOCK
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.whole]
 YEAR_9999 = (datetime(9999, 1, 1, tzinfo=NOON.tzinfo) - NOON) // timedelta(milliseconds=1)
 
 

@@ -20,7 +20,7 @@ from tests.engine.records import make, put
 from tests.support.feeds import feed
 from tests.support.ledgers import write_log
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.whole]
 
 
 class KilledError(Exception):

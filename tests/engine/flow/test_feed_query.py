@@ -89,6 +89,7 @@ def settled(books: FeedLedger, alerts: Feed, end: int, path: Place) -> bool:
     return found is not None and found[1].offsets[f"{alerts.topics[0]}/0"][1] == end
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_every_mode_raises_the_same_alerts_and_accounts_for_each_record(
     spark: SparkSession, lake: Lake, kafka: str, alerts: Feed, mode: FeedMode
@@ -114,6 +115,7 @@ def test_every_mode_raises_the_same_alerts_and_accounts_for_each_record(
     assert later[-1].sent[f"{alerts.to}/0"][1] == 3
 
 
+@pytest.mark.whole
 def test_a_checkpoint_that_is_gone_is_made_anew_where_the_ledger_ends(
     spark: SparkSession, lake: Lake, kafka: str, alerts: Feed
 ) -> None:
@@ -197,6 +199,7 @@ def test_a_feed_that_counts_runs_in_micro_batches_whatever_the_mode_is() -> None
     assert [feed_query.slots(mode, 4) for mode in MODES] == [6, 6, 0, 0]
 
 
+@pytest.mark.whole
 def test_a_topic_that_was_made_anew_is_refused(
     spark: SparkSession, lake: Lake, kafka: str, alerts: Feed
 ) -> None:

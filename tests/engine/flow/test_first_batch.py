@@ -16,7 +16,7 @@ from tests.engine.flow.test_trigger_limit import FOUR
 from tests.support.events import readings, received
 from tests.support.rows import NOON
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ QUIET = (
 )
 
 
+@pytest.mark.whole
 def test_a_search_is_named_by_what_it_is_and_by_its_pattern(spark: SparkSession) -> None:
     """Not one that only compares, nor one of a constant, nor one of ours."""
     rows = spark.createDataFrame([], "name string, kind string")
@@ -69,6 +70,7 @@ def test_a_search_is_named_by_what_it_is_and_by_its_pattern(spark: SparkSession)
     assert "write linear_match instead (infra/docs/linear.md)" in sentences(["rlike a+"])[0]
 
 
+@pytest.mark.whole
 def test_no_table_of_the_example_has_one(spark: SparkSession, morning: Lake) -> None:
     """Nor what parses for it; the patterns of ours are harmless, or they are RE2's."""
     path = morning.table(silver.TABLE.reads[0])
@@ -99,6 +101,7 @@ SAYS = (
 )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("table", [STREAMED, AFRESH], ids=lambda table: table.name)
 def test_a_table_that_searches_is_made_and_named(
     spark: SparkSession, morning: Lake, table: Recomputed

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
@@ -17,6 +18,8 @@ from strandline.engine.repair.closed_range import Span
 from tests.support.events import TOPIC, readings
 from tests.support.modes import STEPWISE, in_every_mode
 from tests.support.rows import NOON, at
+
+pytestmark = pytest.mark.whole
 
 OLD = replace(silver.TABLE, believes_history=True)
 """What is an hour late at most is in time; the rest is of history."""

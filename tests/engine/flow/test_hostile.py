@@ -17,7 +17,7 @@ from strandline.engine.lake.lake import Lake
 from tests.engine.records import drop, make
 from tests.support.hostile import MOMENT, Hostile, hostile
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.whole]
 
 (TOPIC,) = bronze.TABLE.topics
 COUNT, SEED = 2_000, 20_261_122

@@ -56,6 +56,7 @@ def refusal(table: Table, lake: Lake, site: Site) -> DataError:
     return caught.value
 
 
+@pytest.mark.whole
 def test_slices_follow_each_other_without_a_gap(table: Table, lake: Lake, site: Site) -> None:
     """Three runs and many slices leave one unbroken range of each partition."""
     address = str(site.address)
@@ -71,6 +72,7 @@ def test_slices_follow_each_other_without_a_gap(table: Table, lake: Lake, site: 
     assert [end for _, end in offsets[-1].values()] == [75, 75]
 
 
+@pytest.mark.whole
 def test_a_run_with_nothing_new_commits_nothing(table: Table, lake: Lake, site: Site) -> None:
     """A schedule without new records must not fill the log."""
     make(str(site.address), table.topics[0])
@@ -83,6 +85,7 @@ def test_a_run_with_nothing_new_commits_nothing(table: Table, lake: Lake, site: 
     assert last_entry(lake.table(table)) == before
 
 
+@pytest.mark.whole
 def test_what_was_received_is_kept_byte_by_byte(table: Table, lake: Lake, site: Site) -> None:
     """Bytes that are no text, a tombstone, a header: bronze judges nothing."""
     make(str(site.address), table.topics[0])
@@ -97,6 +100,7 @@ def test_what_was_received_is_kept_byte_by_byte(table: Table, lake: Lake, site: 
     assert row["_arrived_at"].isoformat() == "2026-11-20T12:00:00.007000"
 
 
+@pytest.mark.whole
 def test_aborted_transactions_and_markers_are_offsets_without_a_record(
     table: Table, lake: Lake, site: Site
 ) -> None:
@@ -111,6 +115,7 @@ def test_aborted_transactions_and_markers_are_offsets_without_a_record(
     assert sum(one.without_record for _, one in entries(lake.table(table))) == 4 + 2 + 4
 
 
+@pytest.mark.whole
 def test_a_topic_of_aborted_records_only_ends(table: Table, lake: Lake, site: Site) -> None:
     """The position must pass them, or every run would read them again."""
     make(str(site.address), table.topics[0])
@@ -151,6 +156,7 @@ def test_a_compacted_topic_balances(table: Table, lake: Lake, site: Site) -> Non
     assert (newest[1].read + newest[1].without_record, newest[1].without_record > 0) == (41, True)
 
 
+@pytest.mark.whole
 def test_a_recreated_topic_is_refused(table: Table, lake: Lake, site: Site) -> None:
     """Its offsets count other records; nothing is written."""
     address = str(site.address)
@@ -167,6 +173,7 @@ def test_a_recreated_topic_is_refused(table: Table, lake: Lake, site: Site) -> N
     assert error.hint
 
 
+@pytest.mark.whole
 def test_a_recreated_topic_is_refused_also_if_it_is_longer_than_the_old_one(
     table: Table, lake: Lake, site: Site
 ) -> None:
@@ -182,6 +189,7 @@ def test_a_recreated_topic_is_refused_also_if_it_is_longer_than_the_old_one(
     refusal(table, lake, site)
 
 
+@pytest.mark.whole
 def test_a_topic_that_was_made_anew_has_one_way_on_which_every_verb_names(
     table: Table, lake: Lake, site: Site
 ) -> None:
@@ -232,6 +240,7 @@ def read_of(table: Table, lake: Lake) -> dict[str, Any]:
     return {"positions": range_ends(found[1].offsets), "stream": found[1].stream}
 
 
+@pytest.mark.whole
 def test_records_that_expired_before_they_were_read_are_named(
     table: Table, lake: Lake, site: Site
 ) -> None:
@@ -249,6 +258,7 @@ def test_records_that_expired_before_they_were_read_are_named(
     assert expired in error.message
 
 
+@pytest.mark.whole
 def test_a_topic_that_lost_its_beginning_long_ago_is_read_from_what_is_left(
     table: Table, lake: Lake, site: Site
 ) -> None:
@@ -264,6 +274,7 @@ def test_a_topic_that_lost_its_beginning_long_ago_is_read_from_what_is_left(
     assert sheet.read == 6
 
 
+@pytest.mark.whole
 def test_a_partition_that_was_added_is_read_from_its_beginning(
     table: Table, lake: Lake, site: Site
 ) -> None:

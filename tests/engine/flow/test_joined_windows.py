@@ -57,6 +57,7 @@ def test_a_join_that_would_lose_rows_is_refused_before_its_table_is_made(
     assert not lake.exists(table)
 
 
+@pytest.mark.whole
 def test_what_an_upper_operator_drops_in_a_lake_of_an_earlier_version_is_a_fault(
     spark: SparkSession, lake: Lake
 ) -> None:

@@ -113,6 +113,7 @@ def shown(sql: str, lake: Lake) -> str:
     return str(ask(sql, TABLES, lake).rows).lower()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("table", ["silver.user_actions", "gold.renamed", "bronze.user_actions"])
 def test_no_column_shows_a_user(table: str, logins: Lake, spark: SparkSession) -> None:
     """Renamed, nested, under the name of another, or in the payload."""
@@ -165,6 +166,7 @@ def test_what_is_counted_is_not_masked_and_what_passes_through_is(
     assert cached_lineage(COUNTS, logins) is None
 
 
+@pytest.mark.whole
 def test_the_lineage_of_an_older_program_masks_as_it_did_until_the_next_run(
     logins: Lake, spark: SparkSession
 ) -> None:
@@ -187,6 +189,7 @@ def harmless(actions: DataFrame) -> DataFrame:
     return renamed(actions).drop("action").join(actions.select("action_id", "action"), "action_id")
 
 
+@pytest.mark.whole
 def test_rows_that_other_code_has_made_are_masked_by_it_after_an_edit_too(
     logins: Lake, spark: SparkSession
 ) -> None:
@@ -264,6 +267,7 @@ def test_what_a_promotion_brings_in_is_masked_by_the_code_that_made_it(
     assert "action" in hidden(edited, lake)
 
 
+@pytest.mark.whole
 def test_groups_and_joins_of_masked_values_are_correct(logins: Lake) -> None:
     """Equal values have equal hashes within one query, and other hashes in another."""
     counts = "SELECT count(*) FROM silver.user_actions GROUP BY user_id ORDER BY ALL"

@@ -61,6 +61,7 @@ SITES = Appended(
 )
 
 
+@pytest.mark.whole
 def test_a_reader_outlives_the_promotion_of_a_table_whose_function_builds_a_struct(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_table_that_an_earlier_version_promoted_is_named_before_the_start_and_
     assert sorted(row["k"] for row in rows_of) == ["a", "b"]
 
 
+@pytest.mark.whole
 def test_a_reader_that_begins_after_such_a_promotion_goes_on(
     spark: SparkSession, lake: Lake
 ) -> None:

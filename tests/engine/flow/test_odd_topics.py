@@ -70,6 +70,7 @@ def at(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("arrived", "held"),
     [
@@ -103,6 +104,7 @@ def test_a_record_of_an_impossible_time_is_held_and_moves_no_watermark(
     assert reasons(judged, lake) == held
 
 
+@pytest.mark.whole
 def test_a_partition_that_is_added_while_a_stream_runs_is_read_from_its_beginning(
     tables: tuple[Table, Table], lake: Lake, site: Site
 ) -> None:

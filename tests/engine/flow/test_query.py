@@ -22,6 +22,7 @@ LOG = """
 """
 
 
+@pytest.mark.whole
 def test_a_stream_does_not_follow_a_table_that_batches_replace(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -37,6 +38,7 @@ def test_a_stream_does_not_follow_a_table_that_batches_replace(
     derive(spark, lake, gold.TABLE, mode=Batch())
 
 
+@pytest.mark.whole
 def test_a_stream_does_not_continue_what_a_batch_wrote(spark: SparkSession, lake: Lake) -> None:
     received(lake, readings(LOG))
     derive(spark, lake, silver.TABLE, mode=Batch())
@@ -45,6 +47,7 @@ def test_a_stream_does_not_continue_what_a_batch_wrote(spark: SparkSession, lake
         derive(spark, lake, silver.TABLE)
 
 
+@pytest.mark.whole
 def test_a_stream_does_not_continue_a_table_whose_checkpoint_is_gone(
     spark: SparkSession, lake: Lake
 ) -> None:

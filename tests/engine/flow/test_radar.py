@@ -64,6 +64,7 @@ def test_time_runs_out_from_safe_to_lost(kafka: str, topic: Topic) -> None:
     assert danger(kafka, topic, 1, 24, stops=False).level is Level.SOON, "it goes on by itself"
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_nothing_unread_is_no_danger_however_old_the_topic_is(kafka: str, topic: Topic) -> None:
     make(kafka, topic, {"retention.ms": str(HOUR)})
@@ -126,6 +127,7 @@ def test_a_partition_that_was_added_and_one_that_is_gone_are_seen(kafka: str, to
     assert danger(kafka, topic, 3, 1, partition=7).says == "Kafka has no such partition"
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_the_next_record_is_found_behind_aborted_ones(kafka: str, topic: Topic) -> None:
     make(kafka, topic, {"retention.ms": str(WEEK)})

@@ -39,12 +39,14 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
+@pytest.mark.whole
 def test_a_stream_needs_its_source_from_where_its_last_committed_batch_ended(lake: Lake) -> None:
     checkpoint(lake, lake.checkpoint(SILVER), ended={6: {BRONZE: 40}, 7: {BRONZE: 41}}, planned=50)
 
     assert needed_versions(lake) == {BRONZE.id: 41}, "the planned batch is read again"
 
 
+@pytest.mark.whole
 def test_the_slowest_reader_decides_however_long_it_was_paused(lake: Lake) -> None:
     checkpoint(lake, lake.checkpoint(SILVER), ended={9: {BRONZE: 300}})
     checkpoint(lake, lake.checkpoint(GOLD), ended={2: {SILVER: 3}})
@@ -54,6 +56,7 @@ def test_the_slowest_reader_decides_however_long_it_was_paused(lake: Lake) -> No
     assert needed_versions(lake) == {BRONZE.id: 5, SILVER.id: 1}
 
 
+@pytest.mark.whole
 def test_only_the_newest_batch_of_a_checkpoint_is_read(lake: Lake) -> None:
     checkpoint(lake, lake.checkpoint(SILVER), ended={98: {BRONZE: 98}, 99: {BRONZE: 99}})
     for log in ("offsets", "commits"):
@@ -62,6 +65,7 @@ def test_only_the_newest_batch_of_a_checkpoint_is_read(lake: Lake) -> None:
     assert needed_versions(lake) == {BRONZE.id: 99}
 
 
+@pytest.mark.whole
 def test_a_table_whose_stream_never_began_is_no_reader(lake: Lake) -> None:
     (lake.checkpoint(GOLD) / "offsets").make()
 
@@ -82,12 +86,14 @@ def test_a_stream_that_begins_with_a_snapshot_needs_no_commit_before_it(lake: La
     assert needed_versions(lake) == {BRONZE.id: 49}
 
 
+@pytest.mark.whole
 def test_a_source_from_which_nothing_was_read_is_needed_from_its_first_version(lake: Lake) -> None:
     checkpoint(lake, lake.checkpoint(SILVER), ended={3: {}})
 
     assert needed_versions(lake) == {BRONZE.id: 0}
 
 
+@pytest.mark.whole
 def test_a_source_that_was_created_again_is_needed_as_if_it_was_never_read(lake: Lake) -> None:
     checkpoint(lake, lake.checkpoint(SILVER), ended={3: {BRONZE: 200}})
     lake.table(BRONZE).remove()
@@ -138,6 +144,7 @@ def test_a_look_up_needs_the_changes_of_its_dimension(lake: Lake) -> None:
     assert needed_versions(lake) == {devices.TABLE.id: 5}
 
 
+@pytest.mark.whole
 def test_a_torn_checkpoint_needs_all_that_is_there_of_what_its_table_reads(lake: Lake) -> None:
     """What it has read is unknown, and that was a reason to maintain no table at all."""
     checkpoint(lake, lake.checkpoint(SILVER), ended={3: {BRONZE: 200}})

@@ -20,6 +20,8 @@ from tests.support.literal import put, written
 from tests.support.modes import derive
 from tests.support.shapes import INTERVALS, SIGNALS
 
+pytestmark = pytest.mark.whole
+
 LOG = {
     device_signal_10m.TABLE: (
         SIGNALS,

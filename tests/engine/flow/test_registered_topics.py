@@ -188,6 +188,7 @@ def held_of(table: Judged, lake: Lake) -> list[tuple[str, bytes]]:
     return sorted((*row["reasons"], row["_payload"]) for row in rows)
 
 
+@pytest.mark.whole
 def test_a_schema_evolves_twice_while_the_stream_runs(  # noqa: PLR0913, PLR0917  # the fixtures of a real world
     lake: Lake,
     site: Site,

@@ -15,6 +15,8 @@ from tests.support.edits_of_windows import aggregates
 from tests.support.proofs import Times
 from tests.support.restarts import Outcome, Restarts, Trial
 
+pytestmark = pytest.mark.whole
+
 REPORT = Path(__file__).parents[2] / "benchmarks" / "reports" / "restarts.md"
 HEAD = """# Restarts after an edit
 

@@ -98,6 +98,7 @@ def test_a_run_begins_and_ends_with_what_it_read_and_wrote(recorded: Recorded) -
     assert kinds["device_id"] == "string"
 
 
+@pytest.mark.whole
 def test_it_has_the_ledger_the_parent_and_the_columns_that_each_is_made_of(
     recorded: Recorded,
 ) -> None:
@@ -115,6 +116,7 @@ def test_it_has_the_ledger_the_parent_and_the_columns_that_each_is_made_of(
     assert made_of == {(lake.table(silver.TABLE).path, "value")}
 
 
+@pytest.mark.whole
 def test_every_event_has_what_the_schema_of_openlineage_requires(recorded: Recorded) -> None:
     """The client's classes are made from the schema; what they do not check is an id, a time with a zone, and each facet's origin."""
     for event in (*recorded.silver, *recorded.gold):
@@ -180,6 +182,7 @@ def test_runs_in_other_lakes_are_not_recorded(
     assert read(tmp_path / "events") == []
 
 
+@pytest.mark.whole
 def test_what_cannot_be_recorded_changes_no_run(
     spark: SparkSession, lake: Lake, tmp_path: Path, clock: Clock
 ) -> None:

@@ -54,6 +54,7 @@ class Former(Shell):
         return iter([Row(**each) for each in devices._intervals(changes)])  # the same
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_stream_of_earlier_code_goes_on_where_it_was(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

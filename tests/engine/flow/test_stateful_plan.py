@@ -20,6 +20,7 @@ from tests.support.modes import derive
 pytestmark = pytest.mark.core
 
 
+@pytest.mark.whole
 def test_a_key_may_have_the_event_time(spark: SparkSession, lake: Lake) -> None:
     """A scan of a parcel is known by the parcel and the moment."""
     table = replace(silver.TABLE, key=("event_id", "event_at"))
@@ -37,6 +38,7 @@ SIGNS = ((5, "EqualTo({}, -)"), (8, "EqualTo({}, -)"), (11, "In({}, T,  )"), (14
 """Where a whole time has which signs, as the strict parse asks for them."""
 
 
+@pytest.mark.whole
 def test_the_strict_parse_gives_the_keys_that_lakes_of_before_have(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -66,6 +68,7 @@ def by_sql(rows: DataFrame) -> DataFrame:
     return rows.sparkSession.sql("SELECT * FROM {rows}", rows=rows)
 
 
+@pytest.mark.whole
 def test_a_function_may_ask_by_sql(spark: SparkSession, lake: Lake) -> None:
     """``sql("… {rows}", rows=rows)`` makes a view, which is a part of the plan."""
 

@@ -82,6 +82,7 @@ def reads(lake: Lake) -> list[int]:
     return [entry.read for _, entry in entries(lake.table(SILVER))]
 
 
+@pytest.mark.whole
 def test_batches_of_whole_commits_give_the_same_rows(
     four: Lake, site: Site, undisturbed: dict[str, list[str]]
 ) -> None:
@@ -90,6 +91,7 @@ def test_batches_of_whole_commits_give_the_same_rows(
     assert reads(four) == [4, 4]
 
 
+@pytest.mark.whole
 def test_a_commit_larger_than_the_size_is_read_whole(four: Lake, site: Site) -> None:
     run(SILVER, AvailableNow(max_offsets=1), four, site=site)
 
@@ -121,6 +123,7 @@ def state_of(lake: Lake, table: object) -> set[int]:
     return {int(file.name.partition(".")[0]) for file in files}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "first",
     [False, pytest.param(True, marks=pytest.mark.prove(alone="a quarter of a minute"))],
@@ -159,6 +162,7 @@ def test_windows_that_were_planned_and_have_state_are_planned_again_smaller(
     assert [entry.read for _, entry in entries(four.table(GOLD))][:3] == [2, 1, 2]
 
 
+@pytest.mark.whole
 def test_a_batch_whose_quarantine_is_committed_keeps_its_offsets(
     lake: Lake, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +178,7 @@ def test_a_batch_whose_quarantine_is_committed_keeps_its_offsets(
     assert latest_version(lake.quarantine(SILVER)) == held
 
 
+@pytest.mark.whole
 def test_a_batch_that_a_gate_names_keeps_its_offsets(
     four: Lake, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +201,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Lake], dict[str, obje
     return lambda lake: json.loads(lake.batch_size(SILVER).text() or "{}")
 
 
+@pytest.mark.whole
 def test_a_process_that_ended_within_a_batch_leaves_a_mark_and_the_next_takes_half(
     four: Lake,
     site: Site,
@@ -249,6 +255,7 @@ def test_a_commit_that_kills_again_and_again_is_named_with_what_to_do(
     assert reads(four) == [2, 6]
 
 
+@pytest.mark.whole
 def test_an_entry_has_the_size_that_was_chosen(four: Lake, site: Site) -> None:
     found: list[Entry] = []
 

@@ -22,6 +22,8 @@ from strandline.engine.runtime.meter import Meter
 from tests.engine.written import entry
 from tests.support.rows import NOON, micros
 
+pytestmark = pytest.mark.whole
+
 KINDS = (
     "device_id string, valid_from timestamp, valid_until timestamp, site string, ended_on timestamp"
 )

@@ -29,7 +29,7 @@ from tests.support.poison import AFTER, POISONED, RULE, hour, poisoned
 from tests.support.rows import NOON, at
 from tests.support.seeds import copied
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 TABLES = (silver.TABLE, gold.TABLE)
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from strandline.engine.history.commit_history import catch_up
 from strandline.engine.history.pooled_rows import Usual
 from strandline.engine.lake.lake import Lake
@@ -31,6 +33,7 @@ def unusual(rows: int, held: int, known: Bounds) -> list[tuple[str, Severity]]:
     return [(each.name, each.severity) for each in found if not each.holds]
 
 
+@pytest.mark.whole
 def test_an_unusual_batch_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     """After twenty hours with a hundred rows, one of them held back, another volume or share is worth a warning."""
     lake = hours(tmp_path, 20)
@@ -44,6 +47,7 @@ def test_an_unusual_batch_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     assert unusual(100, 9, known) == [(HELD_SHARE, Severity.WARNING)]
 
 
+@pytest.mark.whole
 def test_nothing_is_unusual_while_there_is_little_history_or_none(tmp_path: Path) -> None:
     young, unread = hours(tmp_path / "young", 13), hours(tmp_path / "unread", 20)
     catch_up(young, TABLES)

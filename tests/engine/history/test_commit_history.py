@@ -20,6 +20,7 @@ from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.days import HOUR, NINE, TABLES, Came, commit, figures, morning, once, receive
 
 
+@pytest.mark.whole
 def test_a_catch_up_adds_each_commit_once_and_then_nothing(tmp_path: Path) -> None:
     """A second catch-up adds nothing; after one more commit it adds that one."""
     lake = morning(tmp_path)
@@ -35,6 +36,7 @@ def test_a_catch_up_adds_each_commit_once_and_then_nothing(tmp_path: Path) -> No
     assert sum(v for t, _, m, v in figures(lake) if (t, m) == (BRONZE.id, "read")) == 16
 
 
+@pytest.mark.whole
 def test_history_has_the_figures_of_the_entry(tmp_path: Path) -> None:
     """Figures of the entry, those from the log beside it, and why an operator let the batch pass."""
     lake = morning(tmp_path)
@@ -58,6 +60,7 @@ def test_history_has_the_figures_of_the_entry(tmp_path: Path) -> None:
     assert not third.is_believed
 
 
+@pytest.mark.whole
 def test_a_day_in_history_adds_up_to_the_ledger(tmp_path: Path) -> None:
     """Two sources that differ would both be worthless."""
     lake = morning(tmp_path)
@@ -98,6 +101,7 @@ def _other(path: Path) -> Path:
     return path
 
 
+@pytest.mark.whole
 def test_a_table_that_was_created_again_begins_again(tmp_path: Path) -> None:
     """Its versions count from 0 again; the older ones stay in history, but do not belong to it."""
     lake = morning(tmp_path / "lake")
@@ -113,6 +117,7 @@ def test_a_table_that_was_created_again_begins_again(tmp_path: Path) -> None:
     assert len({v for t, v, _, _ in figures(lake) if t == GOLD.id}) == 3
 
 
+@pytest.mark.whole
 def test_maintenance_commits_are_skipped_and_read_only_once(tmp_path: Path) -> None:
     """OPTIMIZE has no entry; it must neither count nor be read again and again."""
     lake = morning(tmp_path)
@@ -125,6 +130,7 @@ def test_maintenance_commits_are_skipped_and_read_only_once(tmp_path: Path) -> N
     assert DeltaTable(lake.history).version() == before
 
 
+@pytest.mark.whole
 def test_many_small_files_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
     """A catch-up every minute would otherwise leave a file for each minute to open."""
     lake = morning(tmp_path)
@@ -157,6 +163,7 @@ def test_rows_of_another_process_are_not_written_again(
     assert len(figures(lake)) == len(set(figures(lake)))
 
 
+@pytest.mark.whole
 def test_a_long_past_is_added_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commits of a year would not fit into memory, and a kill would lose all the work."""
     lake = morning(tmp_path)
@@ -166,6 +173,7 @@ def test_a_long_past_is_added_in_slices(tmp_path: Path, monkeypatch: pytest.Monk
     assert once(lake)
 
 
+@pytest.mark.whole
 def test_a_past_that_left_the_log_is_added_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +194,7 @@ def test_a_past_that_left_the_log_is_added_all_the_same(
     assert len({batch.schema for batch in found}) == 1
 
 
+@pytest.mark.whole
 def test_processes_that_catch_up_with_other_tables_do_not_conflict(tmp_path: Path) -> None:
     """Each process claims only its own tables."""
     lake = morning(tmp_path)
@@ -202,6 +211,7 @@ def test_an_entry_of_an_older_version_without_the_newer_fields_is_read(tmp_path:
     assert catch_up(Lake(tmp_path), TABLES) == 1
 
 
+@pytest.mark.whole
 def test_points_are_those_of_the_batches(tmp_path: Path) -> None:
     """A gate learns from them."""
     lake = morning(tmp_path)

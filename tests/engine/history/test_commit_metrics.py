@@ -64,6 +64,7 @@ def test_a_backfill_has_the_time_of_its_range_and_is_marked(tmp_path: Path) -> N
     assert (found.values["backfill"], found.values["good"], found.values["gone"]) == (1, -2, 2)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("metadata", [None, "a deployment", '{"job": 1}'])
 def test_a_commit_of_another_tool_has_no_figures(metadata: str | None, tmp_path: Path) -> None:
     """It has only the columns that it may have changed."""

@@ -16,7 +16,7 @@ from tests.support.events import Event, received
 from tests.support.modes import derive
 from tests.support.poison import RULE, hour
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 KEPT = tuple(rule for rule in silver.TABLE.rules if rule.name != RULE)
 BEFORE_THE_RULE = replace(silver.TABLE, rules=KEPT)

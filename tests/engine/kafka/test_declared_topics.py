@@ -26,6 +26,7 @@ def tables() -> tuple[Table, Table]:
     return replace(table, reads=(first, shared)), replace(table, name="x", reads=(shared, last))
 
 
+@pytest.mark.whole
 def test_each_is_made_once_with_the_partitions_that_it_declares(
     kafka: str, tables: tuple[Table, Table]
 ) -> None:

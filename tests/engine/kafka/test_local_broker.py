@@ -96,6 +96,7 @@ def test_a_storage_of_something_else_is_left_alone(lake: Path) -> None:
         local_broker.up(Lake(lake))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("written", ["", "{", "[]", "{}", '{"port": 1}'])
 def test_a_broken_record_is_no_record(lake: Path, written: str) -> None:
     """A full disk leaves empty files."""
@@ -122,6 +123,7 @@ def test_a_pid_that_belongs_to_another_process_by_now_is_not_touched(lake: Path)
         stranger.wait()
 
 
+@pytest.mark.whole
 def test_a_copied_lake_does_not_own_the_broker_of_the_first(tmp_path: Path) -> None:
     """`cp -r` copies the record too, with the pid in it."""
     mark = local_broker._mark(Place.of(tmp_path / "first" / "_kafka"))
@@ -170,6 +172,7 @@ def test_an_option_that_the_client_does_not_know_is_named() -> None:
         admin.check_reachable("127.0.0.1:1", {"sasl.pasword": "x"})
 
 
+@pytest.mark.whole
 def test_a_wrong_address_is_reported_with_its_reason() -> None:
     """`timed out` alone sends users to the wrong place."""
     with pytest.raises(TransientError, match=r"no Kafka broker answers at .*Connection refused"):
@@ -189,6 +192,7 @@ def test_up_returns_the_broker_that_runs(shared: Path) -> None:
         local_broker.up(Lake(shared), 1)
 
 
+@pytest.mark.whole
 @needs_kafka
 def test_a_topic_is_made_once(shared: Path) -> None:
     """Producing and running both make sure that their topics exist."""
@@ -201,6 +205,7 @@ def test_a_topic_is_made_once(shared: Path) -> None:
         admin.create_topic(address, "bad name", 1, {})
 
 
+@pytest.mark.whole
 @needs_kafka
 @pytest.mark.parametrize("crash", [False, True])
 def test_records_of_any_time_survive_the_end_of_the_broker(shared: Path, *, crash: bool) -> None:
@@ -223,6 +228,7 @@ def test_records_of_any_time_survive_the_end_of_the_broker(shared: Path, *, cras
     assert consume(after.address, topic, 3) == given
 
 
+@pytest.mark.whole
 @needs_kafka
 def test_a_broker_whose_starter_was_killed_is_found_again(shared: Path) -> None:
     """Between its start and the writing of its pid only its mark identifies it."""
@@ -235,6 +241,7 @@ def test_a_broker_whose_starter_was_killed_is_found_again(shared: Path) -> None:
     assert local_broker.status(Lake(shared)) is None
 
 
+@pytest.mark.whole
 @needs_kafka
 def test_a_broker_whose_lake_was_deleted_makes_way_for_a_new_one(shared: Path) -> None:
     """`rm -rf` of a lake is common, and nothing else would ever stop that broker."""
@@ -263,6 +270,7 @@ def deleted(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
+@pytest.mark.whole
 @needs_kafka
 def test_two_commands_at_once_start_one_broker_in_spite_of_an_interrupted_format(
     lake: Path,

@@ -42,6 +42,7 @@ def decoded(ours: Registry, serialize: Callable[..., bytes | None], value: objec
     return schema.kind, decoder(schema)(payload[5:])
 
 
+@pytest.mark.whole
 def test_avro_with_a_schema_that_another_subject_has(
     ours: Registry, client: SchemaRegistryClient
 ) -> None:
@@ -91,6 +92,7 @@ def test_an_id_that_the_registry_does_not_know_is_an_answer(ours: Registry) -> N
     assert ours.schema(4242) is None
 
 
+@pytest.mark.whole
 def test_protobuf_as_text_is_refused_with_the_reason(
     ours: Registry, client: SchemaRegistryClient
 ) -> None:

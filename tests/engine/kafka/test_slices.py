@@ -86,6 +86,7 @@ def test_without_a_limit_there_is_one_slice(kafka: str, topic: Topic) -> None:
     assert list(sliced(kafka, 10**9, topic)) == [{(topic.name, 0): (0, 2), (topic.name, 1): (0, 1)}]
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 @pytest.mark.parametrize(
     "records",
@@ -117,6 +118,7 @@ def test_a_slice_is_never_empty_and_all_is_read_once(
     assert all(stop > start for _, (start, stop) in read)
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_two_topics_of_a_table_are_read_together(kafka: str, topic: Topic) -> None:
     """If an older shape of the same event were read a day later, all of it would be late."""

@@ -15,6 +15,7 @@ CLOSED_PORT = "127.0.0.1:1"
 TEN_YEARS = 10 * 365 * 24 * HOUR
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_only_committed_records_are_counted(kafka: str, topic: Topic) -> None:
     """Markers and aborted records take offsets, but they are no records."""
@@ -86,6 +87,7 @@ def test_a_count_that_comes_to_no_end_is_not_returned_as_complete(
     log.close()
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_an_open_transaction_is_beyond_the_end(kafka: str, topic: Topic) -> None:
     """It may still be aborted, and a reader that waited for its end would hang."""

@@ -7,6 +7,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.plain_files import add_line
 
 
+@pytest.mark.whole
 def test_lines_are_appended(either: Place) -> None:
     log = either.make() / "log.jsonl"
     add_line(log, "one")

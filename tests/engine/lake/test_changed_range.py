@@ -20,6 +20,7 @@ BEFORE = """
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("after", "first", "last"),
     [
@@ -81,6 +82,7 @@ def test_an_interval_counts_from_where_it_differs(
     assert found == expected
 
 
+@pytest.mark.whole
 def test_a_partition_column_is_read_as_well(spark: SparkSession, lake: Lake) -> None:
     """A recomputed table is partitioned by the start of its windows, which other columns may depend on."""
     path = lake.table(site_traffic_1h.TABLE)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from strandline.engine.lake.checkpoint.mend_checkpoint import (
     copy_metadata,
     operator_names,
@@ -49,6 +51,7 @@ def test_sources_change_places_with_their_offsets(tmp_path: Path) -> None:
     assert '"a"' in (place / "offsets" / "0").local.read_text().splitlines()[2]
 
 
+@pytest.mark.whole
 def test_a_retired_state_is_kept_beside_the_offsets(tmp_path: Path) -> None:
     place = checkpoint(tmp_path)
 

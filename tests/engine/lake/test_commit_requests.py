@@ -20,6 +20,8 @@ from tests.support.counted_requests import Requests, counting, request_of
 from tests.support.s3_server import BUCKET, S3Server
 from tests.support.store_driver import StoreDriver
 
+pytestmark = pytest.mark.whole
+
 TABLE = bronze.TABLE
 COMMITS = 2
 TAKES = {"PUT": 5, "LIST": 1, "GET": 1, "HEAD": 3, "DELETE": 1}

@@ -29,6 +29,7 @@ def path(tmp_path: Path) -> Place:
     return Place.of(tmp_path / "a table, with spaces & ümlauts")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("folders", [(), ("a", "e")])
 def test_it_is_to_the_action_and_the_checksum_what_delta_writes(
     spark: SparkSession, tmp_path: Path, path: Place, folders: tuple[str, ...]
@@ -70,6 +71,7 @@ def plain(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name not in MOMENTS}
 
 
+@pytest.mark.whole
 def test_a_table_that_asks_more_of_a_reader_is_created_by_delta(
     spark: SparkSession, path: Place
 ) -> None:
@@ -80,6 +82,7 @@ def test_a_table_that_asks_more_of_a_reader_is_created_by_delta(
     assert "timestampNtz" in (protocol.reader_features or ())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["a b", "a,b", "a=b"])
 def test_a_name_that_delta_refuses_is_refused_before_anything_is_written(
     spark: SparkSession, path: Place, name: str

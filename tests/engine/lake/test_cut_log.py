@@ -36,6 +36,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return path
 
 
+@pytest.mark.whole
 def test_the_log_keeps_what_follows_the_last_checkpoint_but_one(table: Place) -> None:
     assert cut(table, needed=ALL) == 20
 
@@ -45,6 +46,7 @@ def test_the_log_keeps_what_follows_the_last_checkpoint_but_one(table: Place) ->
     assert DeltaTable(str(table), version=20).version() == 20
 
 
+@pytest.mark.whole
 def test_every_reader_of_the_ledger_finds_what_it_found_before(table: Place) -> None:
     texts = {version: commit_text(table, version) for version in range(ALL)}
     prints = [fingerprint(table, version) for version in range(ALL)]
@@ -64,6 +66,7 @@ def test_every_reader_of_the_ledger_finds_what_it_found_before(table: Place) -> 
     assert entry_at(table, ALL) is None
 
 
+@pytest.mark.whole
 def test_a_reader_that_is_behind_keeps_what_it_needs(table: Place) -> None:
     assert cut(table, needed=10) == 0, "version 9 would not be readable by its number"
     assert cut(table, needed=17) == 10
@@ -71,6 +74,7 @@ def test_a_reader_that_is_behind_keeps_what_it_needs(table: Place) -> None:
     assert DeltaTable(str(table), version=16).version() == 16
 
 
+@pytest.mark.whole
 def test_a_checkpoint_that_is_torn_is_none(table: Place) -> None:
     """It would be the only one left, and Delta could not open the table."""
     for torn in (b"", b"PAR1 and not more"):
@@ -78,12 +82,14 @@ def test_a_checkpoint_that_is_torn_is_none(table: Place) -> None:
         assert cut(table, needed=ALL, go=False) == 10
 
 
+@pytest.mark.whole
 def test_it_is_only_counted_where_nothing_is_to_be_changed(table: Place) -> None:
     before = [*table.local.rglob("*")]
     assert cut(table, needed=ALL, go=False) == 20
     assert [*table.local.rglob("*")] == before
 
 
+@pytest.mark.whole
 def test_a_second_cut_goes_on_where_the_first_ended(table: Place) -> None:
     cut(table, needed=ALL)
     assert cut(table, needed=ALL) == 0
@@ -107,6 +113,7 @@ def test_commits_come_back_for_a_stream_and_leave_again(table: Place) -> None:
     assert versions(table) == list(range(ALL))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("moved", range(10))
 def test_one_that_is_killed_while_it_moves_commits_loses_none(
     table: Place, moved: int, monkeypatch: pytest.MonkeyPatch

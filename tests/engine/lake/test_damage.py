@@ -44,6 +44,7 @@ def test_what_is_kept_beside_a_source_is_the_sources(file: str, whose: str) -> N
         assert found.fields["table"] == whose
 
 
+@pytest.mark.whole
 def test_a_folder_of_its_own_and_one_of_no_table_are_the_tables_damage() -> None:
     table = device_daily.TABLE
 

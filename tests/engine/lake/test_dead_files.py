@@ -67,6 +67,7 @@ def replaced(path: Place, words: Entry | None, removes: str, adds: str | None = 
     commit_file(path, version).put(text)
 
 
+@pytest.mark.whole
 def test_files_go_when_they_are_old_and_read(merged: Place) -> None:
     assert [*sweep(merged, ALL, after(merged, KEEP / 2))] == []
     assert [*sweep(merged, BATCHES, after(merged, KEEP))] == [], "a stream has not read so far"
@@ -81,6 +82,7 @@ def test_files_go_when_they_are_old_and_read(merged: Place) -> None:
     assert [*sweep(merged, ALL, after(merged, KEEP))] == []
 
 
+@pytest.mark.whole
 def test_the_walk_along_the_log_goes_on_where_it_ended(
     merged: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +97,7 @@ def test_the_walk_along_the_log_goes_on_where_it_ended(
     assert asked == []
 
 
+@pytest.mark.whole
 def test_what_a_repair_removed_stays_for_longer(merged: Place) -> None:
     [*sweep(merged, ALL, after(merged, KEEP))]
     (only,) = files(merged)
@@ -108,6 +111,7 @@ def test_what_a_repair_removed_stays_for_longer(merged: Place) -> None:
     assert swept(merged).later == []
 
 
+@pytest.mark.whole
 def test_a_file_that_was_added_again_stays(merged: Place) -> None:
     (own,) = live_files(merged).files
     other = min(files(merged) - {own})
@@ -135,6 +139,7 @@ def test_one_that_is_killed_goes_on_and_says_that_files_are_gone(merged: Place) 
     assert len(files(merged)) == 1
 
 
+@pytest.mark.whole
 def test_another_table_of_the_name_begins_anew(merged: Place) -> None:
     [*sweep(merged, ALL, after(merged, KEEP))]
     text = commit_file(merged, 0).text() or ""

@@ -56,6 +56,7 @@ def there(path: Place) -> list[tuple[int, int]]:
     return sorted((row["part"], row["number"]) for row in found)
 
 
+@pytest.mark.whole
 def test_rows_and_metadata_are_one_commit(spark: SparkSession, table: Place) -> None:
     """Neither the entry nor its rows can exist without the other."""
     commit = delta_commit.Commit(spark, table)
@@ -70,6 +71,7 @@ def test_rows_and_metadata_are_one_commit(spark: SparkSession, table: Place) -> 
     assert actions(table, 1) == ["add", "commitInfo"]
 
 
+@pytest.mark.whole
 def test_spark_and_delta_rs_read_the_same(spark: SparkSession, table: Place) -> None:
     """``strandline query`` reads without Spark what Spark wrote."""
     appended(spark, table, 5, part=1)
@@ -79,6 +81,7 @@ def test_spark_and_delta_rs_read_the_same(spark: SparkSession, table: Place) -> 
     assert sorted((row["part"], row["number"]) for row in by_spark) == there(table)
 
 
+@pytest.mark.whole
 def test_tasks_without_rows_leave_no_file_in_the_commit(spark: SparkSession, table: Place) -> None:
     """A stream reads file by file, and an empty file would cost as much as any other."""
     commit = delta_commit.Commit(spark, table)
@@ -91,6 +94,7 @@ def test_tasks_without_rows_leave_no_file_in_the_commit(spark: SparkSession, tab
     assert len(DeltaTable(table).file_uris()) <= 2
 
 
+@pytest.mark.whole
 def test_a_commit_without_rows_still_has_its_entry(spark: SparkSession, table: Place) -> None:
     """A batch whose rows are all quarantined must advance the ledger."""
     commit = delta_commit.Commit(spark, table)
@@ -103,6 +107,7 @@ def test_a_commit_without_rows_still_has_its_entry(spark: SparkSession, table: P
     assert metadata(table, version) == '{"read":9}'
 
 
+@pytest.mark.whole
 def test_files_written_and_never_committed_are_not_seen(spark: SparkSession, table: Place) -> None:
     """A crash before the commit leaves such files."""
     delta_commit.Commit(spark, table).write(rows(spark, 3))
@@ -111,6 +116,7 @@ def test_files_written_and_never_committed_are_not_seen(spark: SparkSession, tab
     assert list(table.local.rglob("*.parquet"))
 
 
+@pytest.mark.whole
 def test_a_replacement_is_atomic_and_touches_only_the_files_it_names(
     spark: SparkSession, table: Place
 ) -> None:
@@ -129,6 +135,7 @@ def test_a_replacement_is_atomic_and_touches_only_the_files_it_names(
     assert actions(table, version) == ["add", "commitInfo", "remove"]
 
 
+@pytest.mark.whole
 def test_all_is_replaced_in_one_version(spark: SparkSession, table: Place) -> None:
     """A reader sees the old rows or the new, never a mix."""
     appended(spark, table, 3, part=0)
@@ -151,6 +158,7 @@ def test_the_log_is_never_expired(spark: SparkSession, table: Place) -> None:
     assert spark.version
 
 
+@pytest.mark.whole
 def test_a_second_commit_of_one_version_is_refused(spark: SparkSession, table: Place) -> None:
     """The lease prevents it; if it happened all the same, Delta must not lose the first commit."""
     first, second = delta_commit.Commit(spark, table), delta_commit.Commit(spark, table)
@@ -167,6 +175,7 @@ def test_a_second_commit_of_one_version_is_refused(spark: SparkSession, table: P
     assert there(table) == [(1, 0)]
 
 
+@pytest.mark.whole
 def test_files_are_listed_whatever_their_statistics_contain(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -182,6 +191,7 @@ def test_files_are_listed_whatever_their_statistics_contain(
     assert json.loads(file)["add"]["path"]
 
 
+@pytest.mark.whole
 def test_only_the_last_versions_keep_a_checksum_file_and_every_version_can_be_read(
     spark: SparkSession, table: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from strandline.engine.lake.read.duckdb_table import (
 NOON = datetime(2026, 11, 20, 12, 0, 0, 999_999, tzinfo=UTC)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("value", "read"),
     [
@@ -52,6 +53,7 @@ def test_what_is_not_one_select_is_refused(sql: str) -> None:
         assert not is_one_select(duck, sql)
 
 
+@pytest.mark.whole
 def test_a_sealed_database_opens_no_file() -> None:
     """Also where a query asks for it."""
     with session() as duck:

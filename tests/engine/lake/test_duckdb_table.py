@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 
 from strandline.engine.lake.files.place import Place
@@ -28,6 +29,7 @@ def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
     assert peek(Place.of(tmp_path), "t").ask("SELECT count(a) FROM t") == [(0,)]
 
 
+@pytest.mark.whole
 def test_values_are_values_whatever_they_contain(tmp_path: Path) -> None:
     """A quote in a value must not end the literal."""
     written(tmp_path, [{"name": "it's"}, {"name": "x' OR 'x' = 'x"}])
@@ -47,6 +49,7 @@ sys.exit("pandas" in sys.modules)
 """
 
 
+@pytest.mark.whole
 def test_a_query_imports_no_pandas(tmp_path: Path) -> None:
     """The import takes longer than the answer."""
     written(tmp_path, [{"a": 1}])

@@ -31,6 +31,7 @@ def tables(tmp_path: Path) -> tuple[Place, Place]:
     return Place.of(tmp_path / "large"), Place.of(tmp_path / "small")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("view", [scan, register], ids=["its files", "Arrow"])
 def test_a_large_table_is_joined_with_a_small_one(
     view: object, tables: tuple[Place, Place]
@@ -43,6 +44,7 @@ def test_a_large_table_is_joined_with_a_small_one(
     assert duck.execute(JOIN).fetchall() == [(100_000,)]
 
 
+@pytest.mark.whole
 def test_the_plan_of_a_join_knows_how_large_a_table_is(tables: tuple[Place, Place]) -> None:
     """A union with an empty table would hide it: a join of three tables took 100 s instead of 0.2."""
     duck = session()

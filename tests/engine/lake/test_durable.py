@@ -25,6 +25,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.whole
 def test_files_come_before_the_folders_that_name_them(tmp_path: Path, synced: list[str]) -> None:
     file = tmp_path / "table" / "day=1" / "rows"
     file.parent.mkdir(parents=True)

@@ -16,6 +16,8 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import latest_version
 from tests.support.rows import NOON, micros
 
+pytestmark = pytest.mark.whole
+
 HOUR = 3_600_000_000
 KINDS = "n long, begins timestamp, ends timestamp, hour timestamp"
 

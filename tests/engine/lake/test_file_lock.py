@@ -53,6 +53,7 @@ def test_on_a_store_a_second_holder_is_refused_and_may_wait(
     assert note_of_holder(lock) is None
 
 
+@pytest.mark.whole
 def test_a_free_lock_has_no_note(tmp_path: Path) -> None:
     """Whether its file exists or not."""
     lock = Place.of(tmp_path) / "lock"

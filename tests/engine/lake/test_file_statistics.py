@@ -53,6 +53,7 @@ def test_a_file_without_statistics_leaves_none() -> None:
     assert combined([stats(1), "{}"]) is None
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("year", ["+10000-01-01T00:00:00.000Z", "-0001-01-01T00:00:00.000Z"])
 def test_a_time_whose_text_has_another_order_gets_none(year: str) -> None:
     files = [stats(1, at=("2026-01-01", "2026-01-01", 0)), stats(1, at=(year, year, 0))]
@@ -68,6 +69,7 @@ def test_a_number_that_would_be_rounded_gets_none() -> None:
     assert json.loads(combined([kept]) or "")["minValues"] == {"price": 12.25}
 
 
+@pytest.mark.whole
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_no_row_is_outside(random: Random) -> None:

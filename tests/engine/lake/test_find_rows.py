@@ -41,6 +41,7 @@ def table(tmp_path: Path) -> Place:
     return Place.of(tmp_path / "t")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("where", "numbers"),
     [

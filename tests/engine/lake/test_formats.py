@@ -48,6 +48,7 @@ def test_the_first_stream_with_a_fold_raises_it_and_another_one_does_not(lake: L
     assert STATE in json.loads(lake.formats.text() or "")
 
 
+@pytest.mark.whole
 def test_what_another_kind_or_a_newer_program_wrote_stays(lake: Lake) -> None:
     lake.formats.put(json.dumps({STATE: 9, "letters": {"number": 2, "what": "x"}}))
 

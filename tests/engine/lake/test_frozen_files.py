@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from deltalake import DeltaTable
 
 from strandline.engine.lake.files.place import Place
@@ -21,6 +22,7 @@ from tests.support.ledgers import histories, write_log
 VERSION = PACKED + 20
 
 
+@pytest.mark.whole
 def test_commits_that_left_their_log_come_with_it(lake: Lake, chance: random.Random) -> None:
     """Maintenance packs them beside the table, and the ledger is these commits."""
     path, held = lake.table(BRONZE), Held(lake.root, lake.root / "held")

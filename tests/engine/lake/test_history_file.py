@@ -80,6 +80,7 @@ def test_a_torn_file_is_refused_with_its_name(tmp_path: Path) -> None:
             [*_file(path).records()]
 
 
+@pytest.mark.whole
 def test_a_flipped_byte_is_refused_with_the_row_behind_which_it_is(tmp_path: Path) -> None:
     """The decompressor has errors of its own."""
     text = bytearray(gzip.compress(b"".join(b'{"at": %d}\n' % n for n in range(99_999))))

@@ -45,6 +45,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return versions
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("find", [commit_with, bringing_commit])
 def test_few_entries_are_read_for_an_imported_offset(
     path: Place, opened: list[int], find: Callable[[Place, str, int], tuple[int, Entry] | None]
@@ -91,6 +92,7 @@ def test_a_long_import_is_passed_over_at_once_by_a_search_for_another_offset(
     assert commit_with(path, "x/0", offset) is None
 
 
+@pytest.mark.whole
 def test_notes_that_are_missing_or_of_another_table_do_not_mislead(path: Place) -> None:
     """An older version wrote none; a table that was made anew has other versions."""
     for notes in ([], [(5, 40)], [(0, 599), (5, 595), (10, 20)], [(0, 301), (1, 0), (2, 590)]):

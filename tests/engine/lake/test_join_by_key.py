@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 
 from strandline.engine.lake.commit.table_frames import by_key
 
+pytestmark = pytest.mark.whole
+
 KINDS = "a string, b string, n int"
 
 

@@ -37,6 +37,7 @@ MISREAD = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ODD)
 def test_a_table_in_an_odd_folder_is_written_and_read_by_every_program(
     spark: SparkSession, tmp_path: Path, name: str
@@ -54,6 +55,7 @@ def test_a_table_in_an_odd_folder_is_written_and_read_by_every_program(
     assert peek(table, "numbers").ask("SELECT count(*) FROM numbers") == [(3,)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["plain", *ODD[:3]])
 def test_the_folders_of_a_partitioned_table_keep_their_own_characters(
     spark: SparkSession, tmp_path: Path, name: str
@@ -102,6 +104,7 @@ def test_a_folder_whose_files_would_have_no_room_for_their_names_is_refused(
         Lake(tmp_path / "/".join(["l" * 200] * 18))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["plain", *ODD])
 def test_the_java_that_is_started_gets_each_option_whole(tmp_path: Path, name: str) -> None:
     """Spark's own launcher splits the line of options, and prints the arguments with which it would start Java."""

@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease_records
 from strandline.engine.lake.store_lease import take
 from strandline.engine.runtime.processes import own
 from tests.support.watched_lake import lease_of_another
+
+pytestmark = pytest.mark.whole
 
 
 def test_in_a_folder_the_kernel_says_whether_it_is_held(tmp_path: Path) -> None:

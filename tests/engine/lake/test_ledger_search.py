@@ -31,6 +31,7 @@ def end(entry: Entry) -> int | None:
     return entry.offsets[PART][1] if PART in entry.offsets else None
 
 
+@pytest.mark.whole
 def test_each_offset_is_found_in_the_entry_that_read_it(path: Place) -> None:
     """The figure is the end of the range, so the first one beyond the offset has it."""
     known = list(entries(path))
@@ -40,6 +41,7 @@ def test_each_offset_is_found_in_the_entry_that_read_it(path: Place) -> None:
         assert first_reaching(path, offset + 1, end) == known[bisect_left(ends, offset + 1)]
 
 
+@pytest.mark.whole
 def test_what_no_entry_has_reached_is_not_found(path: Place) -> None:
     """It is still in Kafka."""
     newest = next(newest_first(path))[1]
@@ -49,6 +51,7 @@ def test_what_no_entry_has_reached_is_not_found(path: Place) -> None:
     assert first_reaching(path / "nowhere", 1, end) is None
 
 
+@pytest.mark.whole
 def test_a_search_begins_at_a_version(path: Place) -> None:
     """What a promotion replaced is no longer in force."""
     found = first_reaching(path, 0, end, 100)
@@ -58,6 +61,7 @@ def test_a_search_begins_at_a_version(path: Place) -> None:
     assert found == next(each for each in entries(path) if each[0] >= 100)
 
 
+@pytest.mark.whole
 def test_a_search_opens_few_commits(path: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 300 about nine, and those of maintenance beside them."""
     opened: list[int] = []
@@ -72,6 +76,7 @@ def test_a_search_opens_few_commits(path: Place, monkeypatch: pytest.MonkeyPatch
     assert 0 < len(opened) < 20
 
 
+@pytest.mark.whole
 def test_the_newest_come_first_and_are_read_one_by_one(path: Place) -> None:
     """Who looks for the last watermark reads one entry."""
     assert list(newest_first(path)) == list(reversed(list(entries(path))))

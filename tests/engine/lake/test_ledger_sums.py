@@ -24,6 +24,7 @@ def replacing(mark: str) -> Entry:
     return entry(SILVER, replaced=True, promoted=mark, read=9, good=9, written=9)
 
 
+@pytest.mark.whole
 def test_a_batch_that_replaces_all_begins_again_and_what_streams_received_goes_on() -> None:
     """A stream has received the rows that were replaced."""
     sums = summed(

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 
 from strandline.engine.lake.files.place import Place
@@ -10,6 +11,7 @@ from strandline.engine.lake.snapshot_files import link_commit, link_files
 from tests.engine.written import numbers, written
 
 
+@pytest.mark.whole
 def test_a_table_has_the_commits_that_were_linked(tmp_path: Path) -> None:
     """Each version is readable as soon as it is there."""
     source, target = Place.of(tmp_path) / "source", Place.of(tmp_path) / "target"

@@ -103,6 +103,7 @@ def eventually_free(spark: SparkSession, lake: Lake) -> bool:
     return False
 
 
+@pytest.mark.whole
 def test_the_lease_is_free_again_after_the_block(spark: SparkSession, lake: Lake) -> None:
     """Also after one that failed."""
     for _ in range(2):
@@ -126,6 +127,7 @@ def test_a_lease_is_of_one_table_and_one_lake(
         pass
 
 
+@pytest.mark.whole
 def test_the_same_process_is_refused_and_keeps_what_it_has(spark: SparkSession, lake: Lake) -> None:
     """Closing any handle of a file releases the process's lock on it, so the refusal could free the table."""
     with lease(spark, TABLE, lake):
@@ -136,6 +138,7 @@ def test_the_same_process_is_refused_and_keeps_what_it_has(spark: SparkSession, 
         assert writer_seen_elsewhere(lake) == str(os.getpid())
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_another_process_is_refused_at_once_and_served_when_the_holder_was_killed(
     spark: SparkSession, lake: Lake
@@ -187,6 +190,7 @@ def test_a_commit_waits_for_that_of_another_process(
         pass
 
 
+@pytest.mark.whole
 def test_a_session_that_may_write_nothing_sees_who_holds_a_lease(tmp_path: Path) -> None:
     """A notebook asks for the ledger while a stream writes; it opened leases to write, and was refused."""
     held, free = tmp_path / "held.lock", tmp_path / "free.lock"

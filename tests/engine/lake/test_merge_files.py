@@ -66,6 +66,7 @@ def test_many_files_become_one_and_no_row_changes(bronze: Place) -> None:
     assert [*merge_files(bronze, OLD, NOW)] == []
 
 
+@pytest.mark.whole
 def test_the_files_as_the_log_names_them_are_those_that_delta_sees(bronze: Place) -> None:
     [*merge_files(bronze, OLD, NOW)]
     sent(Lake(bronze.parent.parent), BATCHES, 3)
@@ -81,6 +82,7 @@ def test_the_files_as_the_log_names_them_are_those_that_delta_sees(bronze: Place
     )
 
 
+@pytest.mark.whole
 def test_the_checksum_goes_on_so_no_spark_job_computes_it(bronze: Place) -> None:
     [*merge_files(bronze, OLD, NOW)]
     version = latest_version(bronze)
@@ -119,6 +121,7 @@ def test_a_merge_that_ends_before_its_commit_leaves_no_checksum(
     assert (after_a_kill, sum_file(bronze, version + 1).is_file()) == (False, False)
 
 
+@pytest.mark.whole
 def test_a_checksum_from_before_its_version_is_replaced(bronze: Place) -> None:
     """An older program left one where it was killed."""
     version = latest_version(bronze)
@@ -130,6 +133,7 @@ def test_a_checksum_from_before_its_version_is_replaced(bronze: Place) -> None:
     assert sums["txnId"] == next(actions(bronze, version + 1, Kind.INFO)).body["txnId"]
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_what_delta_makes_of_a_checksum_that_was_written_before_its_commit(
     spark: SparkSession, bronze: Place
@@ -197,6 +201,7 @@ def test_if_another_writer_changed_what_was_read_nothing_is_committed(
     assert len(on_disk) == BATCHES, "the file that was written is gone again"
 
 
+@pytest.mark.whole
 def test_what_was_not_read_by_a_stream_is_left_apart(bronze: Place) -> None:
     unread = [each.body["path"] for v in (19, 20) for each in actions(bronze, v, Kind.ADD)]
     (done,) = merge_files(bronze, Choice(before_ms=2**62, apart=unread), NOW)
@@ -210,6 +215,7 @@ def test_a_column_that_arrow_would_change_leaves_the_table_alone(bronze: Place) 
     assert [*merge_files(bronze, OLD, NOW)] == []
 
 
+@pytest.mark.whole
 def test_a_table_whose_files_may_hold_deleted_rows_is_left_alone(bronze: Place) -> None:
     text = commit_text(bronze, 0) or ""
     commit_file(bronze, 0).put(text.replace('"minReaderVersion":1', '"minReaderVersion":3'))
@@ -222,6 +228,7 @@ def test_a_file_that_is_missing_leaves_its_neighbours_alone(bronze: Place) -> No
     assert latest_version(bronze) == BATCHES
 
 
+@pytest.mark.whole
 def test_it_is_only_counted_where_nothing_is_to_be_changed(bronze: Place) -> None:
     before = sorted(bronze.local.rglob("*"))
     (done,) = merge_files(bronze, OLD, NOW, go=False)

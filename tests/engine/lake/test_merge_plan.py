@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ def test_they_are_in_the_order_of_their_times() -> None:
     assert chosen([file(n, 10) for n in (5, 3, 7, 1, 0, 2, 6, 4)]) == [[*map(str, range(8))]]
 
 
+@pytest.mark.whole
 def test_files_of_other_partitions_and_of_other_sizes_are_not_mixed() -> None:
     apart = [file(n, 10, day=str(n % 2)) for n in range(14)]
     assert chosen(apart) == []
@@ -58,6 +60,7 @@ def test_a_result_is_no_larger_than_a_large_file_and_no_longer_than_a_process_ca
     assert [len(each) for each in chosen(big)] == [4, 4, 4, 4]
 
 
+@pytest.mark.whole
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**32))
 def test_a_table_of_any_age_has_few_small_files(seed: int) -> None:

@@ -53,6 +53,7 @@ def test_each_value_is_as_it_was(tmp_path: Path) -> None:
     assert kinds["at"] == "INT96", "as in all other files of the table"
 
 
+@pytest.mark.whole
 def test_rows_of_a_key_lie_together(tmp_path: Path) -> None:
     one = spark_file(tmp_path, "1.parquet", rows("c", "a"))
     other = spark_file(tmp_path, "2.parquet", rows("b", "a"))

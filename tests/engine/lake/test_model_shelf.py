@@ -62,6 +62,7 @@ def test_a_damaged_version_is_named(lake: Lake) -> None:
     assert "snapshot" in error.value.hint
 
 
+@pytest.mark.whole
 def test_a_rollback_is_one_more_term(lake: Lake) -> None:
     keep(lake, "a")
     keep(lake, "b")

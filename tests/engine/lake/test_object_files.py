@@ -72,6 +72,7 @@ def test_a_folder_exists_as_long_as_a_file_in_it(either: Place) -> None:
     assert not (either / "sta").exists()
 
 
+@pytest.mark.whole
 def test_of_many_that_replace_what_they_have_read_one_wins_in_each_round(either: Place) -> None:
     """Nor is a file that another has created, or removed, replaced."""
     file = either / "live.json"
@@ -141,6 +142,7 @@ def test_names_from_one_on_are_listed_alike(either: Place) -> None:
     assert found == [f"{number:020d}.json" for number in (9, 10, 11)]
 
 
+@pytest.mark.whole
 def test_of_many_writers_one_creates_a_file(either: Place) -> None:
     """The others hear that it is there."""
 
@@ -170,6 +172,7 @@ def test_of_many_writers_one_replaces_an_object(bucket: Place) -> None:
     assert object_files.read(file) == f"by {won[0]}".encode()
 
 
+@pytest.mark.whole
 def test_a_write_whose_answer_was_lost_is_known_as_ones_own(
     s3: S3Server, bucket: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +197,7 @@ def test_a_write_whose_answer_was_lost_is_known_as_ones_own(
     assert object_files.read_tagged((bucket / "lease").path) == (b"1", new)
 
 
+@pytest.mark.whole
 def test_a_store_that_does_not_answer_is_an_error_to_try_again(
     bucket: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

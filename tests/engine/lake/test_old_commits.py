@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import PACKED, is_old, old_commit, pack_file, write_pack
 
@@ -17,6 +19,7 @@ def test_a_commit_comes_back_word_for_word(tmp_path: Path) -> None:
     assert old_commit(path, 2 * PACKED) is None
 
 
+@pytest.mark.whole
 def test_a_pack_that_was_written_again_is_read_again(tmp_path: Path) -> None:
     path = Place.of(tmp_path / "table")
     write_pack(path, {0: "one"})

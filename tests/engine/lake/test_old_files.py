@@ -22,6 +22,7 @@ def table(tmp_path: Path) -> Place:
     return path
 
 
+@pytest.mark.whole
 def test_a_file_is_old_when_all_of_its_rows_are(table: Place) -> None:
     """Of the one that has both the oldest row is named."""
     found = old_files(table, "at", NOON)

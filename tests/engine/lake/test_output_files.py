@@ -46,6 +46,7 @@ def files(path: Place) -> list[str]:
     return [line for line in lines if line.startswith('{"add":')]
 
 
+@pytest.mark.whole
 def test_windows_that_are_final_are_computed_by_all_tasks(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -60,6 +61,7 @@ def test_windows_that_are_final_are_computed_by_all_tasks(
     assert sorted(map(rows_in, files(Place.of(tmp_path / "table")))) == [MANY // TASKS] * TASKS
 
 
+@pytest.mark.whole
 def test_windows_that_change_become_files_of_a_size_in_each_folder(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -78,6 +80,7 @@ def test_windows_that_change_become_files_of_a_size_in_each_folder(
             assert len(files(path)) <= most, hours
 
 
+@pytest.mark.whole
 def test_few_rows_are_one_file_and_nothing_is_computed_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ def pinned(lake: Lake, age: float, **more: object) -> Path:
     return pin.local
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("age", "more", "holds"),
     [

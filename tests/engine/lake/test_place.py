@@ -151,6 +151,7 @@ for beat in range(5):
 """
 
 
+@pytest.mark.whole
 def test_a_file_that_has_no_room_leaves_nothing(tmp_path: Path) -> None:
     """A heartbeat is tried again every second, and left a draft each time."""
     done = subprocess.run(

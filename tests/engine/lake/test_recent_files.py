@@ -152,6 +152,7 @@ def test_a_log_that_was_cut_or_is_long_is_read_at_once(log: Log) -> None:
     assert log.reads == 2
 
 
+@pytest.mark.whole
 def test_it_does_not_grow_with_fifty_thousand_windows(tmp_path: Path) -> None:
     """A window of ten minutes for a year."""
     files = RecentFiles(Place.of(tmp_path), span, kept=1_000)

@@ -18,6 +18,8 @@ from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import latest_version
 from tests.support.rows import NOON
 
+pytestmark = pytest.mark.whole
+
 HOURS = 4
 PER_HOUR = 6
 LATE = f"n % {HOURS * PER_HOUR // 2} = 0"

@@ -26,6 +26,8 @@ from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.runtime.meter import Meter
 from tests.support.rows import NOON
 
+pytestmark = pytest.mark.whole
+
 KINDS = "n long, event_at timestamp, value string"
 PATIENCE = 60
 """Seconds after which a stream that still waits counts as stuck; without a wait it is done long before."""

@@ -60,6 +60,7 @@ def test_a_table_that_a_person_has_just_taken_back_keeps_its_state(
     assert (lake.checkpoint(GOLD) / STATE_OF).exists()
 
 
+@pytest.mark.whole
 def test_a_table_whose_place_was_just_let_go_is_not_taken_back(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

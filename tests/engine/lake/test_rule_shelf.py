@@ -124,6 +124,7 @@ def test_only_so_many_versions_are_kept(
     assert versions[-1] == promotions(lake)[-1].version
 
 
+@pytest.mark.whole
 def test_of_two_promotions_at_once_one_wins(lake: Lake, base: Path) -> None:
     """The other's files are in no version that is ever live, also where it was suspended for hours."""
     put(lake, base, {"a.yml": b"a"})

@@ -52,6 +52,7 @@ def killed(within: Place) -> Place:
     return left
 
 
+@pytest.mark.whole
 def test_what_a_killed_one_left_goes_when_the_next_begins(within: Place) -> None:
     left = killed(within)
     assert abandoned(within) == [left]
@@ -61,6 +62,7 @@ def test_what_a_killed_one_left_goes_when_the_next_begins(within: Place) -> None
     assert within.names() == []
 
 
+@pytest.mark.whole
 def test_a_folder_in_which_a_program_still_writes_stays(within: Place) -> None:
     """The stream of a killed verification is a process of its own, and outlives it by some batches."""
     left = killed(within)

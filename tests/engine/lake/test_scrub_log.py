@@ -36,6 +36,7 @@ def row(device: str, value: int) -> dict[str, object]:
     return {"device_id": device, "value": value}
 
 
+@pytest.mark.whole
 def test_files_and_texts_of_the_past_go_and_numbers_stay(table: Place) -> None:
     """The latest version has its rows and its statistics."""
     rows = opened(table).to_pyarrow_table().to_pylist()
@@ -108,6 +109,7 @@ def test_times_are_kept_and_texts_are_not(text: str, is_time: bool) -> None:  # 
     assert kept == ({"x": text, "within": {"y": text, "n": 1}} if is_time else {"within": {"n": 1}})
 
 
+@pytest.mark.whole
 def test_a_text_that_looks_like_a_date_goes_from_the_statistics(either: Place) -> None:
     """An order number may begin with one; it named the customer in the log for ever."""
     path, at = either / "silver" / "x", datetime(2026, 11, 20, tzinfo=UTC)
@@ -122,6 +124,7 @@ def test_a_text_that_looks_like_a_date_goes_from_the_statistics(either: Place) -
     assert ("Smith" in first, '\\"event_at\\":\\"2026-11-20T' in first) == (False, True)
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_checkpoints_are_written_anew_without_the_texts(spark: SparkSession, table: Place) -> None:
     """A checkpoint repeats the statistics, of files that were removed since as well."""

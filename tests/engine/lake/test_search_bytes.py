@@ -100,6 +100,7 @@ def test_another_name_that_contains_it_is_another(lake: Lake) -> None:
     assert hits(lake) == []
 
 
+@pytest.mark.whole
 def test_it_is_found_across_two_blocks_and_behind_an_escaped_line_end(lake: Lake) -> None:
     """A file is read block by block."""
     root = lake.root.local
@@ -109,6 +110,7 @@ def test_it_is_found_across_two_blocks_and_behind_an_escaped_line_end(lake: Lake
     assert hits(lake) == [("a.json", "bytes"), ("b.json", "bytes")]
 
 
+@pytest.mark.whole
 def test_it_is_found_on_a_store_and_near_its_programs(
     bucket: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

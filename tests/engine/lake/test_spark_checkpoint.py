@@ -7,6 +7,8 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.log_actions import table_id
 from tests.engine.written import SILVER, entry, numbers, written
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.mark.parametrize(
     ("end", "read"),

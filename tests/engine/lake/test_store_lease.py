@@ -24,6 +24,7 @@ LIFE = 1.0
 MANY = 20
 
 
+@pytest.mark.whole
 def test_of_many_at_once_one_holds_it(bucket: Place) -> None:
     """The others see that it is renewed."""
     with ThreadPoolExecutor(MANY) as pool:
@@ -82,6 +83,7 @@ def test_a_lock_that_was_copied_from_a_folder_is_free(bucket: Place, content: by
     found.release()
 
 
+@pytest.mark.whole
 def test_one_whose_holder_is_silent_is_taken_over(bucket: Place) -> None:
     """A suspended process does not renew it; when it goes on, it is refused and changes nothing."""
     silent = take(bucket / "a.lock", LIFE)

@@ -60,6 +60,7 @@ def test_the_torn_plan_of_a_batch_that_was_not_written_is_made_anew(lake: Lake, 
     assert mend(TABLE, lake) == ["offsets/2"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_plan_of_a_batch_that_was_written_cannot_be_replaced(lake: Lake, number: int) -> None:
     """Spark would begin with batch 0 again, and its rows would be taken for written."""

@@ -21,6 +21,7 @@ def lake_of_five(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("version", "rows", "commits", "files", "total", "is_all"),
     [

@@ -14,6 +14,8 @@ from strandline.engine.lake.read.find_rows import version_of
 from tests.support import events
 from tests.support.events import Event, reading, received
 
+pytestmark = pytest.mark.whole
+
 BATCHES = 40
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

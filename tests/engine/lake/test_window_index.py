@@ -12,6 +12,8 @@ from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, WindowI
 from strandline.engine.lake.files.place import Place
 from tests.support.rows import at
 
+pytestmark = pytest.mark.whole
+
 SCHEMA = StructType().add("window_from", TimestampType()).add("readings", LongType())
 
 

@@ -12,7 +12,7 @@ from tests.support.modes import derive
 from tests.support.rows import NOON
 from tests.support.traffic import DAY, connected, plan
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.whole]
 
 
 def test_rows_from_before_the_table_was_scored_are_no_drift(

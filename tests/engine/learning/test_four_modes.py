@@ -97,6 +97,7 @@ def test_each_row_is_scored_by_the_version_of_its_time(batch: list[Row], learnt:
     assert {row["is_unusual"] for row in batch} == {"True", "False"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mode", ["catch-up", "micro-batch"])
 def test_a_stream_gives_the_rows_of_the_batch(
     spark: SparkSession, learnt: Lake, batch: list[Row], mode: str
@@ -123,6 +124,7 @@ def test_a_stream_gives_the_rows_of_the_batch(
     assert answer(lake) == batch
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_real_time_gives_the_scores_of_the_batch(
     spark: SparkSession, lake: Lake, kafka: str, learnt: Lake, batch: list[Row]
@@ -160,6 +162,7 @@ def test_real_time_gives_the_scores_of_the_batch(
     } == {row["connection_id"]: (row["model_version"], row["score"]) for row in batch}
 
 
+@pytest.mark.whole
 def test_history_from_before_the_first_promotion_is_scored_by_a_rebuild(
     spark: SparkSession, learnt: Lake, batch: list[Row]
 ) -> None:
@@ -235,6 +238,7 @@ def test_a_term_of_time_that_is_scored_is_refused(learnt: Lake) -> None:
         desk(learnt).roll_back(NOON - HOUR)
 
 
+@pytest.mark.whole
 def test_rows_keep_the_score_of_a_version_that_was_rolled_back(
     spark: SparkSession, learnt: Lake, batch: list[Row]
 ) -> None:

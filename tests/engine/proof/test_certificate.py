@@ -9,6 +9,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.certificate import Certificate, keep, status
 from strandline.engine.runtime.meter import code_version
 
+pytestmark = pytest.mark.whole
+
 WHOLE = Certificate(
     table=TABLE.id,
     equal=True,

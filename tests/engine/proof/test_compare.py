@@ -12,6 +12,7 @@ from strandline.engine.proof.compare import compare
 from tests.engine.written import SILVER, numbers, small_lake, written
 
 
+@pytest.mark.whole
 def test_a_lake_equals_itself_and_its_quarantine_is_compared_too(tmp_path: Path) -> None:
     """Silver and its quarantine must both agree."""
     left, right = small_lake(tmp_path / "a"), small_lake(tmp_path / "b")
@@ -24,6 +25,7 @@ def test_a_lake_equals_itself_and_its_quarantine_is_compared_too(tmp_path: Path)
     ]
 
 
+@pytest.mark.whole
 def test_the_cut_into_files_and_commits_is_no_difference(tmp_path: Path) -> None:
     """A stream commits often, a batch once."""
     left, right = small_lake(tmp_path / "a"), small_lake(tmp_path / "b")
@@ -35,6 +37,7 @@ def test_the_cut_into_files_and_commits_is_no_difference(tmp_path: Path) -> None
     assert compare(SILVER, left, right)[0].equal
 
 
+@pytest.mark.whole
 def test_a_row_that_is_there_twice_is_a_difference(tmp_path: Path) -> None:
     """Sets would be equal here; bags are not."""
     left, right = small_lake(tmp_path / "a"), small_lake(tmp_path / "b")
@@ -69,6 +72,7 @@ def test_only_the_rows_of_a_range_are_compared(tmp_path: Path) -> None:
     assert differing(24, 1) == [(1, 0), (1, 1)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [

@@ -38,6 +38,7 @@ def bags(left: pa.Table, right: pa.Table) -> tuple[int, int, int]:
     return (*found.only, found.changed)
 
 
+@pytest.mark.whole
 def test_the_counts_are_those_of_except_all(chance: random.Random) -> None:
     """With repeated rows, keys with several rows, and rows of one side alone."""
     sides = [
@@ -57,6 +58,7 @@ def test_the_counts_are_those_of_except_all(chance: random.Random) -> None:
     assert list(bags(*sides)) == counts
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
@@ -78,6 +80,7 @@ def test_lists_that_look_alike_as_text_are_a_difference(ours: object, theirs: ob
     assert bags(left, right) == (1, 1, 1)
 
 
+@pytest.mark.whole
 def test_two_rows_that_have_exchanged_a_value_are_a_difference() -> None:
     """An exclusive or of hashes would not see it."""
     left = [{"k": key, "v": str(key)} for key in range(2000)]
@@ -87,6 +90,7 @@ def test_two_rows_that_have_exchanged_a_value_are_a_difference() -> None:
         assert bags(pa.Table.from_pylist(left), pa.Table.from_pylist(right)) == (2, 2, 2)
 
 
+@pytest.mark.whole
 def test_rows_that_differ_in_a_group_of_as_many_are_a_difference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -98,6 +102,7 @@ def test_rows_that_differ_in_a_group_of_as_many_are_a_difference(
     assert bags(left, right) == (1, 1, 1)
 
 
+@pytest.mark.whole
 def test_a_wider_type_of_the_same_value_is_no_difference() -> None:
     left = pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([Decimal("1.50")])})
     right = pa.table({"k": pa.array([1], pa.int64()), "v": pa.array([Decimal("1.5000")])})
@@ -118,6 +123,7 @@ def test_a_scan_has_columns_that_only_the_log_has(tmp_path: Path) -> None:
     assert found == [("a", 1, None), ("b", 2, None), ("b", 3, True)]
 
 
+@pytest.mark.whole
 def test_a_comparison_needs_less_memory_than_one_of_its_tables(tmp_path: Path) -> None:
     """It once held both tables, and a sorted copy of them."""
     rows = 250_000
@@ -182,6 +188,7 @@ def test_a_log_is_cut_after_the_drawn_rows(tmp_path: Path, chance: random.Random
     ]
 
 
+@pytest.mark.whole
 def test_only_the_rows_of_one_minute_of_a_commit_are_sorted(tmp_path: Path) -> None:
     """A backlog is read in one commit: the memory to sort all of it grew with its length."""
     at = [NOON + timedelta(seconds=number) for number in range(3600)]

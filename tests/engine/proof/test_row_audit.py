@@ -67,6 +67,7 @@ def test_untouched_tables_are_as_expected(spark: SparkSession, morning: Lake) ->
     assert gate_files.shut(silver.TABLE, morning, Where.BEHIND) is None
 
 
+@pytest.mark.whole
 def test_rows_that_are_there_twice_stop_their_readers(spark: SparkSession, morning: Lake) -> None:
     """Until a later audit finds nothing, and no stream would read the bad rows."""
     doubled(spark, morning)
@@ -96,6 +97,7 @@ def test_rows_that_are_there_twice_stop_their_readers(spark: SparkSession, morni
     assert unexpected(look(spark, gold.TABLE, morning)) == []
 
 
+@pytest.mark.whole
 def test_a_window_that_lost_a_reading_is_found(spark: SparkSession, morning: Lake) -> None:
     path = morning.table(gold.TABLE)
     spark.sql(f"UPDATE delta.`{path}` SET readings = readings + 1 WHERE device_id = 'd2'")  # noqa: S608  # our own names
@@ -105,6 +107,7 @@ def test_a_window_that_lost_a_reading_is_found(spark: SparkSession, morning: Lak
     assert unexpected(found) == ["sum(readings) as others say"]
 
 
+@pytest.mark.whole
 def test_a_range_is_audited_alone(spark: SparkSession, morning: Lake) -> None:
     """The ledger's totals are not expected of a part."""
     strict = replace(
@@ -131,6 +134,7 @@ def test_a_table_s_own_expectations_are_checked(spark: SparkSession, morning: La
     assert devices.says == "2; expected at least 100"
 
 
+@pytest.mark.whole
 def test_dangling_references_are_counted(spark: SparkSession, morning: Lake) -> None:
     """They are counted in the same scan: a reference is one more column of the rows."""
     refers = replace(silver.TABLE, references=(("event_id", silver.TABLE, "device_id"),))
@@ -143,6 +147,7 @@ def test_dangling_references_are_counted(spark: SparkSession, morning: Lake) -> 
     assert not unknown.is_critical
 
 
+@pytest.mark.whole
 def test_one_scan_for_fifty_rules(spark: SparkSession, morning: Lake) -> None:
     rules = tuple(replace(between("value", 0, 999), name=f"r{n}") for n in range(50))
     few, many = (replace(silver.TABLE, rules=each) for each in (rules[:1], rules))
@@ -156,6 +161,7 @@ def test_one_scan_for_fifty_rules(spark: SparkSession, morning: Lake) -> None:
     assert taken[1] == taken[2] <= taken[0]
 
 
+@pytest.mark.whole
 def test_healed_rows_are_in_gold_as_the_audit_expects(spark: SparkSession, lake: Lake) -> None:
     """Gold's stream skips the commit of a replay, but gold has its rows by a backfill."""
     wrong = mistaken(spark, lake)
@@ -166,6 +172,7 @@ def test_healed_rows_are_in_gold_as_the_audit_expects(spark: SparkSession, lake:
     assert unexpected(look(spark, gold.TABLE, wrong)) == []
 
 
+@pytest.mark.whole
 def test_a_replay_is_refused_if_the_tables_downstream_could_not_follow(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -182,6 +189,7 @@ def test_a_replay_is_refused_if_the_tables_downstream_could_not_follow(
     assert unfinished(silver.TABLE, wrong) is None
 
 
+@pytest.mark.whole
 def test_a_key_with_null_is_found_unless_the_table_admits_it(
     spark: SparkSession, morning: Lake
 ) -> None:

@@ -78,6 +78,7 @@ def test_rows_of_an_interrupted_import_are_named_with_the_verb_that_brings_them(
     assert "`strandline import` again" in error.value.hint
 
 
+@pytest.mark.whole
 @pytest.mark.prove
 @pytest.mark.slow
 def test_a_sound_table_is_certified_with_its_trial(
@@ -156,6 +157,7 @@ def test_a_table_without_a_certificate_has_no_status(live: Lake) -> None:
     assert status(gold.TABLE, live) == "none"
 
 
+@pytest.mark.whole
 def test_a_resplit_log_has_the_same_rows_in_order_and_in_as_many_commits(
     spark: SparkSession, live: Lake, chance: random.Random
 ) -> None:

@@ -36,6 +36,7 @@ def sound(tmp_path: Path) -> Lake:
     return lake
 
 
+@pytest.mark.whole
 def test_a_row_with_several_reasons_is_in_the_pile_of_each(sound: Lake) -> None:
     """A selection by reason then finds as many rows as the list shows."""
     found = piles(SILVER, sound, NOON + timedelta(hours=1))

@@ -53,6 +53,7 @@ def test_parquet_holds_the_same_rows(sound: Lake, tmp_path: Path) -> None:
     assert found.column_names == RECORDS.names
 
 
+@pytest.mark.whole
 def test_one_reason_may_be_exported(sound: Lake, tmp_path: Path) -> None:
     """The repair of one kind of fault needs only that kind."""
     assert export(SILVER, sound, Place.of(tmp_path / "held.jsonl"), reason="malformed") == 1

@@ -157,6 +157,7 @@ def test_a_replay_that_was_killed_is_named_at_each_of_its_steps(sound: Lake) -> 
     assert balance(SILVER, sound).faults == []
 
 
+@pytest.mark.whole
 def test_two_lakes_are_equal_when_they_hold_the_same(sound: Lake, tmp_path: Path) -> None:
     """Records held in between do not count; an earlier version still holds what was released later."""
     resolve(sound, SILVER, [resolution(LATE, "replayed")], commit(quarantined={"late": -1}))

@@ -70,6 +70,7 @@ def test_the_samples_are_the_newest_of_each_reason(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "payload",
     [
@@ -89,6 +90,7 @@ def test_the_sensitive_columns_of_a_table_are_masked_in_its_samples(
     assert "alice" not in found.payload
 
 
+@pytest.mark.whole
 def test_a_table_without_quarantined_rows_has_no_samples(tmp_path: Path) -> None:
     """Neither before its first row nor, if it judges no rows, at any time."""
     lake = Lake(tmp_path)

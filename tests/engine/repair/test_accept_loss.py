@@ -52,6 +52,7 @@ def taken_in(table: Ingested, lake: Lake, site: Site) -> None:
     run(table, AvailableNow(), lake, site=site)
 
 
+@pytest.mark.whole
 def test_a_table_stops_with_the_range_that_is_lost_and_goes_on_once_that_is_accepted(
     table: Ingested, lake: Lake, site: Site, kafka: str, topic: Topic
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_loss_that_is_not_there_is_refused(table: Ingested, lake: Lake, site: 
     assert latest_version(lake.table(table)) == before
 
 
+@pytest.mark.whole
 def test_the_loss_of_a_topic_that_was_made_anew_cannot_be_accepted(
     table: Ingested, lake: Lake, site: Site, kafka: str, topic: Topic
 ) -> None:
@@ -104,6 +106,7 @@ def test_the_loss_of_a_topic_that_was_made_anew_cannot_be_accepted(
         accept(table, lake, site, SIGNED)
 
 
+@pytest.mark.whole
 def test_an_entry_that_claims_a_loss_beside_its_records_does_not_balance(
     table: Ingested, lake: Lake, site: Site, kafka: str, topic: Topic
 ) -> None:

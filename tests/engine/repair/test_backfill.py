@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.core, pytest.mark.slow]
 HALF_HOUR = Span(since=at("09:00:00"), until=at("09:30:00"))
 
 
+@pytest.mark.whole
 def test_a_range_without_changes_keeps_its_rows_and_files(
     spark: SparkSession, morning: Lake
 ) -> None:
@@ -64,6 +65,7 @@ def undisturbed(spark: SparkSession, lake: Lake) -> None:
     assert answers == answers_of(other)
 
 
+@pytest.mark.whole
 def test_a_new_rule_moves_rows_and_their_copies_and_the_old_rule_moves_them_back(
     spark: SparkSession, morning: Lake
 ) -> None:
@@ -107,6 +109,7 @@ def ledger_has_what_changed(morning: Lake) -> None:
     assert (entry.came, entry.gone, entry.good, entry.duplicates) == (0, 2, -2, -1)
 
 
+@pytest.mark.whole
 def test_the_tables_downstream_of_a_range_follow_on_request(
     spark: SparkSession, morning: Lake
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_range_that_the_stream_still_owns_is_refused_with_the_earliest_moment(
     )
 
 
+@pytest.mark.whole
 def test_a_table_without_a_stream_has_no_range_to_backfill(spark: SparkSession, lake: Lake) -> None:
     """A batch run replaces it as a whole."""
     received(lake, readings(MORNING))
@@ -160,6 +164,7 @@ def test_a_table_without_a_stream_has_no_range_to_backfill(spark: SparkSession, 
         backfill(spark, silver.TABLE, lake, HALF_HOUR)
 
 
+@pytest.mark.whole
 def test_rows_that_change_their_time_across_the_border_are_refused(
     spark: SparkSession, morning: Lake
 ) -> None:
@@ -176,6 +181,7 @@ def earlier(events: DataFrame) -> DataFrame:
     return read.withColumn("event_at", F.col("event_at") - F.expr("INTERVAL 40 MINUTES"))
 
 
+@pytest.mark.whole
 def test_a_backfill_that_was_killed_between_its_two_commits_is_reported_and_finished(
     spark: SparkSession, morning: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

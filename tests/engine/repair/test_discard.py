@@ -46,6 +46,7 @@ def opened(lake: Lake) -> dict[str, tuple[int, int]]:
     return {pile.reason: (pile.open, pile.discarded) for pile in piles(silver.TABLE, lake, NOON)}
 
 
+@pytest.mark.whole
 def test_a_discard_closes_rows_with_its_reason_and_the_books_stay_as_they_are(
     spark: SparkSession, wrong: Lake
 ) -> None:
@@ -66,6 +67,7 @@ def test_a_discard_closes_rows_with_its_reason_and_the_books_stay_as_they_are(
     )
 
 
+@pytest.mark.whole
 def test_a_replay_skips_discarded_rows_until_the_discard_is_undone(
     spark: SparkSession, wrong: Lake
 ) -> None:
@@ -81,6 +83,7 @@ def test_a_replay_skips_discarded_rows_until_the_discard_is_undone(
     assert is_same(wrong, computed_anew(spark, wrong))
 
 
+@pytest.mark.whole
 def test_a_backfill_computes_what_bronze_gives_whatever_was_discarded(
     spark: SparkSession, wrong: Lake
 ) -> None:

@@ -82,6 +82,7 @@ def test_a_second_run_changes_nothing(spark: SparkSession, morning: Lake) -> Non
     assert [latest_version(path) for path in morning.books(silver.TABLE)] == versions
 
 
+@pytest.mark.whole
 def test_streams_pass_over_it_and_run_on(spark: SparkSession, morning: Lake) -> None:
     """The windows that come later are those of a lake in which nothing expired."""
     other = twin(morning, "undisturbed")
@@ -98,6 +99,7 @@ def test_streams_pass_over_it_and_run_on(spark: SparkSession, morning: Lake) -> 
     assert len(late) > 1
 
 
+@pytest.mark.whole
 def test_rows_that_a_table_above_has_not_read_stay(spark: SparkSession, morning: Lake) -> None:
     """Its name is in the answer; once it has read them they go."""
     received(morning, readings(LATER))

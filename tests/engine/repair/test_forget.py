@@ -24,7 +24,7 @@ from tests.support.modes import derive, proven
 from tests.support.proofs import Times
 from tests.support.rows import NOON
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 TABLES = (silver.TABLE, device_signal_10m.TABLE)
 REQUEST = Request.of(f"device_id = '{FORGOTTEN}'")

@@ -37,6 +37,7 @@ def fleet(spark: SparkSession, lake: Lake) -> Lake:
     return copied(lake, "a device that another one mentions", filled)
 
 
+@pytest.mark.whole
 def test_a_condition_is_what_spark_understands(fleet: Lake) -> None:
     """By the case of a name, a date, a cast or a backtick nothing else is meant; the other device's record stays.
 
@@ -71,6 +72,7 @@ def test_each_condition_alone_is_what_spark_understands(fleet: Lake) -> None:
     }
 
 
+@pytest.mark.whole
 def test_what_no_table_understands_is_refused(fleet: Lake) -> None:
     """It said that nothing is left to forget, exit code 0; or it deleted what only mentions the text."""
     wheres = {
@@ -95,6 +97,7 @@ def test_what_no_table_understands_is_refused(fleet: Lake) -> None:
     assert rows(fleet, EQUAL) == {BRONZE.id: (2, 0), silver.TABLE.id: (2, 0)}
 
 
+@pytest.mark.whole
 def test_the_rehearsal_counts_apart_what_goes_for_a_text(spark: SparkSession, fleet: Lake) -> None:
     """A record that cannot be parsed, in bronze and in the quarantine."""
     received(fleet, [Event(payload=TORN, batch=1, arrived_at=NOON)])

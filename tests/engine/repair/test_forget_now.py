@@ -30,7 +30,7 @@ from tests.support.fleet import FORGOTTEN
 from tests.support.modes import derive, proven
 from tests.support.rows import NOON, NULL, Row, at, lines
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 TABLES = (silver.TABLE, gold.TABLE)
 REQUEST = Request.of(f"device_id = '{FORGOTTEN}'")

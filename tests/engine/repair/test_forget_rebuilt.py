@@ -60,6 +60,7 @@ def fleet(spark: SparkSession, lake: Lake) -> Lake:
     return copied(lake, "eleven rows of a device", filled)
 
 
+@pytest.mark.whole
 def test_a_rebuild_from_before_a_request_is_not_promoted(
     spark: SparkSession, fleet: Lake, site: Site
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_rebuild_that_began_after_a_request_is_promoted(
     assert devices(fleet) == ["d-1", "d-1"]
 
 
+@pytest.mark.whole
 def test_a_promotion_is_not_undone_while_a_request_is_half_done(
     spark: SparkSession, fleet: Lake, site: Site
 ) -> None:

@@ -9,6 +9,7 @@ from strandline.engine.repair import forget_request as module
 from strandline.engine.repair.forget_request import Request
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("payload", "is_in"),
     [

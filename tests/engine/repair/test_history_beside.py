@@ -105,6 +105,7 @@ def test_a_row_of_history_that_the_stream_above_has_not_read_is_not_brought_befo
     assert balance(ABOVE, lake).faults == []
 
 
+@pytest.mark.whole
 def test_a_copy_that_the_stream_writes_while_a_replay_is_planned_counts_once(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_copy_that_the_stream_writes_while_a_replay_is_planned_counts_once(
     assert balance(OLD, lake).faults == []
 
 
+@pytest.mark.whole
 def test_a_row_that_a_replay_brings_while_a_batch_is_written_has_no_copy_in_it(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

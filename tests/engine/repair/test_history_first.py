@@ -32,6 +32,7 @@ TYPED = ("import", "bronze.device_telemetry", "--topic", "device-telemetry")
 SILVER, GOLD = TABLES
 
 
+@pytest.mark.whole
 def test_history_comes_first_and_an_event_that_kafka_has_as_well_counts_once(
     spark: SparkSession, anywhere: Place, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_what_began_with_history_is_verified(
     assert [each.differences for each in verify(TABLES, lake, trial, site)] == [(), ()]
 
 
+@pytest.mark.whole
 def test_streams_that_began_over_empty_topics_begin_anew_with_history(
     spark: SparkSession, anywhere: Place, tmp_path: Path
 ) -> None:

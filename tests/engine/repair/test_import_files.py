@@ -40,6 +40,7 @@ TYPED = ("import", "bronze.device_telemetry", "--topic", "device-telemetry")
 FROM_KAFKA = (*PLACE, "_message_key", "_headers")
 
 
+@pytest.mark.whole
 @pytest.mark.prove
 def test_imported_days_equal_the_same_days_through_kafka(
     spark: SparkSession, morning: Lake, tmp_path: Path, chance: random.Random, times: Times
@@ -119,6 +120,7 @@ def test_records_of_a_broken_clock_are_held_and_keep_no_good_ones_out(
     assert {datetime.fromisoformat(each["evidence"]["arrived_at"]) for each in found} == {days}
 
 
+@pytest.mark.whole
 def test_days_that_bronze_no_longer_has_come_once_and_reach_gold(
     spark: SparkSession, anywhere: Place, tmp_path: Path
 ) -> None:
@@ -194,6 +196,7 @@ def test_nothing_of_a_folder_is_committed_while_one_of_its_files_cannot_come(
     assert latest_version(morning.table(TABLE)) == before
 
 
+@pytest.mark.whole
 def test_what_is_committed_is_brought_though_its_file_fails_and_the_rest_can_be_given_up(
     morning: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

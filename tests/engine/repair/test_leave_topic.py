@@ -115,6 +115,7 @@ def test_a_topic_is_retired_when_all_of_it_was_read_and_taken_back_where_it_ende
     assert said(both, lake) == []
 
 
+@pytest.mark.whole
 def test_a_retired_topic_may_be_deleted_and_the_loss_of_another_one_be_accepted(  # noqa: PLR0913, PLR0917  # as above
     both: Ingested, topic: Topic, left: Topic, lake: Lake, site: Site, kafka: str
 ) -> None:
@@ -152,6 +153,7 @@ def test_a_topic_that_only_left_the_declaration_is_named_and_stops_nothing(  # n
     assert balance(alone, lake, audited=True).lost[f"{left}/0"] == [[5, 6]]
 
 
+@pytest.mark.whole
 def test_on_another_cluster_offsets_begin_again_and_no_place_is_there_twice(  # noqa: PLR0913, PLR0917  # two clusters
     one: Ingested, topic: Topic, lake: Lake, site: Site, kafka: str, other: str
 ) -> None:
@@ -221,6 +223,7 @@ def test_a_move_is_taken_back_while_nothing_was_read_and_begins_at_a_moment(  # 
     assert taken_in(one, lake, there) == (13, 13), "of the six those that arrived from then on"
 
 
+@pytest.mark.whole
 def test_a_cluster_that_is_gone_is_left_by_decision(
     one: Ingested, topic: Topic, lake: Lake, site: Site, other: str
 ) -> None:

@@ -175,6 +175,7 @@ def test_a_topic_that_cannot_be_asked_is_retired_by_decision(
     )
 
 
+@pytest.mark.whole
 def test_what_can_be_asked_is_asked_and_named_as_left(
     clusters: Clusters, read: Lake, site: Site
 ) -> None:

@@ -29,7 +29,7 @@ from tests.support.morning import MORNING, TABLES
 from tests.support.rows import NOON
 from tests.support.seeds import copied
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 NEW = f"""
     batch | partition      | id | device | value | event_at | arrived_at | payload

@@ -129,6 +129,7 @@ def test_a_file_that_was_looked_at_is_not_read_again(
         _planned(lake, path, keep=True)
 
 
+@pytest.mark.whole
 def test_a_draft_is_of_one_topic_and_of_one_field(
     lake: Lake, tmp_path: Path, opened: list[str]
 ) -> None:
@@ -145,6 +146,7 @@ def test_a_draft_is_of_one_topic_and_of_one_field(
     assert opened == ["a.jsonl"] * 2
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv", "a.parquet"])
 def test_the_hash_of_a_file_is_that_of_its_bytes(lake: Lake, tmp_path: Path, name: str) -> None:
     """Also of a text that is hashed while its lines are read; a compressed one may have several parts."""

@@ -40,6 +40,7 @@ WON = """
 """
 
 
+@pytest.mark.whole
 def test_a_backfill_reads_the_bids_of_auctions_that_last_longer_than_a_window(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_backfill_reads_the_bids_of_auctions_that_last_longer_than_a_window(
     assert found == [bounded, timedelta(hours=5), None, None]
 
 
+@pytest.mark.whole
 def test_a_table_that_is_recomputed_follows_what_it_reaches(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -111,6 +113,7 @@ AFTERWARDS = """
 """
 
 
+@pytest.mark.whole
 def test_a_replay_waits_until_the_stream_has_met_all_partners_of_its_rows(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +209,7 @@ ENDED_SINCE = """
 """
 
 
+@pytest.mark.whole
 def test_a_hold_that_has_just_ended_refuses_no_repair_below_it(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

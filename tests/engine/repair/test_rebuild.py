@@ -69,6 +69,7 @@ def polled(lake: Lake, table: Table) -> Iterator[Counter[tuple[int, int]]]:
     assert failures == []
 
 
+@pytest.mark.whole
 def test_a_new_rule_is_shown_promoted_continued_and_undone(
     spark: SparkSession, morning: Lake, site: Site
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_new_rule_is_shown_promoted_continued_and_undone(
     assert proven(morning, TABLES)
 
 
+@pytest.mark.whole
 def test_the_stream_resumes_at_the_exact_offset_after_a_promotion_and_after_its_undo(
     spark: SparkSession, morning: Lake, site: Site
 ) -> None:
@@ -117,6 +119,7 @@ def test_the_stream_resumes_at_the_exact_offset_after_a_promotion_and_after_its_
     assert balance(silver.TABLE, morning).faults == []
 
 
+@pytest.mark.whole
 def test_gold_is_rebuilt_from_silver_s_present_rows_and_not_from_its_appends(
     spark: SparkSession, morning: Lake, site: Site
 ) -> None:
@@ -141,6 +144,7 @@ STEPS: dict[str, Callable[[SparkSession, Lake, Site], object]] = {
 }
 
 
+@pytest.mark.whole
 def test_what_was_killed_before_the_checkpoint_was_exchanged_is_refused_until_it_is_finished(
     spark: SparkSession, morning: Lake, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from tests.support.modes import derive
 from tests.support.rows import NOON, rows, shown
 from tests.support.shapes import arrived
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.whole]
 
 INVENTORY = """
     batch | change_id | device_id | site   | model | owner | event_at | _arrived_at | _partition | _offset

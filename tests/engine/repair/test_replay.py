@@ -72,6 +72,7 @@ def versions(lake: Lake) -> list[int]:
     return [latest_version(path) for table in TABLES for path in lake.books(table)]
 
 
+@pytest.mark.whole
 def test_a_dry_run_returns_the_fate_of_each_row_and_writes_nothing(
     spark: SparkSession, wrong: Lake
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_dry_run_returns_the_fate_of_each_row_and_writes_nothing(
     assert versions(wrong) == before
 
 
+@pytest.mark.whole
 def test_healed_rows_come_to_silver_once_and_every_table_equals_a_batch(
     spark: SparkSession, replayed: tuple[Lake, Replayed], anew: Lake
 ) -> None:
@@ -123,6 +125,7 @@ def test_healed_rows_come_to_silver_once_and_every_table_equals_a_batch(
     assert waiting(gold.TABLE, wrong) == 0
 
 
+@pytest.mark.whole
 def test_the_ledger_and_the_resolutions_record_who_changed_what(
     replayed: tuple[Lake, Replayed],
 ) -> None:
@@ -185,6 +188,7 @@ def killed_after(commits: int) -> Iterator[None]:
     assert len(done) == commits
 
 
+@pytest.mark.whole
 @pytest.mark.prove
 def test_a_replay_killed_between_any_two_commits_is_named_and_finished_by_the_next(
     spark: SparkSession, judged: Lake, anew: Lake, anywhere: Place, moments: list[int]
@@ -270,6 +274,7 @@ def test_a_healed_row_may_be_held_again_and_healed_again(
     assert answers_of(wrong) == before
 
 
+@pytest.mark.whole
 def test_a_promotion_ignores_earlier_resolutions_and_its_undo_restores_them(
     spark: SparkSession, wrong: Lake, anew: Lake
 ) -> None:

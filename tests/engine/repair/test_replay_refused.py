@@ -48,6 +48,7 @@ def killed(*_: object, **__: object) -> Entry:
     raise KeyboardInterrupt
 
 
+@pytest.mark.whole
 def test_a_lake_of_batches_needs_no_replay(spark: SparkSession, lake: Lake) -> None:
     """The next batch judges every row by the rules of its time, so there is nothing to replay."""
     received(lake, readings(EVENTS))

@@ -31,6 +31,8 @@ from tests.support.modes import derive
 from tests.support.rows import NOON
 from tests.support.shapes import INTERVALS, SIGNALS
 
+pytestmark = pytest.mark.whole
+
 SOURCE = replace(device_signal_10m.TABLE, keeps="5 days")
 LOG = {
     SOURCE: (

@@ -75,6 +75,7 @@ def again(lake: Lake) -> None:
     write_down(gold.TABLE.id, AGAIN, lake)
 
 
+@pytest.mark.whole
 @pytest.mark.core
 def test_it_is_left_out_and_goes_on_where_it_ended(spark: SparkSession, morning: Lake) -> None:
     """Meanwhile silver goes on, maintenance keeps for a week what gold would read, and code of before refuses the lake."""
@@ -105,6 +106,7 @@ def test_it_is_left_out_and_goes_on_where_it_ended(spark: SparkSession, morning:
     assert proven(morning, BOTH)
 
 
+@pytest.mark.whole
 @pytest.mark.core
 def test_after_a_week_nothing_is_kept_for_it_and_it_is_fed_again_by_a_rebuild(
     spark: SparkSession, morning: Lake
@@ -162,6 +164,7 @@ def test_what_a_kill_leaves_of_a_state_goes_with_the_next_maintenance(lake: Lake
     assert not state.exists()
 
 
+@pytest.mark.whole
 @pytest.mark.core
 def test_a_request_to_forget_reaches_it_and_waits_for_no_stream_of_it(
     spark: SparkSession, morning: Lake
@@ -232,6 +235,7 @@ def test_what_a_repair_changes_below_it_is_not_promised_by_an_undo(
     assert not retired(morning)[gold.TABLE.id].place_kept
 
 
+@pytest.mark.whole
 def test_what_is_too_old_below_it_goes_without_waiting_and_its_own_rows_go_too(
     spark: SparkSession, morning: Lake
 ) -> None:

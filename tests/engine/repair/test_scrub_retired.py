@@ -68,6 +68,7 @@ def test_what_a_fed_table_has_not_read_is_waited_for_and_the_retired_one_keeps_i
     assert retired(lake)[GOLD.id].place_kept
 
 
+@pytest.mark.whole
 def test_what_it_has_read_costs_it_nothing(lake: Lake) -> None:
     forgotten(lake, silver__device_telemetry=2)
 
@@ -97,6 +98,7 @@ def test_a_rebuild_that_was_left_before_it_was_retired_holds_up_nothing(
     assert not made.exists(GOLD)
 
 
+@pytest.mark.whole
 def test_one_that_began_before_a_request_is_removed_before_it_is_waited_for(lake: Lake) -> None:
     """Of a table that is fed: it is never promoted, and the hint to let it read on was none."""
     strike_out(GOLD.id, lake)

@@ -46,6 +46,7 @@ def client(address: str) -> OpenLineageClient:
     return OpenLineageClient(config={"transport": {"type": "http", "url": address, "retry": once}})
 
 
+@pytest.mark.whole
 def test_events_arrive_in_their_order() -> None:
     with cataloguing() as catalog:
         sends = Sender(client(catalog.address), pytest.fail)
@@ -57,6 +58,7 @@ def test_events_arrive_in_their_order() -> None:
     assert set(catalog.paths) == {PATH}
 
 
+@pytest.mark.whole
 def test_a_receiver_that_is_down_is_reported_once_and_again_after_it_was_back() -> None:
     reasons = list[str]()
     sends = Sender(client(f"http://127.0.0.1:{bind(0)}"), reasons.append)

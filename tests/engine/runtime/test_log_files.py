@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fleet.silver import device_telemetry as silver
 from strandline.engine.gates.gate_files import Shut, Where, write
 from strandline.engine.lake.lake import Lake
@@ -17,6 +19,7 @@ for _ in sys.stdin:
 """
 
 
+@pytest.mark.whole
 def test_a_program_writes_on_at_the_end_of_a_log_that_was_truncated(tmp_path: Path) -> None:
     log = tmp_path / "stream.log"
     log.write_text("old\n" * 100)
@@ -46,6 +49,7 @@ def test_a_log_that_another_program_copies_is_left_to_it(tmp_path: Path) -> None
     assert log.with_name("broker.log.1").read_text() == "old\n" * 100
 
 
+@pytest.mark.whole
 def test_a_log_that_grows_line_by_line_is_bounded(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     for number in range(1_000):

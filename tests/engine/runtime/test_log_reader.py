@@ -47,6 +47,7 @@ def write(log: Path, *lines: str, end: str = "\n") -> None:
         file.write("\n".join(lines) + end)
 
 
+@pytest.mark.whole
 @given(st.lists(st.text("ab", max_size=5)), st.integers(1, 3))
 def test_lines_are_the_same_backwards_and_forwards(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], wide: int
@@ -93,6 +94,7 @@ def test_the_search_ends_at_the_first_line_that_is_too_old(log: Path) -> None:
     assert newest(log, old=lambda line: line == "old") == ["new 1", "new 2"]
 
 
+@pytest.mark.whole
 def test_all_lines_are_read_without_holding_them(log: Path) -> None:
     size = 40 * BLOCK
     log.write_bytes(b"a line of the log\n" * (size // 18))

@@ -19,6 +19,7 @@ def written() -> list[str]:
     return []
 
 
+@pytest.mark.whole
 def test_a_record_begins_with_its_time_its_level_its_event_and_its_table(
     written: list[str],
 ) -> None:

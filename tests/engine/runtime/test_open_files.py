@@ -56,6 +56,7 @@ with trial_spark(Path(sys.argv[1])) as spark:
 """
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_batch_reaches_python_though_a_thousand_files_are_open(tmp_path: Path) -> None:
     """Its server was started by the first query: above 1,023 its thread died, and no batch was written, without a word."""
@@ -94,6 +95,7 @@ def test_only_a_hard_limit_that_is_too_low_is_refused(monkeypatch: pytest.Monkey
     refuse_too_many(205)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("verb", ["stream", "resume"])
 def test_a_stream_is_refused_before_anything_starts(tmp_path: Path, verb: str) -> None:
     """With the number that it needs; the example has few tables, so the limit is as low."""
@@ -112,6 +114,7 @@ def test_a_stream_is_refused_before_anything_starts(tmp_path: Path, verb: str) -
     assert not (tmp_path / "lake" / "_logs").exists()
 
 
+@pytest.mark.whole
 def test_doctor_says_how_many_tables_a_stream_carries(tmp_path: Path) -> None:
     answer = strandline("doctor", "--lake", tmp_path / "lake", "--json")
 

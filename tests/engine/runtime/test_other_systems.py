@@ -37,6 +37,7 @@ print(MOST)
 """
 
 
+@pytest.mark.whole
 def test_a_program_ends_with_its_starter_without_a_descriptor_of_a_process() -> None:
     """``os.pidfd_open`` is Linux's: the thread that watches ended with an AttributeError, and the program ran on for ever."""
     words = [sys.executable, "-c", STARTER]
@@ -51,6 +52,7 @@ def test_a_program_ends_with_its_starter_without_a_descriptor_of_a_process() -> 
             time.sleep(0.01)
 
 
+@pytest.mark.whole
 def test_no_more_files_are_asked_for_than_the_kernel_of_macos_grants() -> None:
     """It says that there is no limit, and refuses what is above OPEN_MAX."""
     done = subprocess.run(

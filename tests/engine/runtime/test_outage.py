@@ -19,6 +19,7 @@ def failure(work: Callable[[], object]) -> Exception:
     return caught.value
 
 
+@pytest.mark.whole
 def test_the_projects_own_errors() -> None:
     away = TransientError("no broker", hint="start it.")
 
@@ -38,6 +39,7 @@ def test_a_broker_that_the_c_client_does_not_reach() -> None:
     assert "no Kafka broker answers" in str(absence(error))
 
 
+@pytest.mark.whole
 def test_a_broker_that_spark_does_not_reach(spark: SparkSession) -> None:
     frame = (
         spark.read.format("kafka")
@@ -59,6 +61,7 @@ def test_a_disk_without_room_for_the_jvm(spark: SparkSession) -> None:
     assert "no room left" in str(absence(failure(lambda: stream.write(1))))
 
 
+@pytest.mark.whole
 def test_a_mistake_in_a_query_is_no_outage(spark: SparkSession) -> None:
     assert absence(failure(lambda: spark.sql("SELECT nothing FROM nowhere"))) is None
     assert absence(failure(lambda: spark.sql("SELECT raise_error('x')").collect())) is None

@@ -56,6 +56,7 @@ def test_options_of_a_cluster_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.kafka_options == {"security.protocol": "SASL_SSL"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -10,6 +10,7 @@ from strandline.engine.runtime import spark_on_cluster
 from strandline.engine.runtime.spark_on_cluster import archive
 
 
+@pytest.mark.whole
 def test_another_python_imports_the_project_from_the_archive_alone(tmp_path: Path) -> None:
     """With the interface that its tables import. It is compiled, and it is made once."""
     file = archive(tmp_path)

@@ -24,11 +24,13 @@ def written(spark: SparkSession, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.whole
 def test_no_file_has_a_hidden_one_beside_it(written: Path) -> None:
     """Every batch would list it with the log."""
     assert [file.name for file in written.parent.iterdir() if file.suffix == ".crc"] == []
 
 
+@pytest.mark.whole
 def test_a_byte_that_changed_on_disk_is_detected(spark: SparkSession, written: Path) -> None:
     """It is never read as a value."""
     content = bytearray(written.read_bytes())

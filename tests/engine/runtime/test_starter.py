@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import has_ended, own
@@ -51,6 +53,7 @@ def _await_answers(lake: Lake) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.whole
 def test_it_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
     """It ran on for ever, with whatever it held."""
     with started(small_lake(tmp_path / "lake"), "tied") as (process, pid):
@@ -65,6 +68,7 @@ def test_it_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
             time.sleep(0.05)
 
 
+@pytest.mark.whole
 def test_one_that_is_not_tied_outlives_it(tmp_path: Path) -> None:
     """Such as a broker, or a stream in the background."""
     with started(small_lake(tmp_path / "lake"), "free") as (process, pid):

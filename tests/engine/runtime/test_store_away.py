@@ -31,6 +31,7 @@ def nothing() -> str:
         return f"http://{HOST}:{server.getsockname()[1]}"
 
 
+@pytest.mark.whole
 def test_the_words_of_obstore_and_of_what_is_built_on_it(nothing: str) -> None:
     store = S3Store(
         "lakes",
@@ -107,6 +108,7 @@ def test_a_refusal_is_waited_for_some_minutes_though_other_requests_are_taken() 
     assert keys.refused(), "a refusal after a time without any is another one"
 
 
+@pytest.mark.whole
 def test_what_a_row_of_a_log_says_is_no_word_of_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors of Spark cite values; on a disk no store was asked at all."""
     cited = "[CAST_INVALID_INPUT] The value 'GET /login 403 Forbidden ExpiredToken' of the type STRING cannot be cast"

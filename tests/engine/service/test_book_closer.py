@@ -44,6 +44,7 @@ def first(closer: BookCloser) -> Closed | Exception:
     raise AssertionError("no news")
 
 
+@pytest.mark.whole
 def test_what_was_closed_is_reported_once(closer: BookCloser, lake: Lake) -> None:
     """The log of a stream has a record for each close, and no other."""
     closer.start()

@@ -46,6 +46,7 @@ def test_nothing_is_said_before_enough_was_seen() -> None:
     assert in_words(900_000, None) == "900,000 rows behind; how fast is not known yet"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("falls", [0.0, -0.2, -5_000.0])
 def test_a_table_that_gets_no_closer_has_no_time(falls: float) -> None:
     assert seconds_left(900_000, falls) is None

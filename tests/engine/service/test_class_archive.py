@@ -27,6 +27,7 @@ def test_spark_maps_the_archive_that_set_up_made(spark: SparkSession) -> None:
     assert maps(pid, spark_session.archive())
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_the_broker_maps_its_own(tmp_path: Path) -> None:
     file, lake = local_broker.archive(), Lake(tmp_path / "lake")

@@ -110,6 +110,7 @@ def raised(kafka: str, feed: CountingFeed) -> list[bytes | str | None]:
     return [record.key() for record in records(kafka, feed.to)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "slices",
     [3, *(pytest.param(n, marks=pytest.mark.prove(alone="half a minute")) for n in (1, 2, 6, 50))],

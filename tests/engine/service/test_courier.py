@@ -47,6 +47,7 @@ def is_balanced(books: Books) -> bool:
     return books.read == books.delivered + books.waiting + counted
 
 
+@pytest.mark.whole
 @pytest.mark.prove
 def test_a_storm_of_alerts_is_a_notice_at_once_and_one_more_a_minute(
     desk: Desk, kafka: str, receiver: Receiver, hands: Hands, times: Times
@@ -98,6 +99,7 @@ def test_an_alert_that_was_raised_again_is_in_no_second_notice(
     assert is_balanced(second.books)
 
 
+@pytest.mark.whole
 def test_a_receiver_that_fails_gets_the_same_notice_again_and_loses_nothing(
     desk: Desk, kafka: str, receiver: Receiver, log: Logged
 ) -> None:
@@ -145,6 +147,7 @@ class Killer:
         raise SystemExit
 
 
+@pytest.mark.whole
 def test_a_notice_that_is_sent_again_has_nothing_that_came_since(
     desk: Desk, kafka: str, receiver: Receiver
 ) -> None:
@@ -181,6 +184,7 @@ def test_what_is_no_alert_is_passed_over_with_a_line_in_the_log(
     assert is_balanced(courier.books)
 
 
+@pytest.mark.whole
 def test_an_alert_on_an_old_event_wakes_no_person(
     kafka: str, desk: Desk, receiver: Receiver
 ) -> None:
@@ -245,6 +249,7 @@ def test_a_second_process_for_one_receiver_is_refused(desk: Desk, receiver: Rece
         pass
 
 
+@pytest.mark.whole
 def test_a_new_receiver_begins_with_what_comes_from_then_on(
     desk: Desk, kafka: str, receiver: Receiver
 ) -> None:

@@ -13,7 +13,7 @@ from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.service.receivers import LOCK, receivers
 from tests.support.notices import Receiver, alert, send
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.whole]
 
 
 @pytest.mark.parametrize("kind", ["a folder", "an object store"])

@@ -50,6 +50,7 @@ def refused(url: SecretStr) -> LakeError:
     return caught.value
 
 
+@pytest.mark.whole
 def test_an_owned_database_can_be_used(server: Server) -> None:
     """Whatever signs the password has."""
     check_reachable(address(server, "history"))
@@ -102,6 +103,7 @@ def test_the_refusal_of_a_user_without_rights_has_the_command_that_grants_them(
     check_reachable(address(server, "another"))
 
 
+@pytest.mark.whole
 def test_a_database_serves_one_lake_at_a_time(server: Server) -> None:
     """Two daemons would start each other's runs, each in its own lake."""
     url = address(server, "history")

@@ -28,6 +28,7 @@ def alert(number: int) -> Alert:
     )
 
 
+@pytest.mark.whole
 @given(sent=st.lists(NUMBERS), waiting=st.lists(NUMBERS), offset=NUMBERS)
 def test_books_are_read_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, sent: list[int], waiting: list[int], offset: int

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from strandline.engine.lake.lake import Lake
 from strandline.engine.service.desired_state import DELAYS, Order, order, write
 
@@ -13,6 +15,7 @@ def asked() -> Order:
     return Order(runs=True, at=NOON.isoformat(), by="on-call", words=("--every", "1s"))
 
 
+@pytest.mark.whole
 def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     assert order(lake) is None

@@ -139,6 +139,7 @@ def test_a_deleted_topic_ends_no_other_table(
     assert all(balance(table, lake).balanced for table in tables)
 
 
+@pytest.mark.whole
 @pytest.mark.kafka
 def test_a_table_recovers_by_itself_when_its_topic_exists(
     tables: tuple[Table, Table], lake: Lake, site: Site
@@ -278,6 +279,7 @@ def test_a_fenced_table_looks_for_its_lease_every_half_minute(lake: Lake) -> Non
     assert alone.kind == "transient"
 
 
+@pytest.mark.whole
 def test_a_table_that_another_process_has_worked_on_is_tried_at_once(tmp_path: Path) -> None:
     """A promotion had repaired it, and it was tried again up to ten minutes later."""
     lake = small_lake(tmp_path / "lake")

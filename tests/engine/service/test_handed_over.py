@@ -46,6 +46,7 @@ def served(lake: Lake, site: Site) -> Iterator[Served]:
     assert error is None
 
 
+@pytest.mark.whole
 def test_a_promotion_beside_its_stream_needs_no_pause_and_the_other_tables_go_on(
     spark: SparkSession, morning: Lake
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_promotion_beside_its_stream_needs_no_pause_and_the_other_tables_go_on
     assert answers_of(morning).closed == answers_of(other).closed
 
 
+@pytest.mark.whole
 def test_a_stream_that_takes_its_table_just_when_it_is_asked_for_it_is_waited_for(
     spark: SparkSession, morning: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

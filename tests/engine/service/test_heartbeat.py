@@ -50,6 +50,7 @@ def held(lake: Lake) -> Iterator[Lake]:
         holder.kill()
 
 
+@pytest.mark.whole
 def test_a_lake_without_a_stream_has_no_heartbeat(lake: Lake) -> None:
     assert heartbeat(lake, NOON) is None
 

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where
 from strandline.engine.service import metrics
@@ -45,6 +47,7 @@ def test_a_lease_has_its_holder_while_it_is_held(tmp_path: Path) -> None:
     assert seen([*metrics.of_leases(lake)]) == {("lease_held", SILVER.id, "writer"): 0}
 
 
+@pytest.mark.whole
 def test_receivers_the_radar_and_alarms(tmp_path: Path) -> None:
     lake = watched_lake(tmp_path, NOW)
 

@@ -99,6 +99,7 @@ def busy() -> Iterator[None]:
             program.kill()
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("busy")
 @pytest.mark.parametrize("is_suspended", [False, True])
 def test_tables_that_never_come_back_keep_no_stream_from_its_end(
@@ -179,6 +180,7 @@ def test_a_commit_that_takes_long_is_waited_for(
     assert is_counted_once(lake)
 
 
+@pytest.mark.whole
 def test_one_that_takes_longer_than_that_loses_and_repeats_nothing(
     lake: Lake, site: Site, tmp_path: Path, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:

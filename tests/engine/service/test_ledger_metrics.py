@@ -70,6 +70,7 @@ def test_a_retired_table_is_behind_nothing(tmp_path: Path) -> None:
     assert ("ledger_balanced", GOLD.id) in after
 
 
+@pytest.mark.whole
 def test_looks_at_a_lake_that_grows_add_up_to_one_look_at_its_end(tmp_path: Path) -> None:
     """Random logs with repairs, replacements and maintenance; what is unread is what `strandline ledger` calls waiting."""
     lake, logs = Lake(tmp_path), histories(40, Random(11))  # noqa: S311  # a test's own
@@ -146,6 +147,7 @@ def test_bronze_is_behind_since_its_newest_arrival_as_far_as_its_stream_measures
     assert seen(figures, device_telemetry=7)["table_lag_seconds", BRONZE.id] == 90
 
 
+@pytest.mark.whole
 def test_a_look_reads_what_is_new_and_the_first_one_since_the_books_were_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

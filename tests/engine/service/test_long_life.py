@@ -14,6 +14,8 @@ from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.ledgers import histories, write_log
 from tests.support.proofs import Times
 
+pytestmark = pytest.mark.whole
+
 TABLES = (BRONZE, SILVER, GOLD)
 REPAIRS = 0.002
 

@@ -76,6 +76,7 @@ def cut_early(monkeypatch: pytest.MonkeyPatch) -> None:
     small_packs(monkeypatch, PACKED)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("cut_early")
 def test_a_maintained_lake_gives_the_same_rows_and_answers(spark: SparkSession, lake: Lake) -> None:
     calm = Lake(lake.root.parent / "calm").open_for_writing()
@@ -155,6 +156,7 @@ def test_a_promotion_can_be_undone_after_maintenance_and_not_for_ever(
     assert proven(lake, (silver.TABLE,))
 
 
+@pytest.mark.whole
 def test_what_reads_versions_keeps_them(lake: Lake) -> None:
     received(lake, [each for number in range(9) for each in batch(number)])
     bronze = lake.table(TABLE)

@@ -72,6 +72,7 @@ def test_the_figures_are_those_of_a_copy_on_a_disk_and_a_scrape_asks_for_nothing
     assert {key: of_store.get(key) for key in wanted} == {key: of_disk[key] for key in wanted}
 
 
+@pytest.mark.whole
 def test_a_look_has_as_many_requests_after_a_long_history_as_after_a_short_one(
     s3: S3Server, bucket: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

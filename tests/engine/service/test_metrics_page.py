@@ -17,6 +17,7 @@ from tests.support.watched_lake import labels, lease_of_another, look, values, w
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
+@pytest.mark.whole
 def test_every_metric_has_a_sample_in_a_lake_that_has_everything(tmp_path: Path) -> None:
     """A metric that no lake can have would be a promise; what only an object store has is in test_lease_records.py."""
     lake = watched_lake(tmp_path, NOW)
@@ -37,6 +38,7 @@ def test_names_follow_the_conventions_of_prometheus() -> None:
     assert len({each.name for each in METRICS}) == len(METRICS)
 
 
+@pytest.mark.whole
 def test_a_scrape_reads_nothing_of_the_lake(tmp_path: Path) -> None:
     """However often it is asked: the lake is gone, and the page is as it was."""
     lake = small_lake(tmp_path / "lake")
@@ -73,6 +75,7 @@ def test_a_part_that_fails_is_named_keeps_its_figures_and_hides_no_other(tmp_pat
     assert values(page)[shut] == 0
 
 
+@pytest.mark.whole
 def test_a_lake_that_is_not_there_yet_has_a_page(tmp_path: Path) -> None:
     """A pod beside the stream may start first; the tables come with the next looks."""
     page = look(Lake(tmp_path / "none"), NOW)

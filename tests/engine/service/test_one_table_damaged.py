@@ -35,6 +35,7 @@ pytestmark = pytest.mark.slow
 AT_ONCE = Policy(keep=timedelta(0), untouched=timedelta(0))
 
 
+@pytest.mark.whole
 def test_the_other_tables_are_served_and_a_rebuild_brings_it_back(
     spark: SparkSession, morning: Lake
 ) -> None:
@@ -71,6 +72,7 @@ def test_the_other_tables_are_served_and_a_rebuild_brings_it_back(
     assert answers_of(morning).closed == answers_of(other).closed
 
 
+@pytest.mark.whole
 def test_a_checkpoint_that_was_put_away_damaged_is_a_reader_of_nothing(
     spark: SparkSession, morning: Lake
 ) -> None:

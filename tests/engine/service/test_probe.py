@@ -41,6 +41,7 @@ def test_a_young_heartbeat_of_a_process_of_this_host_is_well(lake: Lake) -> None
     assert refuse_ill(STREAM, lake, NOON)["pid"] == own()["pid"]
 
 
+@pytest.mark.whole
 def test_one_that_has_rows_to_read_and_waits_for_a_gate_is_well(lake: Lake) -> None:
     """A restart would open no gate, and end no outage."""
     long_ago = (NOON - 2 * STUCK).isoformat()
@@ -50,6 +51,7 @@ def test_one_that_has_rows_to_read_and_waits_for_a_gate_is_well(lake: Lake) -> N
         assert refuse_ill(STREAM, lake, NOON)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("of", "says"),
     [

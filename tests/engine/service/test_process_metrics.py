@@ -53,6 +53,7 @@ def test_a_stream_that_runs_has_the_figures_of_its_heartbeat(tmp_path: Path) -> 
     assert Processes(lake, NOW).offsets_behind[BRONZE.id] == 12
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("minutes", "ill"), [(0, "failing"), (2, "silent")])
 def test_what_is_wrong_has_the_name_of_the_page(tmp_path: Path, minutes: int, ill: str) -> None:
     lake = watched_lake(tmp_path, NOW)
@@ -83,6 +84,7 @@ CASES: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("program", "ill"),
     re.findall(
@@ -104,6 +106,7 @@ def test_what_an_alert_names_can_be_so(tmp_path: Path, program: str, ill: str) -
     assert seen(lake, NOW)["process_ill", program, ill] == 1
 
 
+@pytest.mark.whole
 def test_a_fenced_table_is_seen_beside_one_that_fails(tmp_path: Path) -> None:
     """The heartbeat has one that fails already; each of the two has an alert."""
     lake = watched_lake(tmp_path, NOW)
@@ -127,6 +130,7 @@ def test_a_stream_that_died_is_not_up_and_has_no_figures(tmp_path: Path) -> None
     assert not any(key[0].startswith("table_") for key in found)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("minutes", [0, 2], ids=["alive", "suspended"])
 def test_while_no_stream_measures_the_lag_kafka_is_asked(tmp_path: Path, minutes: int) -> None:
     """It was 0, or of the last heartbeat, while hundreds waited: no alarm for lag could fire."""
@@ -210,6 +214,7 @@ def test_a_table_that_cannot_be_asked_hides_the_lag_of_no_other_and_one_client_a
     assert [each.is_open for each in Cluster.made] == [False]
 
 
+@pytest.mark.whole
 def test_a_cluster_that_is_away_is_no_error_of_the_metrics(tmp_path: Path) -> None:
     lake = watched_lake(tmp_path, NOW)
     assert unread_offsets(catalog.tables(), lake, None, {}) == {}

@@ -11,7 +11,7 @@ from strandline.engine.runtime.outage import FIRST
 from tests.support.logged import Logged
 from tests.support.notices import Receiver, alert, send
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.whole]
 
 
 def test_other_rules_have_their_notices_and_short_pauses(

@@ -51,6 +51,7 @@ def act(lake: Lake, at: datetime = NOON) -> Act:
     return watch(order(lake), None, at).act
 
 
+@pytest.mark.whole
 def test_the_stream_of_a_killed_process_is_restarted(
     lake: Lake, other: "subprocess.Popen[bytes]"
 ) -> None:

@@ -40,6 +40,7 @@ def into(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "new" / "lake")
 
 
+@pytest.mark.whole
 def test_the_lake_is_there_again_with_its_checkpoints_at_their_new_place(
     taken: Taken, into: Lake
 ) -> None:
@@ -63,6 +64,7 @@ def test_the_lake_is_there_again_with_its_checkpoints_at_their_new_place(
     assert origin["taken_at"] == NOON.isoformat()
 
 
+@pytest.mark.whole
 def test_what_was_interrupted_is_interrupted_in_the_restored_lake(
     tmp_path: Path, into: Lake
 ) -> None:
@@ -79,6 +81,7 @@ def test_what_was_interrupted_is_interrupted_in_the_restored_lake(
     assert [(each.mark, each.is_done) for each in requests(into)] == [("forget 12ab", False)]
 
 
+@pytest.mark.whole
 def test_what_is_retired_is_retired_in_the_restored_lake(tmp_path: Path, into: Lake) -> None:
     lake = full(tmp_path / "lake")
     write_down(GOLD.id, Retirement(who="ann", at=NOON.isoformat(), why="enough"), lake)
@@ -89,6 +92,7 @@ def test_what_is_retired_is_retired_in_the_restored_lake(tmp_path: Path, into: L
     assert retired(into) == retired(lake) != {}
 
 
+@pytest.mark.whole
 def test_it_is_not_taken_for_the_original(taken: Taken, into: Lake) -> None:
     """By no lease, order, heartbeat, log or history of Dagster."""
     restore(taken, into, NOON)
@@ -97,6 +101,7 @@ def test_it_is_not_taken_for_the_original(taken: Taken, into: Lake) -> None:
     assert not into.broker.exists()
 
 
+@pytest.mark.whole
 def test_it_shares_no_file_with_the_snapshot(taken: Taken, into: Lake) -> None:
     restore(taken, into, NOON)
 
@@ -104,6 +109,7 @@ def test_it_shares_no_file_with_the_snapshot(taken: Taken, into: Lake) -> None:
     assert {file.stat().st_nlink for file in files} == {1}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("pattern", ["*.parquet", "_delta_log/*.json"])
 def test_a_flipped_byte_is_named_and_no_lake_is_made(
     taken: Taken, into: Lake, pattern: str
@@ -175,6 +181,7 @@ def test_what_a_killed_one_left_is_removed_and_a_running_one_is_waited_for(
     assert not (into.root / "silver" / "x").exists()
 
 
+@pytest.mark.whole
 def test_a_disk_that_fills_up_leaves_nothing_behind(
     taken: Taken, into: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_lake_that_is_half_restored_is_refused_and_restored_anew(
     assert json.loads((new.root / RESTORED).text() or "")["taken_at"] == NOON.isoformat()
 
 
+@pytest.mark.whole
 def test_what_a_killed_maker_left_is_no_snapshot_and_is_removed(
     tmp_path: Path, bucket: Place
 ) -> None:

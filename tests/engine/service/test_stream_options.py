@@ -7,6 +7,7 @@ from strandline.engine.service.background_stream import merged
 LAST = ("bronze.a", "silver.a", "--every", "5s", "--max-offsets", "100")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [

@@ -57,6 +57,7 @@ def store(tmp_path: Path) -> Place:
     return Place.of(tmp_path / "backup")
 
 
+@pytest.mark.whole
 def test_everything_that_belongs_to_the_tables_is_taken_and_nothing_else(
     lake: Lake, store: Place
 ) -> None:
@@ -81,6 +82,7 @@ def test_everything_that_belongs_to_the_tables_is_taken_and_nothing_else(
     assert (found.manifest.files, found.manifest.bytes) == (len(taken), found.new)
 
 
+@pytest.mark.whole
 def test_a_table_comes_with_its_sources(lake: Lake, store: Place) -> None:
     """Its stream could not go on without them."""
     found = take(lake, [SILVER], store, NOON)
@@ -88,6 +90,7 @@ def test_a_table_comes_with_its_sources(lake: Lake, store: Place) -> None:
     assert set(found.manifest.tables) == {SILVER.id, BRONZE.id}
 
 
+@pytest.mark.whole
 def test_a_repeated_one_takes_what_is_new_and_each_is_whole(lake: Lake, store: Place) -> None:
     first = take(lake, TABLES, store, NOON)
     receive(lake, Came(at=NINE + timedelta(hours=5), good=3), 3)
@@ -109,6 +112,7 @@ def test_a_repeated_one_takes_what_is_new_and_each_is_whole(lake: Lake, store: P
     assert latest_version(again.table(SILVER)) == 3
 
 
+@pytest.mark.whole
 def test_a_dry_run_writes_nothing(lake: Lake, store: Place) -> None:
     found = take(lake, TABLES, store, NOON, dry=True)
 
@@ -117,6 +121,7 @@ def test_a_dry_run_writes_nothing(lake: Lake, store: Place) -> None:
     assert found.new == take(lake, TABLES, store, NOON).new
 
 
+@pytest.mark.whole
 def test_no_folder_within_the_lake_is_taken(lake: Lake) -> None:
     for name in ("backup", ".", ".."):
         with pytest.raises(DefinitionError, match="one within the other"):
@@ -128,6 +133,7 @@ def test_two_at_once_are_refused(lake: Lake, store: Place) -> None:
         take(lake, TABLES, store, NOON)
 
 
+@pytest.mark.whole
 def test_what_a_killed_one_left_is_removed_by_the_next(lake: Lake, store: Place) -> None:
     (store / ".draft" / "lake" / "silver" / "x").put("half")
     left = lake.frozen / "strandline-killed"
@@ -191,6 +197,7 @@ def test_a_batch_between_its_commits_is_awaited(lake: Lake, store: Place) -> Non
     assert found.manifest.tables[SILVER.id]["balance"]["faults"] == []
 
 
+@pytest.mark.whole
 def test_a_batch_that_is_never_committed_is_left_out_of_the_quarantine_too(
     lake: Lake, store: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +215,7 @@ def test_a_batch_that_is_never_committed_is_left_out_of_the_quarantine_too(
     assert latest_version(copy.quarantine(SILVER)) == latest_version(lake.quarantine(SILVER)) - 1
 
 
+@pytest.mark.whole
 def test_a_request_that_ended_while_tables_were_taken_was_interrupted_in_the_copy(
     lake: Lake, store: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +240,7 @@ def test_a_request_that_ended_while_tables_were_taken_was_interrupted_in_the_cop
     assert (kept["forget 34cd"].done_at, kept["forget 34cd"].scrubbed_at) == (None, None)
 
 
+@pytest.mark.whole
 def test_what_is_committed_while_files_are_copied_is_not_in_it(lake: Lake, store: Place) -> None:
     """And what is deleted meanwhile is: its second name keeps it."""
     victim = next(iter(lake.table(BRONZE).local.glob("*.parquet")))

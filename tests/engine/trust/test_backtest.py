@@ -32,6 +32,8 @@ from strandline_quality.report.backtest import Change, RuleFigures
 from tests.support.rows import NOON
 from tests.support.starts import believed, starts
 
+pytestmark = pytest.mark.whole
+
 SECRET = "certutil -decode SECRET b"  # noqa: S105  # a command line of the test
 PROGRAMS = (
     (r"C:\Windows\certutil.exe", SECRET),

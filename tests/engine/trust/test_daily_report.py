@@ -69,6 +69,7 @@ def test_the_report_has_for_each_reader_the_partition_that_the_radar_saw_nearest
     assert found.seen_at == NOW.isoformat()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("table", TABLES, ids=str)
 def test_the_sheet_is_that_of_the_ledger(table: Table, lake: Lake) -> None:
     """The report and the ledger must show the same numbers."""
@@ -91,6 +92,7 @@ def test_the_sheet_is_that_of_the_ledger(table: Table, lake: Lake) -> None:
     assert sheet.balanced
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("table", TABLES, ids=str)
 def test_days_and_hours_add_up_to_the_sheet(table: Table, lake: Lake) -> None:
     """Figures of days and figures of a table are counted from the same entries."""
@@ -100,6 +102,7 @@ def test_days_and_hours_add_up_to_the_sheet(table: Table, lake: Lake) -> None:
     assert sum((hour.flow for hour in found.hours), Flow()) == found.sheet.flow == found.flow
 
 
+@pytest.mark.whole
 def test_a_report_of_a_day_judges_that_day(lake: Lake) -> None:
     """The other days are shown for comparison only."""
     found = gather(lake, TABLES, Period(since=FIRST, until=SECOND, now=NOW))
@@ -123,6 +126,7 @@ def test_a_report_of_a_day_judges_that_day(lake: Lake) -> None:
     assert [day.day for day in silver.days][-1] == "2026-11-20"
 
 
+@pytest.mark.whole
 def test_broken_rules_have_the_ledger_s_counts_if_it_has_any(tmp_path: Path) -> None:
     """A row that breaks two rules counts under both, and a row with only a warning counts as well."""
     counts = {"broke": {"late": 1, "missing:value": 1, "odd:signal": 2}}
@@ -135,6 +139,7 @@ def test_broken_rules_have_the_ledger_s_counts_if_it_has_any(tmp_path: Path) -> 
     assert [each.reason for each in found.reasons] == ["missing:value"]
 
 
+@pytest.mark.whole
 def test_deleted_rows_make_the_numbers_untrustworthy(lake: Lake) -> None:
     """The tables downstream name the reason."""
     DeltaTable(lake.table(SILVER)).delete("event_id = '2-0'")
@@ -154,6 +159,7 @@ def test_deleted_rows_make_the_numbers_untrustworthy(lake: Lake) -> None:
     )
 
 
+@pytest.mark.whole
 def test_unread_rows_make_a_table_stale(lake: Lake) -> None:
     """Bronze received more rows, silver did not read them."""
     receive(lake, Came(at=NINE + DAY, good=6), 3)
@@ -170,6 +176,7 @@ def test_unread_rows_make_a_table_stale(lake: Lake) -> None:
     assert ended.about.startswith(f"Retired by ann at {NOW.isoformat()}: enough. ")
 
 
+@pytest.mark.whole
 def test_the_caller_decides_which_gates_are_shut(lake: Lake) -> None:
     """By one function, so that gates of another kind can be added."""
 
@@ -184,6 +191,7 @@ def test_the_caller_decides_which_gates_are_shut(lake: Lake) -> None:
     assert "silver.device_telemetry: 21 November, only 3 rows came" in found.because
 
 
+@pytest.mark.whole
 def test_a_certificate_with_a_difference_makes_a_table_unproven(lake: Lake) -> None:
     """A balanced ledger is not enough."""
     bad = Certificate(
@@ -208,6 +216,7 @@ def test_a_certificate_with_a_difference_makes_a_table_unproven(lake: Lake) -> N
     assert found.proof.standing == "NOT EQUAL, by other code"
 
 
+@pytest.mark.whole
 def test_days_without_a_batch_are_silent(lake: Lake) -> None:
     """Nothing was written, so there is nothing to judge."""
     then = Period(since=date(2026, 11, 18), until=date(2026, 11, 19), now=NOW)
@@ -220,11 +229,13 @@ def test_days_without_a_batch_are_silent(lake: Lake) -> None:
     )
 
 
+@pytest.mark.whole
 def test_the_newest_day_is_that_of_the_last_commit(lake: Lake) -> None:
     """A report without a named day is of this day."""
     assert newest_day(TABLES, lake) == SECOND
 
 
+@pytest.mark.whole
 def test_the_structure_survives_json_and_has_the_rules_with_their_columns(lake: Lake) -> None:
     """Programs read what people see."""
     report = json.loads(json.dumps(gather(lake, TABLES, BOTH).as_json()))

@@ -159,6 +159,7 @@ def test_a_failed_certificate_is_no_fault_of_the_balance() -> None:
     assert judged(known, date(2026, 11, 19))[0] is Verdict.SILENT
 
 
+@pytest.mark.whole
 def test_the_worst_reason_decides_and_all_are_returned() -> None:
     """An operator who repairs one must know of the others."""
     known = silver(hour(good=8.0, opened="x"), shut=(DAY, "y"))
@@ -191,6 +192,7 @@ def test_the_versions_that_a_fault_names_are_found() -> None:
     assert versions_in("the table holds 5 rows, but 3 were written") == []
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("values", "parts"),
     [

@@ -17,6 +17,8 @@ from strandline_quality.report.backtest import Change, RuleFigures
 from tests.engine.trust import test_backtest as those
 from tests.support.starts import believed
 
+pytestmark = pytest.mark.whole
+
 RULES = (those.DECODES, those.SHELL)
 AS_HISTORY = dict.fromkeys(Change, 0)
 

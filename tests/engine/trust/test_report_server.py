@@ -70,6 +70,7 @@ def test_a_report_is_sent_unchanged(address: str, lake: Lake) -> None:
     assert (announced["Content-Length"], nothing) == ("4", "")
 
 
+@pytest.mark.whole
 def test_the_answer_for_a_day_without_a_report_names_the_command_that_makes_it(
     address: str,
 ) -> None:
@@ -82,6 +83,7 @@ def test_the_answer_for_a_day_without_a_report_names_the_command_that_makes_it(
     assert "`strandline report --day 2026-11-21`" in words
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "path",
     [
@@ -111,6 +113,7 @@ def test_nothing_else_of_the_lake_is_sent(address: str, path: str) -> None:
     assert "the numbers" not in words
 
 
+@pytest.mark.whole
 def test_only_this_machine_is_answered_and_only_under_its_own_name(address: str) -> None:
     """Otherwise a foreign page whose name resolves to loopback could read the reports of its visitor."""
     port = address.rpartition(":")[2]
@@ -123,11 +126,13 @@ def test_only_this_machine_is_answered_and_only_under_its_own_name(address: str)
     assert "the numbers" not in words
 
 
+@pytest.mark.whole
 def test_nothing_can_be_sent_to_it(address: str) -> None:
     assert asked(address, f"/report-{DAY}.html", method="POST")[0] == 501
     assert asked(address, f"/report-{DAY}.html", method="DELETE")[0] == 501
 
 
+@pytest.mark.whole
 def test_the_address_is_known_while_the_server_runs(lake: Lake) -> None:
     """Also when it runs a second time on another port."""
     before = report_server.address(lake)
@@ -141,6 +146,7 @@ def test_the_address_is_known_while_the_server_runs(lake: Lake) -> None:
     assert report_server.link(lake, date.fromisoformat(DAY)) is None
 
 
+@pytest.mark.whole
 def test_the_address_of_a_killed_server_is_not_returned(lake: Lake, tmp_path: Path) -> None:
     """A dead link is worse than none."""
     log = tmp_path / "log"

@@ -33,6 +33,7 @@ def test_the_rules_that_cost_more_are_found_with_few_trials(chance: random.Rando
     assert len(asked) < 100
 
 
+@pytest.mark.whole
 def test_each_rule_is_tried_on_the_events_of_a_table(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_table_in_order_is_well_and_each_fault_shows_under_its_own_name(
     assert broken.grave
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_row_that_waits_in_the_quarantine_for_more_than_a_week_is_reported(
     spark: SparkSession, lake: Lake

@@ -117,6 +117,7 @@ def test_a_text_of_a_rule_or_an_event_is_text(found: Backtest) -> None:
     assert "default-src &#39;none&#39;" in made or "default-src 'none'" in made
 
 
+@pytest.mark.whole
 def test_a_backtest_of_no_alert_has_a_page(found: Backtest) -> None:
     made = backtest_page(replace(found, rules=found.rules[1:], against=None, skipped=()))
 

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from strandline_quality.report.charts import HEIGHT, Bar, bars, line, meter, spark
 
 
@@ -53,6 +55,7 @@ def test_nothing_at_all_can_be_drawn() -> None:
         assert "nan" not in svg
 
 
+@pytest.mark.whole
 def test_a_trend_leaves_out_the_days_on_which_nothing_was_read() -> None:
     """A line that rises from nothing on the first day would be a false alarm."""
     assert 'points="4.0,3.0 96.0,12.0"' in spark([0.2, None, 0.1], "x")

@@ -67,6 +67,7 @@ class Reader(HTMLParser):
         return "".join(self.words)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("odd", HOSTILE)
 def test_what_is_in_data_is_text_of_the_page(odd: str) -> None:
     """Payloads, reasons, names and what people type all come from outside."""
@@ -78,6 +79,7 @@ def test_what_is_in_data_is_text_of_the_page(odd: str) -> None:
     assert not re.search(r"[\u202a-\u202e\u2066-\u2069\ud800-\udfff]", page(report(odd)))
 
 
+@pytest.mark.whole
 def test_data_is_seen_as_it_came() -> None:
     """Escaping must not eat anything."""
     read = Reader(page(report("<b>&amp;</b>")))
@@ -110,6 +112,7 @@ def test_the_page_forbids_every_script() -> None:
     assert read.elements.count("script") == 1
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("odd", ["", *HOSTILE])
 def test_the_structure_is_in_the_page_and_is_the_one_that_is_printed(odd: str) -> None:
     """A program that finds the page needs no second file."""
@@ -147,6 +150,7 @@ def test_every_figure_of_the_structure_is_read_in_the_page() -> None:
         assert figure in read, figure
 
 
+@pytest.mark.whole
 def test_headings_descend_and_every_table_has_a_caption() -> None:
     """Screen readers need both."""
     text = page(report())
@@ -159,6 +163,7 @@ def test_headings_descend_and_every_table_has_a_caption() -> None:
     assert text.count('role="img"') == text.count('role="img" aria-label="') > 0
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_a_verdict_is_a_word_and_a_sign_with_its_meaning(verdict: Verdict) -> None:
     """Never a colour alone."""

@@ -5,6 +5,7 @@ import pytest
 from strandline_quality.report.charts import ago, attribute, count, name, share, span, text
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("data", "shown"),
     [

@@ -27,6 +27,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], P
     return {**reasons, "two.yml#2": "unknown field"}, folder
 
 
+@pytest.mark.whole
 def test_each_broken_file_is_named_with_its_reason_and_the_rest_runs(
     hostile: tuple[dict[str, str], Path],
 ) -> None:

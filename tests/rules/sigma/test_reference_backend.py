@@ -74,6 +74,7 @@ def found(case: Case) -> set[int]:
         return {number - 1 for query in queries for (number,) in database.execute(query)}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")
 def test_the_sqlite_backend_finds_the_same_events(case: Case) -> None:
