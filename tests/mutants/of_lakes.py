@@ -28,20 +28,6 @@ FAULTS = (
         ("tests/engine/lake/test_locks.py", "tests/engine/lake/test_replace_rows_beside.py"),
     ),
     Mutant(
-        "a repair does not hear of a program that takes no turn",
-        f"{STORAGE}/commit/delta_commit.py",
-        "        self._transaction.readWholeTable()\n",
-        "",
-        ("tests/engine/lake/test_replace_rows_beside.py",),
-    ),
-    Mutant(
-        "a disk's log is written by Delta's own store",
-        "jobs/strandline/engine/runtime/spark_session.py",
-        '"spark.delta.logStore.file.impl": linear.LOG_STORE',
-        '"spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore"',
-        ("tests/engine/lake/test_linked_log_store.py",),
-    ),
-    Mutant(
         "an entry that accounts for too little balances",
         f"{STORAGE}/log/ledger.py",
         "return self.read + self.made_by_function == self.accounted",

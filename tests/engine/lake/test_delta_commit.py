@@ -168,9 +168,8 @@ def test_a_second_commit_of_one_version_is_refused(spark: SparkSession, table: P
     second.write(rows(spark, 1, part=2))
     first.commit("{}")
 
-    with pytest.raises(delta_commit.ConflictError) as refused:
+    with pytest.raises(Exception, match="DELTA_CONCURRENT_APPEND"):
         second.commit("{}")
-    assert "DELTA_CONCURRENT_APPEND" in str(refused.value.__cause__)
 
     assert there(table) == [(1, 0)]
 

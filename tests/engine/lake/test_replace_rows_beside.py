@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
 from fleet.gold import ip_holds
@@ -159,26 +158,6 @@ def test_a_row_that_is_added_to_the_range_meanwhile_is_removed_as_well(
 
     swap(spark, path, exchange(spark, (1, 2), meanwhile), "backfill")
 
-    assert values_of(spark, path) == {0: "old", 1: "new", 2: "new", 3: "old", 4: "old"}
-
-
-def test_a_row_that_a_program_adds_which_takes_no_turn_is_removed_as_well(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """Nothing is looked at after it: Delta refuses the commit, and the next attempt finds the row."""
-    path, asked = Place.of(tmp_path / "table"), list[int]()
-    made(spark, path, (0, 1), (3, 4))
-
-    def meanwhile() -> None:
-        asked.append(latest_version(path))
-        if len(asked) == 1:
-            appended(spark, path, (2, "stream"))
-        if len(asked) == 2:  # in the turn, where the stream's row is taken out
-            write_deltalake(str(path), of(spark, (2, "another program")).toArrow(), mode="append")
-
-    swap(spark, path, exchange(spark, (1, 2), meanwhile), "backfill")
-
-    assert asked[:2] == [2, 3]
     assert values_of(spark, path) == {0: "old", 1: "new", 2: "new", 3: "old", 4: "old"}
 
 

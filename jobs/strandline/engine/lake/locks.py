@@ -5,13 +5,12 @@ JVM has begun may still succeed. The kernel releases a lock of the JVM only when
 
 Why not filelock: it takes flock locks, which Java neither sees nor takes, and has no record of the holder.
 
-A lease lasts as long as its writer, for a stream days. A backfill must commit meanwhile, so beside the lease
-there is a second lock, the turn, which each writer holds for the length of one commit.
+Why a lock is needed at all: on a local disk Delta's log stores check and then rename, so two processes can
+both believe that they wrote the same version.
 
-A version needs no lock: the log store lets one of two writers have it (infra/strandline_infra/spark), and Delta checks whether
-both touched the same files. The turn is for what Delta cannot know: a snapshot freezes a checkpoint, which no batch may outrun;
-what a writer has looked at stays so until its commit, so the last attempt of a repair beside a stream succeeds; and older
-programs rename their versions to their place on a disk, over whatever is there, unless they wait for their turn.
+A lease lasts as long as its writer, for a stream days. A backfill must commit meanwhile, so beside the lease
+there is a second lock, the turn, which each writer holds for the length of one commit. The second to take it sees the
+version of the first, and Delta checks whether both touched the same files.
 
 On an object store there are no locks of files; there both are objects (jobs/strandline/engine/lake/store_lease.py).
 """

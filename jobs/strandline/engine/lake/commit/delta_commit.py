@@ -19,34 +19,12 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from strandline.core.errors import DataError, TransientError
+from strandline.core.errors import DataError
 from strandline.engine.lake.files.place import Place, keep_files
 from strandline.engine.lake.locks import leases, turn
 from strandline.engine.lake.log.commit_log import PACKED, added_file, log_files, log_of, sum_file
 from strandline.engine.lake.log.ledger import latest_version, newest_checkpoint
 from strandline.engine.runtime.jvm import classic, jvm
-
-CONFLICTS = (
-    "ConcurrentAppendException",
-    "ConcurrentDeleteReadException",
-    "ConcurrentDeleteDeleteException",
-    "ConcurrentWriteException",
-    "MetadataChangedException",
-    "ProtocolChangedException",
-)
-"""What Delta calls the commits of others by which it refuses one; nothing was committed then."""
-
-
-class ConflictError(TransientError):
-    """A program that takes no turn has committed between a look at a table and the commit that rests on it."""
-
-
-def _conflict(path: Place) -> ConflictError:
-    return ConflictError(
-        f"another program wrote to {path} while a commit to it was made, and changed what that rests on",
-        hint="nothing was changed; type the same again. A stream does so by itself.",
-        table=str(path),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,20 +214,13 @@ class Commit:
         # Not splitlines: a text in the statistics may contain one of Unicode's other line ends.
         return [f'{{"add":{line}}}' for line in lines if line]
 
-    def onto(self, version: int) -> None:
-        """Move the transaction to a version, with the files written and taken out so far; it becomes the next one or none.
+    def onto_latest(self) -> None:
+        """Move the transaction to the table's latest version, with the files written and taken out so far.
 
-        The caller has checked that the commits of others until then do not concern those files. He holds the turn, so of our
-        programs none commits meanwhile; where one does that takes no turn, such as delta-rs, Delta finds it.
-
-        Raises:
-            ConflictError: One has done so.
+        The caller holds the turn and has checked that the commits of others do not concern those files.
         """
-        if self.read_version != version:
+        if self.read_version != latest_version(self._path):
             self._transaction = self._begun()
-        if self.read_version != version:
-            raise _conflict(self._path)
-        self._transaction.readWholeTable()
 
     def abandon(self) -> None:
         """Remove the files that were written; no reader has seen them."""
@@ -315,7 +286,6 @@ class Commit:
 
         Raises:
             FencedError: It has.
-            ConflictError: A program that takes no turn has changed what this commit rests on.
         """
         held = leases(self._path)
         for each in held:
@@ -323,11 +293,8 @@ class Commit:
         try:
             return int(self._transaction.commit(_scala(self._spark, self._actions), operation))
         except Exception as error:
-            said = f"{type(error).__name__} {error}"
-            if held and "ConcurrentTransaction" in said:
+            if held and "ConcurrentTransaction" in f"{type(error).__name__} {error}":
                 raise held[0].lost() from error
-            if any(each in said for each in CONFLICTS):
-                raise _conflict(self._path) from error
             raise
 
     def _new_files(self) -> Iterator[Place]:

@@ -14,8 +14,6 @@ Inside the turn the commits that the stream made meanwhile are examined:
     one added files with rows to be removed       they are rewritten inside the turn; each is as large as one batch
     any other commit                              does not concern these rows
 
-A program that takes no turn, such as delta-rs, may commit even then. Delta refuses the replacement, and it starts again.
-
 So each failed attempt leaves fewer files that can conflict, and the work inside the turn is as long as a batch.
 
 Rewritten files keep their short time ranges. If all of them became one file, every later replacement would touch that
@@ -24,7 +22,6 @@ megabyte in the end, and every reader of the table read it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -35,7 +32,6 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.table import Computed, Recomputed, Upserted
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.commit.delta_commit import ConflictError
 from strandline.engine.lake.commit.file_index import span_of
 from strandline.engine.lake.commit.table_frames import OPEN, by_key, rows_at, rows_in, sized
 from strandline.engine.lake.files.place import Place
@@ -119,9 +115,8 @@ def swap(  # noqa: PLR0913  # the table, the rows, the commit's metadata, and wh
             does_fit = not is_outdated and attempt.fits()
             is_disturbed = alone_since is not None and bool(attempt.near())
             if does_fit and not is_disturbed:
-                with suppress(ConflictError):
-                    attempt.commit(metadata, may_fill=may_fill)
-                    return True
+                attempt.commit(metadata, may_fill=may_fill)
+                return True
         attempt.abandon()
         if is_outdated:
             return False
@@ -179,7 +174,7 @@ class _Attempt:
 
     def commit(self, metadata: str, *, may_fill: bool) -> None:
         """Replace the rows that were added meanwhile as well, and commit."""
-        self._commit.onto(self._meanwhile.read_until)
+        self._commit.onto_latest()
         if files := self.near():
             held = self._holding(delta_commit.rows_of(self._spark, self._path, files.values()))
             self._write_again([files[each] for each in held], self._exchange.stays)
@@ -360,9 +355,8 @@ def _attempt(
         meanwhile.follow(latest_version(path))
         is_there = touched.isdisjoint(meanwhile.went) and meanwhile.shaped_at <= commit.read_version
         if is_there:
-            with suppress(ConflictError):
-                commit.onto(meanwhile.read_until)
-                return commit.commit(removal.entry(gone)), gone
+            commit.onto_latest()
+            return commit.commit(removal.entry(gone)), gone
     commit.abandon()
     return None
 

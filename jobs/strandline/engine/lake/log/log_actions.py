@@ -138,8 +138,7 @@ class LaterCommits:
     def __init__(self, path: Place, version: int) -> None:
         """Begin after a version."""
         self._path = path
-        self.read_until = version
-        """The last version that was read."""
+        self._read_until = version
         self.came: dict[str, str] = {}
         """By name, the files that were added and not removed since, each as its line in the log."""
         self.went: set[str] = set()
@@ -149,12 +148,12 @@ class LaterCommits:
 
     def follow(self, version: int) -> None:
         """Read the commits up to a version."""
-        for number in range(self.read_until + 1, version + 1):
+        for number in range(self._read_until + 1, version + 1):
             for action in actions(
                 self._path, number, Kind.ADD, Kind.REMOVE, Kind.METADATA, Kind.PROTOCOL
             ):
                 self._read(action, number)
-        self.read_until = max(version, self.read_until)
+        self._read_until = max(version, self._read_until)
 
     def _read(self, action: Action, version: int) -> None:
         match action.kind:
