@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+from strandline.engine.runtime.code_files import RELEASES
 from tests.architecture.tree import ROOT, search_path
 
-RELEASES = ROOT / "infra" / "strandline_infra" / "releases"
 VERSIONS = ROOT / "tests" / "engine" / "runtime" / "releases.json"
 FOLDERS = ("jobs/strandline/", "quality/strandline_quality/")
 ASKED = """
