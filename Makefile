@@ -57,7 +57,7 @@ ready: setup
 # word xdist would begin with the files that have many tests, which are the short ones.
 WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
 
-test: ready ## lint, types, the direction of imports, and the suite: a quarter of an hour
+test: ready ## lint, types, the direction of imports, and the suite: twenty minutes
 	@$(BIN)/python -m pytest $(WORKERS)
 
 # What the suite leaves out has the mark `whole`: what it runs is run by others as well (tests/README.md).

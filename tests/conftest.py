@@ -33,7 +33,7 @@ EXPECTED = ("notimpl", "upstream")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that `make prove` uses."""
+    """Add the options that `make prove` and `make whole` use."""
     what = "run the long proofs, in their long form or a share of it"
     parser.addoption("--prove", nargs="?", const=1.0, type=float, metavar="SHARE", help=what)
     parser.addoption("--whole", action="store_true", help="run every test, as make whole does")
@@ -74,9 +74,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ):
             seed(chosen)(item.obj)
     if lakes.is_on_store():
-        _keep_core(config, items)
+        # The rest is about disks, or its lakes are where it says.
+        _keep(config, items, lambda item: item.get_closest_marker("core") is not None)
     if not _is_whole(config):
-        _leave_out_whole(config, items)
+        _keep(config, items, lambda item: item.get_closest_marker("whole") is None)
     _put_long_files_first(items)
 
 
@@ -212,28 +213,24 @@ def chance(request: pytest.FixtureRequest) -> random.Random:
     return random.Random() if chosen is None else random.Random(f"{chosen} {request.node.nodeid}")  # noqa: S311  # no secret
 
 
-def _keep_core(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not the core: it is about disks, or its lakes are where it says."""
-    others = [item for item in items if not item.get_closest_marker("core")]
-    config.hook.pytest_deselected(items=others)
-    items[:] = [item for item in items if item.get_closest_marker("core")]
+def _keep(
+    config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]
+) -> None:
+    """Leave out what is not wanted."""
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = [item for item in items if wanted(item)]
 
 
 def _is_whole(config: pytest.Config) -> bool:
-    """Return whether every test is asked for: by the option, or because files, names or marks are."""
+    """Return whether every test is asked for: by the option, or because files, names, marks or lakes on a store are."""
     heard: dict[str, bool] = getattr(config, "workerinput", {})
     if "whole" in heard:
         return heard["whole"]
     option = config.option
-    chosen = option.whole or option.prove or option.markexpr or option.keyword
+    chosen = (
+        option.whole or option.prove or option.markexpr or option.keyword or lakes.is_on_store()
+    )
     return bool(chosen) or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-
-
-def _leave_out_whole(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep what fifteen minutes have room for: what a test with this mark runs is run by others, too."""
-    left = [item for item in items if item.get_closest_marker("whole")]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if not item.get_closest_marker("whole")]
 
 
 STARTING = {"e2e", "faults"}
