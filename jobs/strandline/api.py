@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from strandline.core.formats.writer_schema import Format, Reference, WriterSchema
     from strandline.core.kind import Emit, Layer
     from strandline.core.lateness import Lateness
+    from strandline.core.local_day import Day
     from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
     from strandline.core.parse_debezium import changes_of, debezium
     from strandline.core.stateful import folded
@@ -86,6 +87,7 @@ _HOMES = {
         "Layer",
     ),
     "strandline.core.lateness": ("Lateness",),
+    "strandline.core.local_day": ("Day",),
     "strandline.core.model": (
         "Clusters",
         "Demand",
@@ -171,6 +173,7 @@ __all__ = [
     "Clusters",
     "Counts",
     "DataError",
+    "Day",
     "DefinitionError",
     "Demand",
     "Dimension",

@@ -1,11 +1,13 @@
 """One asset a table, made from the catalog; nothing is listed twice.
 
 Silver and gold are partitioned by the day of the event, so that a backfill is a click: the chosen days are recomputed as
-one range (jobs/strandline/engine/repair/backfill.py). Bronze is a log in order of arrival; it has no partitions and catches up. A job
+one range (jobs/strandline/engine/repair/backfill.py). A table of local days has the same dates, and means its own days by them:
+Dagster (1.13.27) refuses dependencies between days of two zones. Bronze is a log in order of arrival; it has no partitions and catches up. A job
 brings all tables up to date (orchestration/strandline_dagster/catch_up.py).
 """
 
 from collections.abc import Iterator
+from datetime import date
 
 from dagster import (
     AssetCheckResult,
@@ -53,7 +55,11 @@ def spec_of(table: Table, days: DailyPartitionsDefinition) -> AssetSpec:
         kinds={"spark", "delta"},
         owners=[f"team:{table.owner}"] if table.owner else [],
         description=table.summary,
-        metadata={"dagster/table_name": table.id, "dagster/storage_kind": "delta"},
+        metadata={
+            "dagster/table_name": table.id,
+            "dagster/storage_kind": "delta",
+            **({"days of": table.local_day.zone} if table.local_day else {}),
+        },
         partitions_def=None if isinstance(table, Ingested) else days,
     )
 
@@ -71,7 +77,7 @@ def asset_of(table: Table, days: DailyPartitionsDefinition) -> AssetsDefinition:
     def materialise(
         context: AssetExecutionContext, lake: LakeResource, spark: SparkResource
     ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
-        yield from made(context, table, lake, spark, _chosen(context))
+        yield from made(context, table, lake, spark, _chosen(context, table))
 
     return materialise
 
@@ -105,12 +111,12 @@ def made(
     yield from checks.of_report(table, key(table), report, linked(lake))
 
 
-def _chosen(context: AssetExecutionContext) -> Span | None:
-    """Return the chosen days as one range."""
+def _chosen(context: AssetExecutionContext, table: Table) -> Span | None:
+    """Return the chosen days as one range; each key is a date, and whose day it is the table says."""
     if not (context.has_partition_key or context.has_partition_key_range):
         return None
-    window = context.partition_time_window
-    return Span(since=window.start, until=window.end)
+    first, last = (date.fromisoformat(each) for each in context.partition_key_range)
+    return Span(since=table.calendar.begins(first), until=table.calendar.ends(last))
 
 
 def figures(report: Report) -> dict[str, int | float | str]:

@@ -12,6 +12,7 @@ from fleet.gold import device_daily, device_signal_10m
 from fleet.silver import device_inventory, devices
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Emit, Layer
+from strandline.core.local_day import Day
 from strandline.core.table import (
     Appended,
     Dimension,
@@ -119,6 +120,16 @@ TODAY = Rule(name="today", holds="at < current_date()")
             "such as '10 minutes'",
         ),
         (
+            lambda: Windowed(**ROWS, **{**WINDOW, "window": timedelta(days=1)}, closes_at="end"),
+            "has windows of datetime.timedelta(days=1), which is no length of time",
+            'Day("Europe/Helsinki")',
+        ),
+        (
+            lambda: Upserted(**ROWS, **{**WINDOW, "window": Day("Europe/Helsinki")}),
+            "has windows, but does not declare where one ends",
+            "closes_at=…",
+        ),
+        (
             lambda: Windowed(**ROWS, **WINDOW, closes_at="end", reach="far"),
             "declares reach='far', which is no length of time",
             "reach='4 hours'",
@@ -214,3 +225,14 @@ def test_the_project_has_a_table_of_each_kind() -> None:
 
     assert {type(table) for table in tables} == {*get_args(Table)}
     assert {table.emits for table in tables if isinstance(table, Upserted)} == {*Emit}
+
+
+def test_windows_may_be_the_days_of_a_zone() -> None:
+    """Of a table without them the days are those of UTC, and no window is as long as another."""
+    by_day = Windowed(**ROWS, **{**WINDOW, "window": Day("Europe/Helsinki")}, closes_at="end")
+    other = Windowed(**ROWS, **WINDOW, closes_at="end")
+
+    assert (by_day.local_day, by_day.calendar) == (Day("Europe/Helsinki"), Day("Europe/Helsinki"))
+    assert (other.local_day, other.calendar) == (None, Day("UTC"))
+    assert by_day.window_length == timedelta(hours=25)
+    assert {by_day: 1}[by_day] == 1

@@ -1,6 +1,7 @@
 """A run with days chosen computes them again as one range; a day that the stream owns is refused, and not tried again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from dagster import ExecuteInProcessResult, materialize
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
+from strandline.core.local_day import Day
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime.lineage_sender import sender
@@ -74,6 +76,28 @@ def test_chosen_days_are_one_range_of_each_table(days: Lake, events: Path) -> No
     assert names == {(f"{t.id}.backfill", state) for t in TABLES for state in ("START", "COMPLETE")}
     parents = [each["run"]["facets"]["parent"]["run"]["runId"] for each in found]
     assert {*parents} == {done.run_id}
+
+
+def test_chosen_dates_are_local_days_of_a_table_that_has_them(days: Lake) -> None:
+    """In one run with a table of days of UTC; a day that is closed at midnight there may be open in another zone."""
+    by_day = replace(gold.TABLE, window=Day("Asia/Tokyo"))
+    assets = [asset_of(table, DAYS) for table in (silver.TABLE, by_day)]
+
+    done = materialize(
+        assets,
+        instance=ephemeral(),
+        resources=RESOURCES,
+        tags={START: "2026-11-17", END: "2026-11-18"},
+    )
+
+    assert done.success
+    ranges = [list(entries(days.table(t)))[-1][1] for t in (silver.TABLE, by_day)]
+    assert [(each.mode, each.since, each.until) for each in ranges] == [
+        ("backfill", "2026-11-17T00:00:00+00:00", "2026-11-19T00:00:00+00:00"),
+        ("backfill", "2026-11-16T15:00:00+00:00", "2026-11-18T15:00:00+00:00"),
+    ]
+    (spec,) = assets[1].specs
+    assert spec.metadata["days of"] == "Asia/Tokyo"
 
 
 def test_a_day_that_the_stream_owns_is_refused_with_what_to_do(days: Lake) -> None:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Kind, Layer
 from strandline.core.lateness import length_of
+from strandline.core.local_day import Window, length_of_window
 from strandline.core.topic import Topic
 from strandline_quality.expectations import FIGURES, Within
 from strandline_quality.rules import Rule
@@ -150,15 +151,16 @@ def refuse_null_keys(table: Kind, key: Sequence[str], may_be_null: Sequence[str]
         )
 
 
-def refuse_window(table: Kind, window: str) -> None:
+def refuse_window(table: Kind, window: Window) -> None:
     """Refuse a length that cannot be read."""
     try:
-        length_of(window)
-    except ValueError as error:
+        length_of_window(window)
+    except (ValueError, AttributeError) as error:
         raise _refused(
             table,
             f"has windows of {window!r}, which is no length of time",
-            "write it as Spark reads it, such as '10 minutes' or '1 hour 30 minutes'.",
+            "write it as Spark reads it, such as '10 minutes' or '1 hour 30 minutes'; the days of a time zone are "
+            'Day("Europe/Helsinki").',
         ) from error
 
 
@@ -192,7 +194,7 @@ def refuse_reach(table: Kind, reach: str | None) -> None:
         ) from error
 
 
-def refuse_endless(table: Kind, window: str | None, closes_at: str | None) -> None:
+def refuse_endless(table: Kind, window: Window | None, closes_at: str | None) -> None:
     """Refuse windows without an end: a backfill would not know which of them are closed."""
     if window is None:
         return

@@ -6,6 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from strandline.core.lateness import Lateness, length_of
+from strandline.core.local_day import IN_UTC, Day
 from strandline.core.topic import Topic
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule
@@ -112,6 +113,17 @@ class Kind:
     def window_length(self) -> timedelta:
         """Return the length of its windows; zero without windows."""
         return timedelta(0)
+
+    @property
+    def local_day(self) -> Day | None:
+        """Return the days that its windows are; None where they are of one length, or it has none."""
+        window = getattr(self, "window", None)
+        return window if isinstance(window, Day) else None
+
+    @property
+    def calendar(self) -> Day:
+        """Return the days by which it is repaired and judged: its own, else those of UTC."""
+        return self.local_day or IN_UTC
 
     @property
     def reach(self) -> str | None:

@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame
 
 from strandline.core import declared
 from strandline.core.kind import Emit, Kind, Layer
-from strandline.core.lateness import Lateness, length_of
+from strandline.core.lateness import Lateness
+from strandline.core.local_day import Window, length_of_window
 from strandline.core.topic import PLACE, Topic
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule
@@ -202,14 +203,15 @@ class _Windows(_Derived):
     """A table of windows.
 
     Args:
-        window: The length of its windows, as Spark reads it; where lengths differ, the longest.
+        window: The length of its windows, as Spark reads it; where lengths differ, the longest. Or ``Day("Europe/Helsinki")``:
+            they are the days of that zone.
         window_from: The column with the start of a row's window.
         event_at: The column with the event time, if it is another than the start of the window.
         reach: How far outside of a window the rows of its sources may lie from which it is computed, as Spark reads it, such
             as ``4 hours``. Without it a repair takes it from the plan; where no condition bounds it there, it is refused.
     """
 
-    window: str
+    window: Window
     window_from: str
     event_at: str = ""
     reach: str | None = None
@@ -223,8 +225,8 @@ class _Windows(_Derived):
 
     @property
     def window_length(self) -> timedelta:
-        """Return the length of its windows."""
-        return length_of(self.window)
+        """Return the length of its windows; of days, that of the longest."""
+        return length_of_window(self.window)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +283,7 @@ class Upserted(_Derived):
         window_from: The column with the start of a row's window. It partitions the table; replacement rows must include
             the replaced row's partition.
         emits: When it emits a row.
-        window: The length of its windows, where it has windows.
+        window: The length of its windows, where it has windows; or the days that they are.
         closes_at: The column with the end of a row's window.
         dimension: The as-of join that adds columns of a dimension to its rows.
         reach: How far outside of a window the rows of its sources may lie from which it is computed.
@@ -289,7 +291,7 @@ class Upserted(_Derived):
 
     window_from: str
     emits: Emit = Emit.ON_CHANGE
-    window: str | None = None
+    window: Window | None = None
     closes_at: str | None = None
     dimension: Dimension | None = None
     reach: str | None = None
@@ -302,7 +304,7 @@ class Upserted(_Derived):
     @property
     def window_length(self) -> timedelta:
         """Return the length of its windows; zero without windows."""
-        return length_of(self.window) if self.window else timedelta(0)
+        return length_of_window(self.window) if self.window else timedelta(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

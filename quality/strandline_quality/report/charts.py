@@ -245,7 +245,7 @@ class Pictures:
 
 def pictures(findings: TableFindings, whole: Findings) -> Pictures:
     """Draw the charts of a table."""
-    steps, ends = _steps(whole)
+    steps, ends = _steps(findings.own_day or (whole.since, whole.until))
     step = "hour" if steps[1] - steps[0] == ONE_HOUR else "day"
     hours = [_together(findings.hours, start, steps[1] - steps[0]) for start in steps[:-1]]
     volume = bars([_bar(hour) if hour else None for hour in hours], f"rows read each {step}")
@@ -282,12 +282,16 @@ def _key(findings: TableFindings, hours: Sequence[Hour | None]) -> list[tuple[st
     return kinds
 
 
-def _steps(whole: Findings) -> tuple[list[datetime], list[str]]:
-    """Return the beginnings of the bars, and the labels below them."""
-    since, until = (datetime.fromisoformat(each) for each in (whole.since, whole.until))
+def _steps(ends: tuple[str, str]) -> tuple[list[datetime], list[str]]:
+    """Return the beginnings of the bars, the end of the last, and the labels below them."""
+    since, until = map(datetime.fromisoformat, ends)
     is_short = (until - since) <= MOST_HOURS * ONE_HOUR
     step = ONE_HOUR if is_short else 24 * ONE_HOUR
     steps = [since + n * step for n in range(int((until - since) / step) + 1)]
+    if steps[-1] < until:  # clocks changed, so it is no number of whole days
+        steps.append(until)
+    if since.hour or since.minute or until.hour or until.minute:
+        return steps, [f"{since:%-d %b %H:%M}", f"{until:%-d %b %H:%M}"]
     if until - since == 24 * ONE_HOUR:
         return steps, ["00:00", "06:00", "12:00", "18:00", "24:00"]
     last = until - 24 * ONE_HOUR

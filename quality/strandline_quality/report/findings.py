@@ -212,7 +212,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFindings:
-    """The findings about one table."""
+    """The findings about one table; ``own_day`` is where its judged days begin and end, if they are not those of the report."""
 
     table: str
     about: str
@@ -233,6 +233,7 @@ class TableFindings:
     proof: Proof | None
     rules: tuple[dict[str, str], ...]
     drift: tuple[Drift, ...] = ()
+    own_day: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

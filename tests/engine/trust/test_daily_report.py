@@ -1,12 +1,14 @@
 """The report has the ledger's figures of the chosen days, and a verdict on whether they can be trusted."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
+from strandline.core.local_day import Day
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow import radar
@@ -15,6 +17,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.retired import Retirement, write_down
 from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.trust.daily_report import Period, gather, newest_day
+from strandline_quality.report.charts import _steps, pictures
 from strandline_quality.report.findings import Flow, Gate, TableFindings, Verdict
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import Came, Held, lived, receive
@@ -124,6 +127,38 @@ def test_a_report_of_a_day_judges_that_day(lake: Lake) -> None:
         ("missing:value", 1),
     ]
     assert [day.day for day in silver.days][-1] == "2026-11-20"
+
+
+def test_a_table_of_local_days_is_judged_by_them(tmp_path: Path) -> None:
+    """At 20:00 it is five in the morning of the next day in Osaka; the tables below keep the days of UTC."""
+    own = replace(GOLD, window=Day("Asia/Tokyo"))
+    past = [Came(at=NINE, good=3), Came(at=NINE + timedelta(hours=11), good=4)]
+    lake = lived(tmp_path, [*past, Came(at=NINE + DAY, good=5)])
+
+    found = gather(lake, (BRONZE, SILVER, own), BOTH)
+
+    by_table = {each.table: each for each in found.tables}
+    read = {name: [day.flow.read for day in each.days][-2:] for name, each in by_table.items()}
+    assert read == {BRONZE.id: [7, 5], SILVER.id: [7, 5], GOLD.id: [3, 9]}
+    gold = by_table[GOLD.id]
+    assert gold.own_day == ("2026-11-19T15:00:00+00:00", "2026-11-21T15:00:00+00:00")
+    assert by_table[SILVER.id].own_day is None
+    assert gold.about.endswith("Its days are those of Asia/Tokyo.")
+    assert sum((day.flow for day in gold.days), Flow()) == gold.flow
+    drawn = pictures(gold, found)
+    assert drawn.ends == ["19 Nov 15:00", "21 Nov 15:00"]
+    assert drawn.most == 5
+
+
+def test_the_page_has_a_bar_for_each_hour_of_a_day_of_twenty_three(tmp_path: Path) -> None:
+    """And for each of a day of twenty-five, which no number of days makes up."""
+    lake = lived(tmp_path, [Came(at=datetime(2026, 3, 28, 22, tzinfo=UTC), good=3)])
+    own = replace(GOLD, window=Day("Europe/Helsinki"))
+    for day, hours in ((date(2026, 3, 29), 23), (date(2026, 10, 25), 25)):
+        found = gather(lake, (own,), Period(since=day, until=day + DAY, now=NOW))
+        picture = str(pictures(found.tables[0], found).volume)
+        assert found.tables[0].flow.read == (3 if hours == 23 else 0)
+        assert len(_steps(found.tables[0].own_day or ("", ""))[0]) == hours + 1, picture
 
 
 @pytest.mark.whole

@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
 def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     day: Annotated[
         str | None,
-        typer.Option(help="A day of commits, in UTC: 2026-11-01, today or yesterday."),
+        typer.Option(
+            help="A day of commits: 2026-11-01, today or yesterday; in UTC, and of a table of local days in its zone."
+        ),
     ] = None,
     since: Annotated[str | None, typer.Option(help="The first of several days.")] = None,
     until: Annotated[str | None, typer.Option(help="The day after the last.")] = None,

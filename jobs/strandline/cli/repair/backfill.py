@@ -62,7 +62,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     """
     found, where = place.existing(lake, writes=True)
     chosen = lakes.derived(table, where)
-    span = ranges.typed(since, until)
+    span = ranges.typed(since, until, chosen)
     refuse_open(chosen, where, span)
     refuse_expired(chosen, where, span.since)
     if downstream:

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from strandline import catalog
 
 from strandline.core.lateness import shifted
+from strandline.core.local_day import Day
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.ask.explain_unread import explain_deleted, explain_gate, explain_waiting
@@ -155,7 +156,7 @@ def time_columns(table: Table) -> set[str | None]:
 def window_start(table: Table) -> str | None:
     """Return the column with the start of a row's window; None for a table without windows."""
     match table:
-        case Windowed() | Recomputed() | Upserted(window=str()):
+        case Windowed() | Recomputed() | Upserted(window=str() | Day()):
             return table.window_from
         case Ingested() | Judged() | Appended() | Upserted():
             return None
@@ -166,6 +167,9 @@ def window_start(table: Table) -> str | None:
 def emitted_by(step: Step) -> datetime | None:
     """Return the latest event time at which the table emits a row that waits for it; None if it emits rows at once."""
     match step.table:
+        case Windowed(window=Day() as window):
+            ends = window.ends(window.date_of(step.moment))
+            return shifted(ends, step.reach or timedelta(0))
         case Windowed(window_length=length):
             epoch = datetime.fromtimestamp(0, tz=step.moment.tzinfo)
             ends = epoch + ((step.moment - epoch) // length + 1) * length

@@ -256,10 +256,28 @@ def refuse_unsafe(table: Streamed, lake: Lake, run: Frames) -> Cleared:
             return Cleared()
         return Cleared(apart_ms=_apart_ms(table, run), former=former)
     plan = stateful_plan(table, run.sources, run.result)
+    _refuse_other_days(table, plan)
     if not is_new(lake.checkpoint(table)):
         refuse(_judged(table, lake, run, plan))
     apart = _apart_ms(table, run) if _joins(plan) else 0
     return Cleared(plan, apart, searches=searches(run.result))
+
+
+def _refuse_other_days(table: Streamed, plan: StatefulPlan) -> None:
+    """Refuse a table that declares days of a zone and groups by others: what is closed would be asked of the wrong days.
+
+    Raises:
+        DefinitionError: Nothing that its stream keeps is of that zone.
+    """
+    day = table.local_day
+    if day is not None and day.zone not in repr(plan.operators):
+        raise DefinitionError(
+            f"{table.id} declares windows that are days of {day.zone}, and its function groups by nothing of that zone",
+            hint=f'add the day to the rows, and group by it: Day("{day.zone}").of(rows, "{table.upstream[0].event_at}")'
+            '.groupBy("day").',
+            table=table.id,
+            zone=day.zone,
+        )
 
 
 def _joins(plan: StatefulPlan) -> bool:

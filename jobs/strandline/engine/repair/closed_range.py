@@ -11,6 +11,7 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.lateness import shifted
+from strandline.core.local_day import Day
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.flow.plan import emits_over_time
@@ -50,6 +51,13 @@ class Span:
         first, end = ((moment - EPOCH) // MICROSECOND for moment in (self.since, self.until))
         return first, end - 1
 
+    def whole(self, days: Day) -> "Span":
+        """Return the range extended to whole days."""
+        last = shifted(self.until, -MICROSECOND)
+        return Span(
+            since=days.begins(days.date_of(self.since)), until=days.ends(days.date_of(last))
+        )
+
     def holds(self, moment: str | Column) -> Column:
         """Return the condition that a moment is in the range."""
         column = F.col(moment) if isinstance(moment, str) else moment
@@ -71,25 +79,30 @@ def closed_until(table: Table, lake: Lake) -> datetime | None:
 
     There never is where the table joins rows and nothing says how far these lie apart.
     """
-    left, waits = left_until(table, lake), _until_it_closes(table, lake)
-    return None if left is None or waits is None else shifted(left, -waits)
+    left, reach = left_until(table, lake), known_reach(table, lake)
+    if left is None or reach is None:
+        return None
+    met = shifted(left, -reach)
+    if table.closes_at and table.local_day:  # each day is over where the next begins
+        return table.local_day.begins(table.local_day.date_of(met))
+    return shifted(met, -_window(table))
 
 
 def possible_from(table: Table, lake: Lake, until: datetime) -> datetime:
     """Return the event time that a table's stream must have read before a range that ends at a moment is closed."""
     delay = max(source.lateness.delay for source in (table, *table.upstream))
-    return shifted(until, (_until_it_closes(table, lake) or timedelta(0)) + delay)
-
-
-def _until_it_closes(table: Table, lake: Lake) -> timedelta | None:
-    """Return how long after its time a row is final; None where nothing says it.
-
-    Its window must be over, and the partners must be there that its rows may still meet.
-    """
     reach = known_reach(table, lake)
-    if reach is None:
-        return None
-    return reach + (table.window_length if table.closes_at else timedelta(0))
+    waits = timedelta(0) if reach is None else reach
+    if table.closes_at and table.local_day:
+        over = Span(since=until, until=until).whole(table.local_day).until
+    else:
+        over = until if reach is None else shifted(until, _window(table))
+    return shifted(over, waits + delay)
+
+
+def _window(table: Table) -> timedelta:
+    """Return how long after its start a window is over; the partners must be there too that its rows may still meet."""
+    return table.window_length if table.closes_at else timedelta(0)
 
 
 def is_open(table: Table, left: datetime) -> Column:
@@ -150,7 +163,7 @@ def refuse_streamless(table: Table, lake: Lake) -> None:
         )
 
 
-# The closed days of a table: no stream will write events of them any more.
+# The closed days of a table, by its own calendar: no stream will write events of them any more.
 
 
 DAY = timedelta(days=1)
@@ -171,8 +184,8 @@ def closed_days(
     begins = _begins(table, lake)
     if until is None or begins is None:
         return
-    day = first if before_rows else max(first, begins.date())
-    while datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY <= until:
+    day = first if before_rows else max(first, table.calendar.date_of(begins))
+    while table.calendar.ends(day) <= until:
         yield day
         day += DAY
 

@@ -7,18 +7,17 @@ exact, runs beside the stream, and discards no state. The stream itself writes t
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from strandline.core.errors import DefinitionError
 from strandline.core.lateness import shifted
+from strandline.core.local_day import Day
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.ask.locate import Spot
 from strandline.engine.lake.horizon import known_reach, refuse_unbounded
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.duckdb_table import peek
 from strandline.engine.repair.closed_range import Span, closed_until
-
-DAY = timedelta(days=1)
 
 OFFSETS = """
     SELECT _topic, _partition, count(*), min(_offset), max(_offset) FROM received
@@ -95,20 +94,19 @@ def rewind(table: Table, lake: Lake, begin: From) -> Rewind:
         parts=tuple(parts),
         since=since,
         until=until,
-        span=_days(since, until, closed_until(table, lake)),
+        span=_days(table.calendar, since, until, closed_until(table, lake)),
     )
 
 
-def _days(since: datetime | None, until: datetime | None, closed: datetime | None) -> Span | None:
+def _days(
+    days: Day, since: datetime | None, until: datetime | None, closed: datetime | None
+) -> Span | None:
     """Return the whole days that are closed."""
     if since is None or until is None or closed is None:
         return None
-    first, last = _day(since), min(_day(until) + DAY, _day(closed))
+    first = days.begins(days.date_of(since))
+    last = min(days.ends(days.date_of(until)), days.begins(days.date_of(closed)))
     return Span(since=first, until=last) if first < last else None
-
-
-def _day(moment: datetime) -> datetime:
-    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _below(table: Table) -> list[Table]:

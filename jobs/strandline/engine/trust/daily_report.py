@@ -14,6 +14,7 @@ from strandline import catalog
 
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.lateness import DISORDERED, LATE
+from strandline.core.local_day import IN_UTC
 from strandline.core.model import Model
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance, balance
@@ -249,7 +250,7 @@ class _Desk:
         self._shut = shut
         self._retired = retired(lake)
         self._past = Past(lake)
-        until = begins(period.until)
+        until = max(each.begins(period.until) for each in {IN_UTC, *(t.calendar for t in tables)})
         self._hours = {table.id: self._past.hours(table, until - LEARNT, until) for table in tables}
         self._days: dict[str, dict[date, DayVerdict]] = {}
         self._drifts = by_day(tables, lake, period.days)
@@ -260,9 +261,9 @@ class _Desk:
         can_be_read = sheet.damage is None
         days = self._judged(table, sheet, gate)
         hours = self._hours[table.id]
-        by_day = {day: self._on(table, day) for day in self._period.shown}
+        by_day = self._by_day(table)
         own = [hour for day in self._period.days for hour in by_day[day]]
-        first = self._period.since
+        first = table.calendar.begins(self._period.since)
         newest = self._past.newest(table)
         judged_days = [days[day] for day in self._period.days]
         return TableFindings(
@@ -279,7 +280,7 @@ class _Desk:
                 Day(day=day.isoformat(), verdict=days[day][0], because=days[day][1], flow=flow(on))
                 for day, on in by_day.items()
             ),
-            hours=day_verdicts.hours(own, [hour for hour in hours if hour.at < begins(first)]),
+            hours=day_verdicts.hours(own, [hour for hour in hours if hour.at < first]),
             failing=day_verdicts.failing(by_day, self._period.days),
             reasons=day_verdicts.reasons(own),
             samples=samples(table, self._lake, begins(self._period.until)) if can_be_read else (),
@@ -288,13 +289,22 @@ class _Desk:
             proof=day_verdicts.proof(table, self._lake),
             rules=rulebook(table),
             drift=last(self._drifts.get(table.id, {})),
+            own_day=self._own_day(table),
         )
 
     def _about(self, table: Table) -> str:
         """Return what a table is in a sentence, and of a retired one first by whose decision it gets no more rows."""
         about = table.summary.partition("\n")[0]
+        if table.local_day:
+            about = f"{about} Its days are those of {table.local_day.zone}."
         ended = self._retired.get(table.id)
         return f"Retired by {ended.words}. {about}" if ended else about
+
+    def _own_day(self, table: Table) -> tuple[str, str] | None:
+        """Return where the judged days of a table begin and end that has days of its own."""
+        ends = (self._period.since, self._period.until)
+        first, last = (table.calendar.begins(each).isoformat() for each in ends)
+        return (first, last) if table.local_day else None
 
     def _because(self, days: dict[date, DayVerdict]) -> Iterator[str]:
         """Yield why the verdicts are not better; each reason with its day if several days are judged."""
@@ -312,9 +322,12 @@ class _Desk:
             faults=self._faults(table, sheet),
             unproven=self._unproven(table),
             warnings=warnings(self._drifts.get(table.id, {})),
-            shut=(day_of(datetime.fromisoformat(gate.since)), gate.why) if gate else None,
+            shut=(table.calendar.date_of(datetime.fromisoformat(gate.since)), gate.why)
+            if gate
+            else None,
             waiting=sheet.waiting > 0,
             retired=datetime.fromisoformat(ended.at) if ended else None,
+            calendar=table.calendar,
             now=self._period.now,
         )
         needed = [each for each in table.needs if each.id in self._days]
@@ -326,7 +339,7 @@ class _Desk:
         return days
 
     def _changes(self, table: Table) -> list[Mark]:
-        first = begins(self._period.shown[0])
+        first = table.calendar.begins(self._period.shown[0])
         over = [hour for hour in self._hours[table.id] if hour.at + HOUR <= self._period.now]
         shown = [hour for hour in over if hour.at >= first]
         return marks(shown, over[: len(over) - len(shown)])
@@ -344,7 +357,7 @@ class _Desk:
         last = self._period.days[-1]
         for fault in sheet.faults:
             days = {
-                day_of(at)
+                table.calendar.date_of(at)
                 for version in versions_in(fault)
                 if (at := self._past.committed_at(table, version))
             }
@@ -360,8 +373,13 @@ class _Desk:
         why = "its certificate says that its rows differ from what bronze gives"
         return self._period.days[-1], why
 
-    def _on(self, table: Table, day: date) -> list[Batch]:
-        return [hour for hour in self._hours[table.id] if day_of(hour.at) == day]
+    def _by_day(self, table: Table) -> dict[date, list[Batch]]:
+        """Return the hours of each day that is shown, by the table's calendar."""
+        found: dict[date, list[Batch]] = {day: [] for day in self._period.shown}
+        for hour in self._hours[table.id]:
+            if (day := table.calendar.date_of(hour.at)) in found:
+                found[day].append(hour)
+        return found
 
 
 def _sentence(verdict: Verdict, ranked: Sequence[TableFindings], period: Period) -> str:

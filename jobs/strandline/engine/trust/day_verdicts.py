@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import TypeAlias
 
+from strandline.core.local_day import IN_UTC, Day
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.flow import radar
@@ -53,6 +54,7 @@ class Known:
         shut: The day since which its gate is shut, and why.
         waiting: Whether rows wait for it now.
         retired: Since when it is fed no more, so that nothing waits for it; None while it is fed.
+        calendar: Whose days are judged: an hour is of the day in which it begins.
         now: The moment that counts as now.
     """
 
@@ -65,6 +67,7 @@ class Known:
     shut: tuple[date, str] | None = None
     waiting: bool = False
     retired: datetime | None = None
+    calendar: Day = IN_UTC
     now: datetime
 
 
@@ -116,7 +119,7 @@ def judged(known: Known, day: date) -> DayVerdict:
     reasons = sorted(_reasons(known, day), key=lambda each: -each[0].rank)
     if reasons:
         return reasons[0][0], tuple(why for _, why in reasons)
-    written = any(day_of(hour.at) == day for hour in known.hours)
+    written = any(known.calendar.date_of(hour.at) == day for hour in known.hours)
     return (Verdict.BELIEVED if written else Verdict.SILENT), ()
 
 
@@ -149,7 +152,7 @@ def _reasons(known: Known, day: date) -> Iterator[_Why]:
         yield Verdict.UNBALANCED, fault
     if known.unproven and known.unproven[0] == day:
         yield Verdict.UNPROVEN, known.unproven[1]
-    own = [hour for hour in known.hours if day_of(hour.at) == day]
+    own = [hour for hour in known.hours if known.calendar.date_of(hour.at) == day]
     yield from _lost(flow(own))
     if known.shut and known.shut[0] <= day:
         yield Verdict.HELD, known.shut[1]
@@ -159,7 +162,9 @@ def _reasons(known: Known, day: date) -> Iterator[_Why]:
     for warning in known.warnings.get(day, ()):
         yield Verdict.WARNED, warning
     for mark in known.changes:
-        if day_of(mark.at) == day and not (mark.what == VOLUME and known.sources is not None):
+        if known.calendar.date_of(mark.at) == day and not (
+            mark.what == VOLUME and known.sources is not None
+        ):
             yield Verdict.WARNED, f"at {mark.at:%H:%M} {mark.said}"
 
 
@@ -185,11 +190,13 @@ def _noticed(hour: Batch) -> Iterator[_Why]:
 
 def _waited(known: Known, day: date) -> Iterator[_Why]:
     """Yield a reason when rows waited too long at the end of the day, or wait too long now."""
-    end = min(begins(day) + timedelta(days=1), known.now)
+    end = min(known.calendar.ends(day), known.now)
     if known.retired is not None and known.retired <= end:
         return
     is_now = end == known.now
-    if end < begins(day) or (is_now and known.sources is not None and not known.waiting):
+    if end < known.calendar.begins(day) or (
+        is_now and known.sources is not None and not known.waiting
+    ):
         return
     # A repair beside a stream is no evidence of how far the stream has read.
     mine = [hour.at for hour in known.hours if hour.at < end and hour.value("read") > 0]

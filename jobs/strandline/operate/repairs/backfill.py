@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from pyspark.sql import SparkSession
+from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
@@ -129,5 +130,7 @@ def rewind_lines(plan: Rewind) -> list[str]:
     arrived = f"{plan.records:,} records arrived from there on; their rows of {plan.table} are of {touched}"
     if plan.span is None:
         return [arrived, "the stream still owns all of that"]
-    days = f"{plan.span.since.date()} to before {plan.span.until.date()}"
+    calendar = catalog.find(plan.table).calendar
+    first, end = (calendar.date_of(each) for each in (plan.span.since, plan.span.until))
+    days = f"{first} to before {end}"
     return [arrived, f"recomputed from bronze: {days}; the stream still owns later days"]

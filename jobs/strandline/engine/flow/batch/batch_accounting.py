@@ -20,6 +20,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from strandline.core.local_day import Day, Window
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, with_newest_arrival
@@ -389,12 +390,22 @@ def begins_windows(table: Streamed, rows: DataFrame) -> bool:
         return False
     if len(table.upstream) > 1 or table.event_at != table.window_from:
         return False
-    window = F.window(str(table.upstream[0].event_at), table.window)
-    (declared,) = _grouped(rows.groupBy(window).count())
+    whole = _windowed(rows, str(table.upstream[0].event_at), table.window)
+    (declared,) = _grouped(whole.groupBy(WINDOW).count())
     # A batch has not every operator that a stream has; without an answer there is no range.
     with suppress(Exception):
         return declared[0] in next(iter(_grouped(table.transform(rows))), ())
     return False
+
+
+WINDOW = "_window"
+
+
+def _windowed(rows: DataFrame, time: str, window: Window) -> DataFrame:
+    """Return rows with the declared window in which each lies."""
+    if isinstance(window, Day):
+        return window.of(rows, time, WINDOW)
+    return rows.withColumn(WINDOW, F.window(time, window))
 
 
 def _grouped(rows: DataFrame) -> list[list[str]]:
@@ -439,24 +450,26 @@ def _count_below(
     """
     match table:
         case Judged():
-            time = F.col("_time")
-            moment = judged(rows, table).select(time.alias("moment"), time.alias("at"), time)
-        case Windowed() | Upserted(window=str()):
-            time = F.col(str(source.event_at))
-            window = F.window(time, str(table.window))
-            ends, starts = window["end"].alias("moment"), window["start"].alias("at")
-            moment = rows.select(ends, starts, time.alias("_time"))
+            own = F.col("_time")
+            moment = judged(rows, table).select(own.alias("moment"), own.alias("at"), own)
+        case Windowed(window=window) | Upserted(window=str() | Day() as window):
+            time = str(source.event_at)
+            ends, starts = (F.col(f"{WINDOW}.{each}") for each in ("end", "start"))
+            windows = _windowed(rows, time, window)
+            moment = windows.select(
+                ends.alias("moment"), starts.alias("at"), F.col(time).alias("_time")
+            )
         case Appended() | Upserted():
-            time = F.col(str(source.event_at))
-            moment = rows.select(time.alias("moment"), time.alias("at"), time.alias("_time"))
+            own = F.col(str(source.event_at))
+            moment = rows.select(own.alias("moment"), own.alias("at"), own.alias("_time"))
         case _:
             assert_never(table)
     late = F.timestamp_millis(F.lit(late_ms))
     ends_below = F.col("moment") <= late
-    at, own = F.when(ends_below, F.unix_micros("at")), F.unix_micros("_time")
+    at, its = F.when(ends_below, F.unix_micros("at")), F.unix_micros("_time")
     below = moment.where(F.col("_time") <= late)
     counted = below.agg(
-        F.count(at), F.min(at), F.max(at), F.count(F.lit(1)), F.min(own), F.max(own)
+        F.count(at), F.min(at), F.max(at), F.count(F.lit(1)), F.min(its), F.max(its)
     )
     count, first, last, among, since, until = counted.collect()[0]
     return (
