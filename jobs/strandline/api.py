@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
     from strandline.core.parse_debezium import changes_of, debezium
     from strandline.core.stateful import folded
+    from strandline.core.static import Static
     from strandline.core.table import (
         Appended,
         Dimension,
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
     from strandline.core.waiting import Kept, Memory, Waiting
     from strandline.engine.ask.lake_reader import lake
     from strandline.engine.kafka.records import Counts, Records
-    from strandline.engine.runtime.trial import judge, trial_spark
     from strandline.operate.alerts.examples import wrong_rules
+    from strandline.operate.trial import judge, trial_spark
     from strandline_quality.expectations import Within
     from strandline_quality.rules import (
         OnFail,
@@ -111,6 +112,7 @@ _HOMES = {
     ),
     "strandline.core.formats.parse_registered": ("registered",),
     "strandline.core.stateful": ("folded",),
+    "strandline.core.static": ("Static",),
     "strandline.core.table": (
         "Appended",
         "Dimension",
@@ -143,12 +145,12 @@ _HOMES = {
         "Counts",
         "Records",
     ),
-    "strandline.engine.runtime.trial": (
+    "strandline.engine.ask.lake_reader": ("lake",),
+    "strandline.operate.alerts.examples": ("wrong_rules",),
+    "strandline.operate.trial": (
         "judge",
         "trial_spark",
     ),
-    "strandline.engine.ask.lake_reader": ("lake",),
-    "strandline.operate.alerts.examples": ("wrong_rules",),
     "strandline_quality.expectations": ("Within",),
     "strandline_quality.rules": (
         "OnFail",
@@ -201,6 +203,7 @@ __all__ = [
     "Rule",
     "Severity",
     "State",
+    "Static",
     "Table",
     "Topic",
     "TransientError",

@@ -22,6 +22,7 @@ from typing import get_args
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.kind import Layer
 from strandline.core.model import Model
+from strandline.core.static import Static
 from strandline.core.table import Derived, Table
 from strandline.project import package, project
 from strandline_infra import extras, home
@@ -57,8 +58,10 @@ def tables() -> tuple[Table, ...]:
     declared += _of_parts(declared)
     found = {table.id: table for table, _ in declared}
     graph = {name: [source.id for source in table.needs] for name, table in found.items()}
+    statics: dict[str, Static] = {}
     for table, module in declared:
         _refuse_strangers(table, found, module)
+        _refuse_two_of_a_name(table, statics, module)
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
@@ -171,6 +174,18 @@ def _refuse_strangers(table: Table, found: dict[str, Table], module: ModuleType)
                 hint=f"let `reads` name the TABLE of a module in {package()}/bronze, silver or gold.",
                 table=table.id,
                 source=source.id,
+            )
+
+
+def _refuse_two_of_a_name(table: Table, known: dict[str, Static], module: ModuleType) -> None:
+    """Refuse two static tables that share a name, and so their versions in the lake."""
+    for each in table.static:
+        if known.setdefault(each.id, each) != each:
+            raise DefinitionError(
+                f"{_place(module)}: {table.id} joins another {each.id} than the tables before it",
+                hint="declare it once, in a module that both import, or give one of them another name.",
+                table=table.id,
+                static=each.id,
             )
 
 

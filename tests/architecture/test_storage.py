@@ -43,7 +43,6 @@ EXCEPTIONS = {
         {*PROCESS, "read_text"},
         "reads the environment; a relative folder becomes absolute; reads secrets that a project's file names, which are in no lake",
     ),
-    "runtime/trial.py": ({"pathlib"}, "takes a folder of a test for Spark's log"),
     "runtime/spark_session.py": (
         {*PROCESS, "mkdir", "open", "read_bytes", "stat"},
         "starts the JVM, whose output, scratch files and class archive are files of this machine on any store; names jars, which are files of this machine",

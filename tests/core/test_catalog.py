@@ -75,6 +75,23 @@ def test_the_tables_are_found_each_after_those_it_reads() -> None:
             assert found.index(source.id) < found.index(table.id)
 
 
+def test_two_static_tables_of_one_name_are_refused(declare: Declare) -> None:
+    """They would share the versions in the lake."""
+    silver = derived("Judged", "pings", "scratch_bronze.pings")
+    gold = {
+        name: "from strandline.core.static import Static\n"
+        + derived("Appended", name, "scratch_silver.pings").replace(
+            COMPLETE,
+            f"{COMPLETE}, static=(Static(name='sites', columns='a int, b int', key=('a',), file='{file}'),)",
+        )
+        for name, file in (("one", "sites.csv"), ("same", "sites.csv"), ("two", "others.csv"))
+    }
+    declare(bronze={"pings": BRONZE}, silver={"pings": silver}, gold=gold)
+
+    with pytest.raises(DefinitionError, match=r"gold\.two joins another static\.sites"):
+        catalog.tables()
+
+
 def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
     """The commonest mistake is a forgotten layer."""
     with pytest.raises(DefinitionError) as caught:

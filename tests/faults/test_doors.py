@@ -132,6 +132,8 @@ REASONS = {
     "strandline.cli.main:_forget_old_traces": "removes stack traces in the system's folder, of which the newest stay",
     "strandline.engine.flow.lineage.column_lineage:take_over_lineage": "one file, put whole before a promotion's first row; the next one puts it again",
     "strandline.engine.flow.batch.dimension_lookup:_replace": DOMAIN,
+    "strandline.engine.flow.batch.static_join:_commit": "one commit; ended before and after it in tests/engine/flow/test_static_join.py",
+    "strandline.engine.lake.read.static_versions:carry": "in the scratch lake of a verification, which a kill ends as a whole",
     "strandline.engine.flow.feed_ledger:_commit": LIVE,
     "strandline.engine.flow.feed_query:start": LIVE,
     "strandline.engine.flow.ingest:_make": DOMAIN,

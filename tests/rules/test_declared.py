@@ -24,6 +24,7 @@ from fleet.silver import dhcp_events, process_events, user_actions
 from strandline.alerting import declared, tables
 from strandline.alerting.source import AlertSource
 from strandline.core.errors import DefinitionError
+from strandline.core.static import Static
 from strandline.core.table import Table
 
 PLAIN: dict[str, Any] = {
@@ -58,6 +59,16 @@ MISTAKES: tuple[tuple[dict[str, Any], str, str], ...] = (
         {"table": user_actions.TABLE, "fields": user_actions.FIELDS, "entity": "user_id"},
         "'user_id' of the source silver.user_actions is masked",
         "not sensitive",
+    ),
+    (
+        {
+            "table": replace(
+                dhcp_events.TABLE,
+                static=(Static(name="sites", columns="a int, b int", key=("a",), rows=()),),
+            )
+        },
+        "joins static.sites, whose versions are in a lake, and rules have none",
+        "let a gold table join it",
     ),
     ({"names": {"Ip": "address"}}, "Ip is to be the column address", "its columns are"),
     ({"categories": "dhcp"}, "'dhcp', which is no tuple", "the comma makes the tuple"),

@@ -195,6 +195,11 @@ def _unknown(source: AlertSource) -> Iterator[tuple[str, str]]:
             "let a rule look at a table whose events have an id.",
         )
         return
+    if table.static:
+        yield (
+            f"the source {table.id} joins {' and '.join(map(str, table.static))}, whose versions are in a lake, and rules have none",
+            "let a gold table join it.",
+        )
     for column in (*table.key, table.event_at):
         if column not in known:
             yield (

@@ -17,6 +17,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.kind import Kind, Layer
 from strandline.core.lateness import length_of
 from strandline.core.local_day import Window, length_of_window
+from strandline.core.static import Static
 from strandline.core.topic import Topic
 from strandline_quality.expectations import FIGURES, Within
 from strandline_quality.rules import Rule
@@ -25,7 +26,17 @@ from strandline_quality.safe import hazards
 SHORTEST = timedelta(hours=1)
 """The shortest retention; rows expire in steps of an hour."""
 
-TUPLES = ("reads", "key", "key_null_ok", "sensitive", "unmasked", "rules", "expects", "references")
+TUPLES = (
+    "reads",
+    "key",
+    "key_null_ok",
+    "sensitive",
+    "unmasked",
+    "rules",
+    "expects",
+    "references",
+    "static",
+)
 
 
 def check(table: Kind) -> None:
@@ -78,6 +89,19 @@ def _refuse_wrong_items(table: Kind) -> None:
                     f"has {type(each).__name__} among its {name}, where each is a {kind.__name__}",
                     "`required` returns several rules: write rules=required(…), or (*required(…), …) beside others.",
                 )
+
+
+def refuse_other_than_static(table: Kind, found: Sequence[object]) -> None:
+    """Refuse, among the static tables, what is none, and two of one name."""
+    for each in found:
+        if not isinstance(each, Static):
+            raise _refused(
+                table,
+                f"has {each!r} among its static tables",
+                "let `static` be (Static(…),): a table of the lake is read, or joined as a dimension.",
+            )
+    if twice := [each.id for each in found if isinstance(each, Static) and found.count(each) > 1]:
+        raise _refused(table, f"names {twice[0]} twice", "name it once.")
 
 
 def refuse_tables(table: Kind, reads: Sequence[object]) -> None:

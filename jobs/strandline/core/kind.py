@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from strandline.core.lateness import Lateness, length_of
 from strandline.core.local_day import IN_UTC, Day
+from strandline.core.static import Static
 from strandline.core.topic import Topic
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule
@@ -108,6 +109,11 @@ class Kind:
     def scored_by(self) -> str | None:
         """Return the name of the model that scores its rows."""
         return None
+
+    @property
+    def static(self) -> tuple[Static, ...]:
+        """Return the static tables that its function joins."""
+        return ()
 
     @property
     def window_length(self) -> timedelta:

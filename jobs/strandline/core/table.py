@@ -21,6 +21,7 @@ from strandline.core import declared
 from strandline.core.kind import Emit, Kind, Layer
 from strandline.core.lateness import Lateness
 from strandline.core.local_day import Window, length_of_window
+from strandline.core.static import Static
 from strandline.core.topic import PLACE, Topic
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule
@@ -120,6 +121,7 @@ class _Computed(_Table):
         expects: What must hold of a batch or of the whole table, beside what follows from the rules.
         references: Foreign keys: the column, the other table, and the column there. An audit of the rows counts values
             without a match; no batch waits for it, because the other table may be behind.
+        static: The static tables that its function joins.
     """
 
     reads: "tuple[Table, ...]"
@@ -129,10 +131,12 @@ class _Computed(_Table):
     valid_until: str | None = None
     expects: tuple[Within, ...] = ()
     references: "tuple[tuple[str, Table, str], ...]" = ()
+    static: tuple[Static, ...] = ()
 
     def __post_init__(self) -> None:
         _Table.__post_init__(self)
         declared.refuse_empty(self, "key")
+        declared.refuse_other_than_static(self, self.static)
         declared.refuse_expectations(self, self.expects, is_judged=isinstance(self, Judged))
 
     @property

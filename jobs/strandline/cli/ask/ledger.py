@@ -26,6 +26,7 @@ from strandline.operate.answers.ledger import (
     notices,
     refuse_imbalance,
     sheets_of,
+    static_lines,
     table_rows,
 )
 from strandline.operate.answers.radar import dangers_of, refuse_danger
@@ -93,6 +94,8 @@ def ledger(
         emit([_as_json(sheet, ended.get(sheet.table)) for sheet in sheets])
     else:
         print_sheets(sheets)
+        for each in static_lines(where, tables):
+            say(each)
         _say_recreated(where)
         for each in notices(where):
             say(each)

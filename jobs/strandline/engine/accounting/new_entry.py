@@ -6,15 +6,17 @@ where the rows went by the methods of an entry (jobs/strandline/engine/lake/log/
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import MappingProxyType
 
 from strandline.core.feed import Feed
+from strandline.core.static import Static
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.kafka.slices import Part, name_of, range_ends
 from strandline.engine.kafka.topic_changes import Ranges
 from strandline.engine.lake.commit.replace_rows import NO_TIME, Reach
-from strandline.engine.lake.log.ledger import BATCH, EXPIRE, FORGET, IMPORT, Entry, Offsets
+from strandline.engine.lake.log.ledger import BATCH, EXPIRE, FORGET, IMPORT, STATIC, Entry, Offsets
 from strandline.engine.runtime.meter import code_version
 
 
@@ -112,6 +114,12 @@ def expired(table: Table, until: str, *, rows: int, released: int) -> Entry:
 def forgotten(table: Table, request: str, *, rows: int, released: int, changed: Reach) -> Entry:
     """Return the entry of rows that are deleted on a request, of which it has the hash only."""
     return replace(_removal(table, FORGET, request, rows, released, changed), forgotten=rows)
+
+
+def content(static: Static, nth: int, source: str, rows: int, at: datetime | None) -> Entry:
+    """Return the entry of a version of a static table, which holds from a moment; of all time where it is None."""
+    begun = _entry(static.id, STATIC, STATIC, nth, source)
+    return replace(begun, holds_from=at.astimezone(UTC).isoformat() if at else "").as_received(rows)
 
 
 def mark(table: Table, mode: str, stream: str) -> Entry:

@@ -10,6 +10,7 @@ from strandline import catalog
 
 from strandline.core.lateness import shifted
 from strandline.core.local_day import Day
+from strandline.core.static import Static
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.ask.explain_unread import explain_deleted, explain_gate, explain_waiting
@@ -21,6 +22,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import Entry, entry_at
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.find_rows import Found, Where, look, typed, version_of
 from strandline.engine.lake.read.ledger_search import first_reaching, newest_first, reading_batch
 from strandline.engine.lake.read.open_table import kinds
@@ -121,10 +123,19 @@ class Step:
         columns = [name for name in self.table.key if name not in time_columns(self.table)]
         known = {name: self.row[name] for name in columns if name in self.row}
         for name in columns:
-            side = self._dimension_with(name) if name not in known else None
-            if side is not None:
+            if name in known:
+                continue
+            if (static := self._static_with(name)) is not None:
+                key = tuple(self.row[each] for each in static.key)
+                known[name] = static_versions.value(static, self.lake, key, self.moment, name)
+            elif (side := self._dimension_with(name)) is not None:
                 known[name] = self._look_up(side, name)
         return known
+
+    def _static_with(self, name: str) -> Static | None:
+        """Return the static table that adds a column, and whose key the row has."""
+        found = (each for each in self.table.static if name in each.values)
+        return next((each for each in found if all(key in self.row for key in each.key)), None)
 
     def _dimension_with(self, name: str) -> Table | None:
         """Return the dimension among the table's sources that has a column, and whose key the row has."""
@@ -265,6 +276,8 @@ def explain_present(table: Table, row: Found, lake: Lake) -> Finding:
         "file": row.file.below(path),
         "row": shown_row(table, row.row),
     }
+    if table.static:
+        evidence["joined"] = _joined(table, row.row, lake)
     if table.dimension and all(row.row[name] is None for name in table.dimension.columns):
         moment = row.row[str(table.event_at)]
         side = table.dimension.source
@@ -286,6 +299,16 @@ def explain_present(table: Table, row: Found, lake: Lake) -> Finding:
             table, Verdict.NO_PARTNER, sentence, **evidence, partner=absent.id, near=near
         )
     return make_finding(table, Verdict.IN_TABLE, f"it is in {table.id}", **evidence)
+
+
+def _joined(table: Table, row: Mapping[str, Any], lake: Lake) -> list[dict[str, object]]:
+    """Return the version of each static table that holds of a row's time."""
+    found = []
+    for static in table.static:
+        held = static_versions.at(static, lake, row[str(table.event_at)])
+        version = {"version": held[0], "holds_from": held[1].holds_from} if held else {}
+        found.append({"static": static.id, **version})
+    return found
 
 
 def _missing_source(table: Table, row: Mapping[str, Any]) -> Table | None:

@@ -23,7 +23,7 @@ from strandline.engine.quarantine.resolutions import State, generation, statemen
 # masked of each.
 
 
-SCHEMAS = (*map(str, Layer), "quarantine", "resolutions", "ledger", "quality")
+SCHEMAS = (*map(str, Layer), "static", "quarantine", "resolutions", "ledger", "quality")
 """The first part of each name."""
 
 ENTRIES = "ledger.entries"
@@ -67,6 +67,8 @@ def _sources(tables: Collection[Table], lake: Lake) -> Iterator[tuple[str, Sourc
         if isinstance(table, Judged):
             yield f"quarantine.{table.name}", Source(lake.quarantine(table), table, True)
             yield f"resolutions.{table.name}", Source(lake.resolutions(table), table)
+        for static in table.static:
+            yield static.id, Source(lake.table(static))
     yield ENTRIES, Source(lake.closed_entries)
     yield HISTORY, Source(lake.history)
 

@@ -374,6 +374,8 @@ def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) ->
     if isinstance(table, Judged) and table.believes_history:
         yield "believes history"
     yield f"{output_mode(table)} {getattr(table, 'window_from', '')}"
+    for static in table.static:
+        yield f"{static.id} {static.key} {static.columns} {static.default}"
     for source in table.upstream:
         yield f"{source.id} {source.event_at} {source.lateness} {sources.get(source.id)}"
     yield str(declared_table(lake.table(table)))

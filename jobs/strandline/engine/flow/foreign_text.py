@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from strandline.core.formats.parse import HALF_A_PAIR, NUMBER
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.verdict import with_newest_arrival
+from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.lake.commit.table_frames import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
@@ -75,7 +76,8 @@ def of_function(spark: SparkSession, table: Table, lake: Lake) -> tuple[str, ...
         rows = [rows_at(spark, place, latest_version(place)) for place in places]
         if isinstance(table, Judged):
             rows = [with_newest_arrival(each) for each in rows]
-        return searches(table.transform(*rows))
+        with joining(table, lake):
+            return searches(table.transform(*rows))
     except Exception as error:  # what is wrong with it is said when it runs
         if loss(error):
             raise

@@ -31,6 +31,7 @@ from strandline.core.table import (
 from strandline.core.topic import ORDER, QUARANTINE
 from strandline.core.verdict import DUPLICATE_OF, good_rows, judged
 from strandline.engine.flow.batch.batch_accounting import watched
+from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.flow.batch.trigger_limit import EVERYTHING
 from strandline.engine.lake.checkpoint.spark_checkpoint import (
     NOWHERE,
@@ -143,9 +144,10 @@ def framed(
         _followed(session, lake.table(source), (most or {}).get(source.id, EVERYTHING), whole=whole)
         for source in table.upstream
     ]
-    result = shaped(sources, table)
-    if not isinstance(table, Judged) and filters_below_time(result):
-        result = shaped(sources, table, fenced=True)
+    with joining(table, lake):
+        result = shaped(sources, table)
+        if not isinstance(table, Judged) and filters_below_time(result):
+            result = shaped(sources, table, fenced=True)
     return Frames(tuple(sources), result)
 
 

@@ -21,6 +21,7 @@ from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table,
 from strandline.core.verdict import good_rows
 from strandline.engine.flow.batch.dimension_lookup import unknown
 from strandline.engine.flow.batch.joined_streams import joined
+from strandline.engine.flow.batch.static_join import joining, outlook
 from strandline.engine.flow.compare_plans import (
     Difference,
     Remedy,
@@ -155,7 +156,7 @@ class Answer(StrEnum):
     DAMAGED = "cannot be read"
     """A file of the table, or of one that it reads, is damaged; that ends no other table."""
     REFUSED = "does not run"
-    """A rule of the table cannot be asked; that ends no other table."""
+    """A rule of the table cannot be asked, or a static table cannot be read; that ends no other table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,12 +321,19 @@ def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
         lake: Where.
     """
     try:
-        return _judge(spark, table, lake)
+        return _with_outlook(_judge(spark, table, lake), table, lake)
     except Exception as error:
         found = damage(error, table)
         if found is None:
             raise
         return _failing(table, Answer.DAMAGED, found)
+
+
+def _with_outlook(verdict: Verdict, table: Table, lake: Lake) -> Verdict:
+    try:
+        return replace(verdict, notes=(*verdict.notes, *outlook(table, lake)))
+    except DefinitionError as error:
+        return _failing(table, Answer.REFUSED, error)
 
 
 def _looked(spark: SparkSession | None, table: Table, lake: Lake) -> tuple[str, ...]:
@@ -382,7 +390,8 @@ def _judge(  # noqa: PLR0911  # one for each answer
     if spark is None:
         raise ValueError(table.id)
     run = framed(spark, table, lake)
-    return _judged(table, lake, run, stateful_plan(table, run.sources, run.result))
+    with joining(table, lake):
+        return _judged(table, lake, run, stateful_plan(table, run.sources, run.result))
 
 
 def tight_columns(table: Table, lake: Lake) -> dict[str, list[str]]:
@@ -610,7 +619,8 @@ def migrate(spark: SparkSession, table: Streamed, lake: Lake) -> Verdict:
         if Remedy.ADD_COLUMNS in verdict.remedies:
             add_columns(spark, lake.table(table), columns_of(table, run))
         if Remedy.REWRITE_SOURCES in verdict.remedies:
-            _rewrite(table, lake, run)
+            with joining(table, lake):
+                _rewrite(table, lake, run)
         if Remedy.HAND_OVER in verdict.remedies:
             retire_state(lake.checkpoint(table))
         return judge(spark, table, lake)

@@ -15,7 +15,7 @@ affects all later time, such as the first interval of a device, touches all late
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +34,13 @@ from strandline.engine.flow.batch.batch_accounting import (
 )
 from strandline.engine.flow.batch.batch_writer import only_selects
 from strandline.engine.flow.batch.dimension_lookup import adorned
+from strandline.engine.flow.batch.static_join import (
+    all_before_first,
+    before_first,
+    joining,
+    noted,
+    rows_before_first,
+)
 from strandline.engine.flow.batch.write_rows import Fork, counting_column
 from strandline.engine.flow.plan import make, shaped
 from strandline.engine.gates.batch_check import Guard
@@ -47,6 +54,7 @@ from strandline.engine.lake.horizon import computable_from
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.log.log_actions import Added, added
 from strandline.engine.runtime.meter import Meter
 
 # Compute a table once over all of its sources, by the same functions as its stream.
@@ -91,19 +99,27 @@ def compute(
     meter = Meter(spark)
     versions = {source: latest_version(lake.table(source)) for source in table.upstream}
     rows = [rows_at(spark, lake.table(source), version) for source, version in versions.items()]
-    result, looked = adorned(spark, table, lake, shaped(rows, table))
+    with joining(table, lake):
+        result, looked = adorned(spark, table, lake, shaped(rows, table))
     make(spark, table, lake, result)
     number = newest[1].batch + 1 if newest else 0
     read = sum(rows_until(lake.table(source), at) for source, at in versions.items())
     begun = new_entry.tables_read(
         table, mode, BATCH_STREAM, number, versions=_from_first(versions.items()), rows=read
     )
-    entry = replace(begun, replaced=True, looked=looked)
+    entry = noted(replace(begun, replaced=True, looked=looked), table, lake)
     if isinstance(table, Judged):
         at = {source.id: version for source, version in versions.items()}
         entry = replace(entry, imported=imported_until(table, lake, at))
         quarantine = lake.quarantine(table)
-        fork = Fork(table=table, path=path, quarantine=quarantine, guard=guard, replaces=True)
+        fork = Fork(
+            table=table,
+            path=path,
+            quarantine=quarantine,
+            guard=guard,
+            replaces=True,
+            before=partial(rows_before_first, table, lake),
+        )
         (events,) = rows
         watch = Watch(
             table=table,
@@ -112,6 +128,7 @@ def compute(
             records=lambda: events,
         )
         return fork.write(result, entry, meter, watch) or entry
+    entry = replace(entry, before_static=all_before_first(table, lake, rows))
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()
     files = commit.write(result)
@@ -193,7 +210,16 @@ class Afresh:
             return compute(self._spark, self._table, self._lake, mode=self._mode)
         read = sum(entry.written + entry.removed for entry in unread)
         entry = self._entry(newest.batch + 1, now, read)
+        if self._table.static:
+            parts = {s.id: self._parts(s, before[s] + 1, now[s]) for s in sources}
+            entry = replace(
+                entry, before_static=before_first(self._spark, self._table, self._lake, parts)
+            )
         return self._put(self._touched(before, now), now, entry, meter)
+
+    def _parts(self, source: Table, first: int, last: int) -> list[tuple[int, Added]]:
+        path = self._lake.table(source)
+        return [(version, added(path, version)) for version in range(first, last + 1)]
 
     def anew(self) -> Entry:
         """Recompute every window that lacks no row by retention, whatever has changed; older windows stay as they are.
@@ -214,9 +240,10 @@ class Afresh:
         return self._put(Span(self._whole_from(), OPEN), now, entry, meter)
 
     def _entry(self, batch: int, now: Mapping[Computed, int], read: int) -> Entry:
-        return new_entry.tables_read(
+        begun = new_entry.tables_read(
             self._table, self._mode, STREAM, batch, versions=_from_first(now.items()), rows=read
         ).settled(good=read, held={}, dropped=0)
+        return noted(begun, self._table, self._lake)
 
     def _touched(self, before: Mapping[Computed, int], now: Mapping[Computed, int]) -> Span | None:
         """Return the range of starts of the windows that a changed row can touch."""
@@ -248,9 +275,9 @@ class Afresh:
             touched = self._shelf.between(commit, starts.lowest, starts.highest)
             if touched:
                 commit.take_out(self._shelf.holding(commit, touched))
-            rows = shaped(
-                [self._near(source, starts, at) for source, at in now.items()], self._table
-            )
+            near = [self._near(source, starts, at) for source, at in now.items()]
+            with joining(self._table, self._lake):
+                rows = shaped(near, self._table)
             begins = F.unix_micros(self._table.window_from)
             inside = begins.between(starts.lowest, starts.highest)
             written = write(commit, rows.where(inside), folder=self._table.window_from)

@@ -19,6 +19,7 @@ from strandline.engine.accounting.table_books import close_or_reason
 from strandline.engine.flow.batch.batch_writer import Writer
 from strandline.engine.flow.batch.dimension_lookup import Again
 from strandline.engine.flow.batch.governor import Governor
+from strandline.engine.flow.batch.static_join import Pinned, Taker, joining
 from strandline.engine.flow.batch.trigger_limit import TriggerLimit
 from strandline.engine.flow.foreign_text import of_function, sentences
 from strandline.engine.flow.ingest import Intake
@@ -105,6 +106,7 @@ class _Job:
     patience: Patience
     gives_way: Callable[[], bool]
     running: Running
+    taker: Taker
 
     def governor(self, fixed: int | None) -> Governor:
         return Governor(self.table, self.lake, Heap(self.site.spark), fixed=fixed)
@@ -168,13 +170,21 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
     if not lake.exists(table):
         for line in sentences(of_function(site.spark, table, lake)):
             site.says(f"{table.id}: {line}")
-    job = _Job(table, lake, site, committed, stopped, waits, weighed, patience, gives_way, at)
+    taker = Taker(site.spark, table, lake, site.clock, site.says)
+    job = _Job(
+        table, lake, site, committed, stopped, waits, weighed, patience, gives_way, at, taker
+    )
     if isinstance(table, Ingested):
         work = partial(_take_in, job, mode)
     else:
         work = partial(_through_gates, job, table, mode)
     record = site.record(site.spark, table, mode.name, lake)
-    with lease(site.spark, table, lake), record as wrote, schemas_from(Shelf(lake.schemas)):
+    with (
+        lease(site.spark, table, lake),
+        record as wrote,
+        schemas_from(Shelf(lake.schemas)),
+        joining(table, lake),
+    ):
         recorded.append(wrote)
         refuse_retired(table, lake)  # since the look above: who retires it looks at the lease
         if not isinstance(table, Ingested):
@@ -253,6 +263,7 @@ def _each(job: _Job, intake: Intake, governor: Governor | None) -> int:
 
 def _again(job: _Job, afresh: Afresh) -> int:
     """Recompute what changed and return the number of commits."""
+    job.taker.look()
     if (entry := afresh.catch_up()) is None:
         return 0
     job.on_commit(entry)
@@ -286,6 +297,7 @@ def _running(job: _Job, batch: int | None = None) -> Iterator[None]:
 
 def _derive(job: _Job, table: Computed, mode: Mode) -> None:
     guard = Guard(table, job.lake, job.site.clock)
+    job.taker.take()
     match mode:
         case Batch():
             job.on_commit(compute(job.site.spark, table, job.lake, guard))
@@ -314,14 +326,18 @@ def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: 
     """Follow the rows that are appended to the sources."""
     spark, lake = job.site.spark, job.lake
     limit = TriggerLimit(table, lake, job.governor(mode.max_offsets))
-    writer = Writer(table, lake, mode.name, job.on_commit, guard, limit)
+    pinned = Pinned(table, lake)
+    writer = Writer(table, lake, mode.name, job.on_commit, guard, limit, pinned)
     again = Again(spark, table, lake)
 
     def write(rows: DataFrame, number: int) -> None:
         with _running(job, number):
             writer(rows, number)
 
-    begin = partial(start, spark, table, lake, write, files=limit.files)
+    def begin(every: float | None) -> StreamingQuery:
+        pinned.pin()
+        return start(spark, table, lake, write, every, limit.files)
+
     match mode:
         case AvailableNow():
             limit.begin_large()
@@ -335,6 +351,7 @@ def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: 
                 nonlocal due
                 if time.monotonic() >= due:
                     due = time.monotonic() + lake.pause(job.site.poll)
+                    job.taker.look()
                     _look_again(job, writer, again)
                 weigh(query)
                 lookout.look(query)

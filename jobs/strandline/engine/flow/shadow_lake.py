@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.feed import Feed
+from strandline.core.static import Static
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import in_force
 from strandline.engine.lake.files.place import Place
@@ -36,7 +37,7 @@ class Shadow(Lake):
         """Return the shadow of a table, whether or not it exists."""
         return cls(lake.root / "_rebuild" / table.id, lake, table)
 
-    def table(self, table: Table | Feed) -> Place:
+    def table(self, table: Table | Feed | Static) -> Place:
         """Return the shadow's folder for its own table, the live folder for any other."""
         return Lake.table(self, table) if table.id == self.own.id else self.live.table(table)
 
@@ -219,6 +220,8 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         promoted=mark,
         # For the rows that an undo restores, the dimension's version is not known any more.
         looked={n: sums.right_until if until is None else -1 for e in streamed for n in e.looked},
+        static=last.static,
+        before_static=sums.before_static,
         watermark=last.watermark,
         code=last.code,
     )

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.feed import Feed
+from strandline.core.static import Static
 from strandline.core.table import Judged, Table
 from strandline.engine.lake import formats
 from strandline.engine.lake.files.place import Place
@@ -149,8 +150,8 @@ class Lake:
         object.__setattr__(self, "root", Place.of(self.root))
         refuse_folder(self.root)
 
-    def table(self, table: Table | Feed) -> Place:
-        """Return the Delta table's folder; that of a feed has its ledger and no rows."""
+    def table(self, table: Table | Feed | Static) -> Place:
+        """Return the Delta table's folder; that of a feed has its ledger and no rows, that of a static table its versions."""
         return self.root / table.layer / table.name
 
     def quarantine(self, table: Table) -> Place:

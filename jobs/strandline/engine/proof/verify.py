@@ -20,6 +20,7 @@ from strandline.core.feed import Feed
 from strandline.core.kind import Layer
 from strandline.core.lateness import DISORDERED
 from strandline.core.modes import Batch
+from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.core.topic import PLACE
 from strandline.engine.accounting import new_entry
@@ -46,6 +47,7 @@ from strandline.engine.lake.log.ledger import (
     latest_version,
 )
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.table_versions import pin_versions
 from strandline.engine.lake.scratch import scratch
 from strandline.engine.lake.shelf import model_shelf
@@ -153,7 +155,7 @@ class FedLake(Lake):
 
     source: Lake
 
-    def table(self, table: Table | Feed) -> Place:
+    def table(self, table: Table | Feed | Static) -> Place:
         """Return the other lake's folder of a bronze table, and the own one of any other."""
         is_bronze = table.layer == Layer.BRONZE
         return self.source.table(table) if is_bronze else Lake.table(self, table)
@@ -220,6 +222,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         if trial.span:
             refuse_expired(table, lake, trial.span.since, from_bronze=True)
     kept = {path: latest_version(path) for table in needed for path in lake.books(table)}
+    joined = {each: latest_version(lake.table(each)) for table in derived for each in table.static}
     logs = [_log(table, needed, lake) for table in needed if isinstance(table, Ingested)]
     versions = {table: [latest_version(path) for path in lake.books(table)] for table in tables}
     disordered = _admitted(derived, lake, site)
@@ -235,6 +238,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         models = [each.scored_by for each in derived if each.scored_by]
         streamed = Lake(root / "stream").open_for_writing()
         model_shelf.carry(lake, streamed, models)
+        static_versions.carry(lake, streamed, joined)
         Shelf(lake.schemas).lend(Shelf(streamed.schemas))
         open_all(streamed)
         KillTrial(
@@ -243,6 +247,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         for log in logs:  # after the stream, which would begin with them
             add_imported(site.spark, log, (cut, streamed))
         whole = FedLake(root / "batch", cut).open_for_writing()
+        static_versions.carry(lake, whole, joined)
         model_shelf.carry(streamed, whole, models)  # one look: a model may be promoted meanwhile
         open_all(whole)
         for table in derived:
@@ -283,6 +288,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             logs,
             offsets,
             at[0],
+            joined,
             begun,
         )
         for table, at in versions.items()
@@ -431,6 +437,7 @@ def _certify(  # noqa: PLR0913, PLR0917  # a certificate has all of it
     logs: Sequence[Log],
     offsets: Mapping[str, Mapping[str, tuple[int, int]]],
     version: int,
+    joined: Mapping[Static, int],
     begun: float,
 ) -> Certificate:
     below = {each.id for each in _with_sources([table], lake)}
@@ -443,7 +450,11 @@ def _certify(  # noqa: PLR0913, PLR0917  # a certificate has all of it
         kills=trial.kills,
         seed=trial.seed,
         offsets={name: ends for log in mine for name, ends in offsets[log.table.id].items()},
-        versions={table.id: version, **{log.table.id: log.version for log in mine}},
+        versions={
+            table.id: version,
+            **{log.table.id: log.version for log in mine},
+            **{each.id: at for each, at in joined.items() if _joins(table, each, lake)},
+        },
         code=code_version(table),
         at=site.clock().isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - begun, 1),
@@ -454,6 +465,10 @@ def _certify(  # noqa: PLR0913, PLR0917  # a certificate has all of it
     )
     keep(certificate, table, lake)
     return certificate
+
+
+def _joins(table: Table, static: Static, lake: Lake) -> bool:
+    return any(static in each.static for each in _with_sources([table], lake))
 
 
 def _offsets(log: Log) -> dict[str, tuple[int, int]]:

@@ -47,6 +47,7 @@ from strandline.core.verdict import (
 from strandline.engine.accounting import new_entry
 from strandline.engine.flow.batch.dimension_lookup import adorned
 from strandline.engine.flow.batch.joined_streams import joined
+from strandline.engine.flow.batch.static_join import joining, noted
 from strandline.engine.flow.plan import framed
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.gates.batch_check import Guard, counted
@@ -125,7 +126,7 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
     """
     version, read = read_together(table, table.upstream, lake)
     events = _events(spark, table, lake, span, read)
-    with schemas_from(Shelf(lake.schemas)):
+    with schemas_from(Shelf(lake.schemas)), joining(table, lake):
         verdicts = judged(events, table, in_any_order=True)
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     firsts = verdicts
@@ -312,7 +313,7 @@ class _Work:
             self.table, MODE, f"{MODE} {uuid.uuid4()}", source, self.span.in_text()
         )
         is_judged = isinstance(self.table, Judged)
-        return begun.exchanged(
+        return noted(begun, self.table, self.lake).exchanged(
             came=came, gone=gone, held=held, is_judged=is_judged, through=through
         )
 
@@ -491,7 +492,9 @@ def computed(  # noqa: PLR0913  # which table, which rows, as of when
         if before is not None:
             rows = rows.where(F.col(source.event_at) < F.lit(before))
         sources.append(rows)
-    return adorned(spark, table, lake, table.transform(*sources))
+    with joining(table, lake):
+        rows = table.transform(*sources)
+    return adorned(spark, table, lake, rows)
 
 
 def refuse_unfinished(table: Table, lake: Lake, changed: DataFrame) -> None:

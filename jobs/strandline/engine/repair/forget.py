@@ -30,6 +30,7 @@ from strandline.core.topic import PLACE
 from strandline.core.verdict import judged, with_newest_arrival
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.left_topics import refuse_undeclared
+from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.flow.runner import Site
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit.replace_rows import (
@@ -218,7 +219,7 @@ class Forgetting:
         self.condition = Condition.of(spark, request.where)
         with schemas_from(Shelf(lake.schemas)), understood(request.where):
             self.condition.refuse_unknown([*self._understanding()])
-            self.branches = list(map(self._branch, judging))
+            self.branches = list(map(self._found_in, judging))
 
     def parts(self) -> Iterator[Part]:
         """Yield what it finds, table by table."""
@@ -346,12 +347,18 @@ class Forgetting:
             rows = rows_now(self._spark, table, self._lake)
             if isinstance(table, Judged):
                 records = rows_now(self._spark, table.reads[0], self._lake)
-                yield table.transform(with_newest_arrival(as_received(records)))
+                with joining(table, self._lake):
+                    understood = table.transform(with_newest_arrival(as_received(records)))
+                yield understood
             if not isinstance(table, Ingested):
                 yield rows
 
     def _part(self, name: str, rows: int) -> Part:
         return Part(table=name, rows=rows, how="deleted")
+
+    def _found_in(self, table: Judged) -> Branch:
+        with joining(table, self._lake):
+            return self._branch(table)
 
     def _branch(self, table: Judged) -> Branch:
         spark, lake = self._spark, self._lake

@@ -36,6 +36,7 @@ from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import bad_rows, good_rows, judged
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import readable_at
+from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.replace_rows import Exchange, swap
@@ -239,7 +240,7 @@ def healing(
         closed: The moment before which every range of the table is closed; None when none is.
     """
     chosen = chosen.select(*PLACE, "_arrived_at", F.col("reasons").alias("_were")).persist()
-    with schemas_from(Shelf(lake.schemas)):
+    with schemas_from(Shelf(lake.schemas)), joining(table, lake):
         verdicts = judged(_events(spark, table, lake, chosen), table, in_any_order=True)
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     is_closed = F.lit(False) if closed is None else F.col("_time") < F.lit(closed)

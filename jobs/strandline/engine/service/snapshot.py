@@ -135,6 +135,10 @@ def frozen(
             versions[table.id] = _freeze(table, lake, held, taken)
             _freeze_ranges(lake, wanted, held)
             note(f"{table.id}: version {versions[table.id]}")
+        # After the tables that join them: no row was joined with a later version.
+        for path in {lake.table(static) for each in wanted for static in each.static}:
+            if (version := latest_version(path)) >= 0:
+                freeze_table(path, held, version)
         freeze_copy(lake.formats, held)
         freeze_copy(lake.retired, held)
         freeze_copy(lake.gates, held)

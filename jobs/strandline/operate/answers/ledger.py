@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from strandline import catalog
 
 from strandline.core.errors import DamagedError, DataError
+from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import (
     LIVE,
@@ -19,6 +20,8 @@ from strandline.engine.gates import gate_files
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.open_table import live_rows
 from strandline.engine.lake.retired import retired
 from strandline.engine.proof.certificate import status
@@ -111,14 +114,56 @@ def table_rows(where: Lake) -> tuple[list[dict[str, object]], list[DataError]]:
                 raise
             damaged.append(found)
             rows.append(_damaged_row(table))
-    return rows, damaged
+    statics = {each.id: each for table in catalog.tables() for each in table.static}
+    return [*rows, *(_static_row(each, where) for each in statics.values())], damaged
+
+
+def static_lines(where: Lake, names: Sequence[str] | None = None) -> Iterator[str]:
+    """Yield for each table what it is joined with: the version of each static table, and how many rows lie before the first."""
+    for table in catalog.tables():
+        if not table.static or not where.exists(table) or (names and table.id not in names):
+            continue
+        newest = last_entry(where.table(table))
+        before = sums_of(where.table(table)).before_static
+        for each in table.static:
+            at = newest[1].static.get(each.id) if newest else None
+            rows = before.get(each.id, 0)
+            more = (
+                f", and {rows:,} rows that it has read lie before the first version" if rows else ""
+            )
+            yield f"joined to {table.id}: {each.id}, {_version_said(each, where, at)}{more}"
+
+
+def _version_said(static: Static, where: Lake, version: int | None) -> str:
+    if not version:
+        return "of which there was no version"
+    found = last_entry(where.table(static), version)
+    if found is None:
+        return f"version {version}"
+    return f"version {found[0]}, which holds {static_versions.holds_said(found[1].holds_from)}"
+
+
+def _static_row(static: Static, where: Lake) -> dict[str, object]:
+    """Return the row of a static table: its source, and its newest version."""
+    newest = static_versions.newest(static, where)
+    none = dict.fromkeys(("quarantined", "copies"))
+    last = dict.fromkeys(("watermark", "certificate", "gate"))
+    return {
+        "table": static.id,
+        "reads": static.file or static.delta or "rows of its declaration",
+        "rows": static_versions.rows_of_newest(static, where),
+        **none,
+        "version": newest[0] if newest else None,
+        "mode": newest[1].mode if newest else "never run",
+        **last,
+    }
 
 
 def _row(table: Table, where: Lake) -> dict[str, object]:
     newest = last_entry(where.table(table))
     return {
         "table": table.id,
-        "reads": ", ".join(str(source) for source in table.reads),
+        "reads": ", ".join(map(str, (*table.reads, *table.static))),
         "rows": live_rows(where.table(table)),
         "quarantined": held_rows(table, where) if isinstance(table, Judged) else None,
         "copies": _copies(table),
@@ -147,7 +192,7 @@ def _mode(table: Table, where: Lake, newest: Entry | None) -> str:
 def _damaged_row(table: Table) -> dict[str, object]:
     """Return the same of a table that cannot be read."""
     none = dict.fromkeys(("rows", "quarantined"))
-    reads = ", ".join(str(source) for source in table.reads)
+    reads = ", ".join(map(str, (*table.reads, *table.static)))
     last = dict.fromkeys(("watermark", "certificate", "gate"))
     own = {"copies": _copies(table), "version": None, "mode": "damaged"}
     return {"table": table.id, "reads": reads, **none, **own, **last}

@@ -371,7 +371,8 @@ def _reaches_over(table: Streamed, rows: DataFrame) -> timedelta | None:
     # As above: without an answer there is no range.
     with suppress(Exception):
         rows = table.transform(rows)
-        if {node.kind for node in _plan(rows).walk()} <= BOUNDED:
+        nodes = _plan(rows).walk()
+        if {node.kind for node in nodes if not _adds_constants(node)} <= BOUNDED:
             return table.window_length * len(_grouped(rows))
     return None
 
@@ -413,13 +414,20 @@ def _grouped(rows: DataFrame) -> list[list[str]]:
     plan = _plan(rows)
     found = columns(plan, iter(()))
     nodes = [*plan.walk()][::-1]
-    if any(node.kind == "Join" for node in nodes):
+    if any(node.kind == "Join" and not _adds_constants(node) for node in nodes):
         return []
     return [
         [written(each, found[id(node.children[0])].texts) for each in keys]
         for node in nodes
         if node.kind == "Aggregate" and (keys := node.expressions("groupingExpressions"))
     ]
+
+
+def _adds_constants(node: Node) -> bool:
+    """Return whether an operator joins constants, such as a static table: it moves no row to another time."""
+    return node.kind == "Join" and all(
+        each.kind == "LocalRelation" for each in node.children[1].walk() if not each.children
+    )
 
 
 def _plan(rows: DataFrame) -> Node:

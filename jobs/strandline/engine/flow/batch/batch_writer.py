@@ -25,6 +25,13 @@ from strandline.engine.flow.batch.batch_accounting import (
 )
 from strandline.engine.flow.batch.dimension_lookup import beside
 from strandline.engine.flow.batch.joined_streams import STATEFUL, each_of
+from strandline.engine.flow.batch.static_join import (
+    ALIAS,
+    Pinned,
+    before_first,
+    joining,
+    rows_before_first,
+)
 from strandline.engine.flow.batch.trigger_limit import ReplanError, TriggerLimit
 from strandline.engine.flow.batch.write_rows import Fork, Windows, append
 from strandline.engine.gates.batch_check import Guard
@@ -69,11 +76,22 @@ def only_selects(spark: SparkSession, table: Derived, lake: Lake) -> bool:
 
 
 def _selects(plan: Any) -> bool:  # noqa: ANN401  # py4j's objects have no types
-    children = plan.children()
-    if children.isEmpty():
+    below = [*each_of(plan.children())]
+    if not below:
         return True
-    below = [children.apply(number) for number in range(children.length())]
+    if _adds_columns(plan):
+        return _selects(below[0])
     return plan.nodeName() in HARMLESS and all(map(_selects, below))
+
+
+def _adds_columns(plan: Any) -> bool:  # noqa: ANN401  # as above
+    """Return whether an operator joins a static table, of which a row meets one row at most."""
+    if plan.nodeName() != "Join" or plan.joinType().toString() != "LeftOuter":
+        return False
+    node = plan.right()
+    while not (is_named := node.nodeName() == "SubqueryAlias") and not node.children().isEmpty():
+        node = node.children().apply(0)
+    return bool(is_named) and str(node.identifier().name()).startswith(ALIAS)
 
 
 DROPPED = "numRowsDroppedByWatermark"
@@ -180,6 +198,7 @@ class Writer:
         on_commit: OnCommit,
         guard: Guard | None,
         limit: TriggerLimit,
+        pinned: Pinned | None = None,
     ) -> None:
         """Prepare to write.
 
@@ -190,7 +209,9 @@ class Writer:
             on_commit: Gets every entry after its commit.
             guard: Checks each batch before it is committed.
             limit: Refuses a batch that should be planned again, and measures the others.
+            pinned: The versions of static tables with which the query was planned.
         """
+        self._pinned = pinned or Pinned(table, lake)
         self._table = table
         self._lake = lake
         self._mode = mode
@@ -214,6 +235,7 @@ class Writer:
         with (
             self.writing,
             schemas_from(Shelf(self._lake.schemas)),
+            joining(self._table, self._lake),
         ):  # Spark calls from a thread of its own
             self._write(rows, number)
 
@@ -243,6 +265,7 @@ class Writer:
                 keep_state(checkpoint, self._kept)
                 return
             refuse_behind(self._table, self._lake)
+            self._pinned.refuse_older()
             keep_plan(checkpoint, number)
             entry = self._written(rows, stream, number, is_next=is_next)
             keep_state(checkpoint, self._kept)
@@ -273,6 +296,11 @@ class Writer:
         most = self._limit.chosen()
         below = below_watermark(spark, table, plan, inputs, selects=self._selects)
         entry = opened(table, stream, plan, inputs, self._mode, most, below)
+        if table.static:
+            entry = replace(entry, static=self._pinned.versions)
+            if not isinstance(table, Judged):
+                before = before_first(spark, table, lake, inputs)
+                entry = replace(entry, before_static=before)
         if plan.whole and isinstance(table, Judged):
             began_at = {name: first for name, (first, _) in entry.versions.items()}
             entry = replace(entry, imported=imported_until(table, lake, began_at))
@@ -281,7 +309,13 @@ class Writer:
         match table:
             case Judged():
                 quarantine = lake.quarantine(table)
-                fork = Fork(table=table, path=path, quarantine=quarantine, guard=self._guard)
+                fork = Fork(
+                    table=table,
+                    path=path,
+                    quarantine=quarantine,
+                    guard=self._guard,
+                    before=partial(rows_before_first, table, lake),
+                )
                 watch = watch_of(spark, table, lake, stream, inputs)
                 held_already = not is_next and self._has(quarantine, stream, number)
                 return fork.write(rows, entry, meter, watch, held_already=held_already)

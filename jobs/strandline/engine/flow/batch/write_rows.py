@@ -246,6 +246,8 @@ class Fork:
     quarantine: Place
     guard: Guard | None
     replaces: bool = False
+    before: Callable[[DataFrame], Mapping[str, int]] = lambda _: {}
+    """Counts believed rows from before the first version of a static table."""
 
     def write(
         self,
@@ -279,6 +281,7 @@ class Fork:
             compared_at = None if believed is kept else version
             judged = counted(believed, self.table)
             good, held = judged.good, judged.held
+            entry = replace(entry, before_static=self.before(good_rows(believed)))
             entry = entry.settled(
                 good=good,
                 held=held,

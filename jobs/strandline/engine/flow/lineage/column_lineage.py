@@ -26,12 +26,15 @@ from pyspark.sql.types import StructType
 
 from strandline.core.formats.parse import RESCUED
 from strandline.core.model import FEATURES, SCORE
+from strandline.core.static import Static, frames_from
 from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.topic import RECEIVED
 from strandline.core.verdict import good_rows
+from strandline.engine.flow.batch.static_join import ALIAS
 from strandline.engine.flow.plan import shaped
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.open_table import kinds
+from strandline.engine.lake.read.static_versions import intervals_of
 from strandline.engine.runtime.meter import code_version, is_code_of
 
 Columns: TypeAlias = dict[str, list[tuple[str, str]]]
@@ -131,6 +134,7 @@ def _derived(spark: SparkSession, table: Table) -> tuple[Columns, Columns]:
     rows = _on_empty_tables(spark, table)
     plan = json.loads(rows._jdf.queryExecution().analyzed().toJSON())  # noqa: SLF001  # Python has no door to a plan
     sources = {_alias(source): source.id for source in table.upstream}
+    sources |= {f"{ALIAS}{each.name}": each.id for each in table.static}
     root = _node(iter(plan))
     wanted = table.dimension
     looked_up = {name: [(wanted.source.id, name)] for name in wanted.columns} if wanted else {}
@@ -147,8 +151,15 @@ def _on_empty_tables(spark: SparkSession, table: Computed) -> DataFrame:
         spark.createDataFrame([], _columns(spark, source)).alias(_alias(source))
         for source in table.upstream
     ]
-    rows = shaped(empty, table)
+    with frames_from(_no_content):
+        rows = shaped(empty, table)
     return good_rows(rows) if isinstance(table, Judged) else rows
+
+
+def _no_content(static: Static, _at: str, rows: DataFrame) -> DataFrame:
+    return rows.sparkSession.createDataFrame([], intervals_of(static)).alias(
+        f"{ALIAS}{static.name}"
+    )
 
 
 @cache

@@ -178,7 +178,7 @@ def _inputs(run: TableRun) -> Iterator[InputDataset]:
         for topic in table.topics if host else ():
             named = Kafka(host, port, topic.name)
             yield InputDataset(namespace=named.get_namespace(), name=named.get_name())
-    for source in table.needs:
+    for source in (*table.needs, *table.static):
         named_by, place = dataset_of(run.lake.table(source)), run.lake.table(source)
         yield InputDataset(
             namespace=named_by.get_namespace(), name=named_by.get_name(), facets=_of_table(place)
@@ -228,7 +228,9 @@ def _of_table(place: Place) -> dict[str, DatasetFacet]:
 
 
 def _lineage(run: TableRun, table: Table, columns: Columns) -> dict[str, DatasetFacet]:
-    sources = {source.id: dataset_of(run.lake.table(source)) for source in table.needs}
+    sources = {
+        source.id: dataset_of(run.lake.table(source)) for source in (*table.needs, *table.static)
+    }
     fields = {
         name: column_lineage_dataset.Fields(
             inputFields=[

@@ -74,6 +74,9 @@ EXPIRE = "expire"
 FORGET = "forget"
 """The mode of a commit that deletes rows on request; its ``stream`` names the request by a hash."""
 
+STATIC = "static"
+"""The mode of a commit that is a version of a static table, and its ``stream``."""
+
 Offsets = Mapping[str, tuple[int, int]]
 """Per Kafka partition (as text, for JSON) the first offset and the one after the last."""
 
@@ -150,6 +153,9 @@ class Entry:
             commit; the snapshot includes every correction made before it.
         promoted: For a rebuilt table that replaced the live one, the id of the rebuild.
         looked: For each dimension that its rows were joined with, the version; -1 where it did not exist.
+        static: For each static table that its rows were joined with, the version.
+        before_static: For each of these, the rows that were read whose event lies before its first version.
+        holds_from: For a version of a static table, the moment from which it holds; empty where it holds of all time.
         since: For a backfill, the start of its range of event time; its counts are what it changed, so they may be
             negative, and no stream reads it.
         until: For a backfill, the end of its range.
@@ -207,6 +213,9 @@ class Entry:
     whole: bool = False
     promoted: str | None = None
     looked: Mapping[str, int] = field(default_factory=dict)
+    static: Mapping[str, int] = field(default_factory=dict)
+    before_static: Mapping[str, int] = field(default_factory=dict)
+    holds_from: str = ""
     since: str | None = None
     until: str | None = None
     came: int = 0

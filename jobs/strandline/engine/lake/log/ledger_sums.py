@@ -77,6 +77,7 @@ class Sums:
         healed: Good rows that backfills and replays added, which had been held back, dropped or lost.
         back: Of these, as many as made the number of copies negative.
         looked: The dimension's version up to which every row is joined correctly; None when none is.
+        before_static: For each static table the rows read whose event lies before its first version.
         appended: The rows that a stream has received which reads the table from its first version.
         moved: Rows that were ever written, added or removed.
         expired: Rows that retention deleted, in force.
@@ -119,6 +120,7 @@ class Sums:
     healed: int = 0
     back: int = 0
     looked: int | None = None
+    before_static: dict[str, int] = field(default_factory=dict)
     appended: int = 0
     moved: int = 0
     expired: int = 0
@@ -187,6 +189,7 @@ class Sums:
         self.written += entry.written
         self._remove(entry)
         _count(self.held, entry.quarantined)
+        _count(self.before_static, entry.before_static)
         self.appended += entry.appended
         self.was_rewritten |= entry.is_passed_over
         for source, (_, last) in entry.versions.items():
@@ -218,7 +221,7 @@ class Sums:
         self.lost_by_function = self.made_by_function = self.passed_over = self.counted = 0
         self.healed = self.back = self.expired = self.forgotten = self.released = 0
         self.drops, self.brought_back, self.dropped_above = [], 0, {}
-        self.held, self.imported, self.brought = {}, {}, 0
+        self.held, self.imported, self.brought, self.before_static = {}, {}, 0, {}
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
             self.generations.pop()

@@ -8,9 +8,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline.core.formats.writer_schema import WriterSchema, schemas_from
+from strandline.core.static import frames_from
 from strandline.core.table import Judged
 from strandline.core.topic import IDENTITY, RECEIVED
 from strandline.core.verdict import judged, own_columns
+from strandline.engine.flow.batch.static_join import frame_of_now
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import Settings
 
@@ -19,12 +21,16 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 @contextmanager
 def trial_spark(folder: Path) -> Iterator[SparkSession]:
-    """Start a small Spark for tests, with its files in a folder, and stop it at the end."""
+    """Start a small Spark for tests, with its files in a folder, and stop it at the end.
+
+    A function that is called meanwhile joins its static tables with what their sources have, as if that were the one version.
+    """
     # The settings of the environment are for a lake.
     sizes = Settings.model_construct(cores=2, memory="1g", shuffle_partitions=2)
     session = spark_session.start(sizes, folder / "spark.log", is_brief=True)
     try:
-        yield session
+        with frames_from(frame_of_now):
+            yield session
     finally:
         session.stop()
 
@@ -56,7 +62,7 @@ def judge(
         for number, payload in enumerate(payloads)
     ]
     known = {each.number: each for each in schemas}
-    with schemas_from(known.get):
+    with schemas_from(known.get), frames_from(frame_of_now):
         rows = judged(spark.createDataFrame(received, RECEIVED), table)
     return [_shown(row.asDict(recursive=True)) for row in _in_order(rows).collect()]
 

@@ -1,0 +1,439 @@
+"""The contents that a static table has had: what its source has now, and the versions in the lake with the time in which each holds.
+
+``static/NAME`` is a Delta table to which rows are only added: a commit a version, with the rows that came, changed or are gone, and
+the moment from which that holds. So a version costs what has changed, and the intervals of all versions are made of all rows.
+They are read without a JVM and given to Spark as constants: a plan then depends on no file, and on a version that is pinned.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType, TimestampType
+
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.static import FROM, UNTIL, Static
+from strandline.engine.lake.files.place import URL, Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.log.ledger import Entry, entries, is_table, last_entry, latest_version
+from strandline.engine.lake.read.open_table import kinds, live_files, opened
+from strandline.engine.lake.snapshot_files import link_commit
+from strandline.project import tables_root
+
+GONE, NTH = "_is_gone", "_version"
+FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+"""The ends of time, for what holds of all of it."""
+
+MOST = 100_000
+"""Rows of a content. All intervals are constants of a plan, and are sent to each task with each batch."""
+
+SHOWN = 3
+"""Keys that a sentence names."""
+
+FIXED = "_fixed"
+"""The file in a scratch lake in which no content is taken in: rows are computed there by the versions of another lake."""
+
+Key: TypeAlias = tuple[Any, ...]
+Rows: TypeAlias = pa.Table
+Content: TypeAlias = dict[Key, Key]
+"""The values of each row, by its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a static table's source has.
+
+    Args:
+        text: What it is, and the hash of its content.
+        content: Its rows.
+    """
+
+    text: str
+    content: Content
+
+
+def stamp(static: Static) -> str:
+    """Return what changes with the content of a source, without reading it.
+
+    Raises:
+        DefinitionError: It is not there.
+    """
+    try:
+        if static.file is not None:
+            return _place(static.file).stamp()
+        if static.delta is not None:
+            return str(latest_version(_place(static.delta)))
+    except OSError as error:
+        raise _absent(static, error) from error
+    return repr(static.rows)
+
+
+def read(static: Static, unless: str = "") -> Source | None:
+    """Return what the source has; None where its text is a given one.
+
+    Raises:
+        DefinitionError: It is not there, or cannot be the content of this table.
+        TransientError: It was written meanwhile.
+    """
+    before = stamp(static)
+    try:
+        found, text = _bytes(static)
+        said = f"{text} {hashlib.sha256(found + static.columns.encode()).hexdigest()[:12]}"
+        if said == unless:
+            return None
+        rows = _rows(static, found)
+    except OSError as error:
+        raise _absent(static, error) from error
+    if stamp(static) != before:
+        raise TransientError(
+            f"{text} was written while {static.id} read it",
+            hint="write a file beside it, and rename it.",
+            static=static.id,
+        )
+    return Source(said, _content(static, rows))
+
+
+def _bytes(static: Static) -> tuple[bytes, str]:
+    """Return what decides whether the content is another one, and what the source is."""
+    if static.file is not None:
+        with _place(static.file).opened() as file:
+            return file.read(), static.file
+    if static.delta is not None:
+        place = _place(static.delta)
+        if not is_table(place):
+            raise static.refused(
+                f"reads {static.delta}, where no Delta table is", "name its folder."
+            )
+        return str(latest_version(place)).encode(), static.delta
+    return repr(static.rows).encode(), "rows"
+
+
+def _rows(static: Static, found: bytes) -> pa.Table:
+    wanted = _arrow(static.schema)
+    try:
+        if static.rows is not None:
+            columns = zip(*static.rows, strict=True) if static.rows else ([] for _ in wanted)
+            return pa.table(
+                [pa.array([*each], kind) for each, kind in zip(columns, wanted.types, strict=True)],
+                schema=wanted,
+            )
+        if static.delta is not None:
+            return _cast(_table_rows(_place(static.delta)), wanted)
+        if str(static.file).lower().endswith(".parquet"):
+            return _cast(parquet.read_table(BytesIO(found)), wanted)
+        return csv.read_csv(
+            BytesIO(found),
+            convert_options=csv.ConvertOptions(
+                column_types=wanted,
+                include_columns=wanted.names,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise static.refused(
+            f"cannot be read from {_said(static)}: {' '.join(str(error).split())}",
+            f"its columns are {static.columns}; correct the source, or the declaration.",
+        ) from error
+
+
+def _cast(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Return rows with the declared types: a number may be written shorter, and nothing else is turned into another thing."""
+    lacking = [name for name in wanted.names if name not in rows.column_names]
+    if lacking:
+        raise ValueError(
+            f"it has no column {' and '.join(lacking)}, but {', '.join(rows.column_names)}"
+        )
+    rows = rows.select(wanted.names)
+    for field in wanted:
+        has = rows.schema.field(field.name).type
+        if _family(has) != _family(field.type):
+            raise ValueError(f"its column {field.name} is {has}")
+    return rows.cast(wanted)
+
+
+def _family(kind: pa.DataType) -> str:
+    numbers = pa.types.is_integer, pa.types.is_decimal, pa.types.is_floating
+    if any(each(kind) for each in numbers):
+        return "number"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    return str(kind).partition("[")[0]
+
+
+def _content(static: Static, rows: pa.Table) -> Content:
+    """Return rows by their keys.
+
+    Raises:
+        DefinitionError: A key is NULL or comes twice, or there are too many rows.
+    """
+    if rows.num_rows > MOST:
+        raise static.refused(
+            f"has {rows.num_rows:,} rows, and a static table has at most {MOST:,}",
+            "bring it into the lake as a topic, and join it as a dimension.",
+        )
+    keys = _tuples(rows, static.key)
+    if lacking := sum(None in key for key in keys):
+        raise static.refused(
+            f"has {lacking:,} rows whose key ({', '.join(static.key)}) is NULL in {_said(static)}",
+            "give each a key, or take it out.",
+        )
+    found = dict(zip(keys, _tuples(rows, static.values), strict=True))
+    if len(found) < len(keys):
+        twice = [key for key, times in Counter(keys).items() if times > 1]
+        raise static.refused(
+            f"has {len(keys) - len(found):,} rows too many in {_said(static)}, such as two of "
+            f"{'; '.join(_key_text(static, key) for key in twice[:SHOWN])}",
+            f"a row is known by {', '.join(static.key)}: leave one of each, or add the column by which they differ to the key.",
+        )
+    return found
+
+
+def _key_text(static: Static, key: Key) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in zip(static.key, key, strict=True))
+
+
+def _tuples(rows: pa.Table, names: Iterable[str]) -> list[Key]:
+    columns = [rows.column(name).to_pylist() for name in names]
+    return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
+
+
+def _arrow(schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _said(static: Static) -> str:
+    return str(static.file or static.delta or "its rows")
+
+
+def _place(path: str) -> Place:
+    if URL.fullmatch(path) or Path(path).expanduser().is_absolute():
+        return Place.of(path)
+    return Place.of(tables_root() / path)
+
+
+def _absent(static: Static, error: OSError) -> DefinitionError:
+    return static.refused(
+        f"cannot be read: {_said(static)}: {error.strerror or type(error).__name__}",
+        f"a path begins at {tables_root()}, the project's folder.",
+    )
+
+
+# The versions in the lake.
+
+
+def schema_of(static: Static) -> StructType:
+    """Return the columns of the rows that are kept."""
+    own = [
+        StructField(FROM, TimestampType()),
+        StructField(GONE, BooleanType()),
+        StructField(NTH, IntegerType()),
+    ]
+    return StructType([*static.schema.fields, *own])
+
+
+def intervals_of(static: Static) -> StructType:
+    """Return the columns of its intervals."""
+    ends = [StructField(name, TimestampType()) for name in (FROM, UNTIL)]
+    return StructType([*static.schema.fields, *ends])
+
+
+def newest(static: Static, lake: Lake) -> tuple[int, Entry] | None:
+    """Return the newest version of a content with its entry; None where none was taken in."""
+    return last_entry(lake.table(static))
+
+
+def versions(statics: Iterable[Static], lake: Lake) -> dict[str, int]:
+    """Return the newest version of each; 0 where nothing was taken in."""
+    return {each.id: max(0, latest_version(lake.table(each))) for each in statics}
+
+
+def is_fixed(static: Static, lake: Lake) -> bool:
+    """Return whether nothing is taken in, because rows are computed by the versions of another lake."""
+    return (lake.table(static).parent / FIXED).is_file()
+
+
+def refuse_other_shape(static: Static, lake: Lake) -> None:
+    """Refuse a declaration whose columns are others than those that the lake has versions of.
+
+    Raises:
+        DefinitionError: They are.
+    """
+    known = kinds(lake.table(static))
+    anew = "one of another key or type is another static table: give it another name, and rebuild the tables that join it."
+    for each in static.schema if known else ():
+        kind = str(each.dataType.jsonValue())
+        if known.get(each.name, kind) != kind:
+            raise static.refused(
+                f"has {each.name} as {kind}, and its versions have it as {known[each.name]}", anew
+            )
+        if each.name in static.key and each.name not in known:
+            raise static.refused(f"has {each.name} in its key, which its versions lack", anew)
+
+
+def changes(static: Static, lake: Lake, now: Content) -> list[Key]:
+    """Return the rows by which a content differs from the newest version: key, values, and whether it is gone."""
+    rows = _rows_at(static, lake.table(static), latest_version(lake.table(static)))
+    before = _latest(static, rows)
+    came = [(*key, *values, False) for key, values in now.items() if before.get(key) != values]
+    nothing = (None,) * len(static.values)
+    return [*came, *((*key, *nothing, True) for key in before if key not in now)]
+
+
+def kept(static: Static, changed: Sequence[Key], at: datetime | None, nth: int) -> pa.Table:
+    """Return such rows as they are kept: with the moment from which they hold, and the number of their version."""
+    names = [*static.key, *static.values, GONE, FROM, NTH]
+    rows = [(*each, at, nth) for each in changed]
+    found = {name: [row[number] for row in rows] for number, name in enumerate(names)}
+    wanted = _arrow(schema_of(static))
+    return pa.table([pa.array(found[each.name], each.type) for each in wanted], schema=wanted)
+
+
+def intervals(static: Static, lake: Lake, version: int) -> pa.Table:
+    """Return the rows of all versions up to one, each with the time in which it holds."""
+    path, mark = lake.table(static), ""
+    with suppress(OSError):
+        mark = commit_file(path, version).stamp()
+    return _intervals(static, path, version, mark)
+
+
+def intervals_of_now(static: Static) -> pa.Table:
+    """Return the same of what the source has now, as if it were the one version; for tests."""
+    source = read(static)
+    changed = [(*key, *values, False) for key, values in source.content.items()] if source else []
+    return _made(static, kept(static, changed, static.holds_from, 1))
+
+
+@lru_cache(maxsize=64)
+def _intervals(static: Static, path: Place, version: int, mark: str) -> pa.Table:  # noqa: ARG001  # of a lake made anew
+    return _made(static, _rows_at(static, path, version))
+
+
+def _made(static: Static, rows: pa.Table) -> pa.Table:
+    """Return the intervals of kept rows: each holds until the next one of its key; one that says that it is gone holds never."""
+    begins, gone = _moments(rows), rows.column(GONE).to_pylist()
+    keys = _tuples(rows, static.key)
+    ends, until = [LAST] * len(begins), dict[Key, datetime]()
+    for number in reversed(_in_order(rows)):
+        ends[number] = until.get(keys[number], LAST)
+        until[keys[number]] = begins[number]
+    holds = [
+        not is_gone and first < end for first, end, is_gone in zip(begins, ends, gone, strict=True)
+    ]
+    kind = rows.schema.field(FROM).type
+    found = rows.select([*static.key, *static.values])
+    found = found.append_column(FROM, pa.array(begins, kind))
+    found = found.append_column(UNTIL, pa.array(ends, kind)).filter(pa.array(holds, pa.bool_()))
+    return found if found.num_rows else _met_by_none(found.schema)
+
+
+def _met_by_none(schema: pa.Schema) -> pa.Table:
+    """Return a row that no row meets: a join with nothing is planned otherwise, and keeps its state by other columns."""
+    return pa.table([pa.nulls(1, each.type) for each in schema], schema=schema)
+
+
+def _latest(static: Static, rows: pa.Table) -> Content:
+    """Return the rows that hold at last."""
+    found: Content = {}
+    gone = rows.column(GONE).to_pylist()
+    keys, values = _tuples(rows, static.key), _tuples(rows, static.values)
+    for number in _in_order(rows):
+        if gone[number]:
+            found.pop(keys[number], None)
+        else:
+            found[keys[number]] = values[number]
+    return found
+
+
+def _moments(rows: pa.Table) -> list[datetime]:
+    return [each or FIRST for each in rows.column(FROM).to_pylist()]
+
+
+def _in_order(rows: pa.Table) -> list[int]:
+    """Return the numbers of rows in the order in which they hold; of one moment the later version counts."""
+    marks = list(zip(_moments(rows), rows.column(NTH).to_pylist(), strict=True))
+    return sorted(range(len(marks)), key=marks.__getitem__)
+
+
+def _rows_at(static: Static, path: Place, version: int) -> pa.Table:
+    """Return the rows that are kept up to a version, NULL where one lacks a column."""
+    wanted = _arrow(schema_of(static))
+    found = _table_rows(path, version) if is_table(path) else None
+    if found is None:
+        return wanted.empty_table()
+    columns = [
+        found.column(each.name).cast(each.type)
+        if each.name in found.column_names
+        else pa.nulls(found.num_rows, each.type)
+        for each in wanted
+    ]
+    return pa.table(columns, schema=wanted)
+
+
+def _table_rows(path: Place, version: int | None = None) -> Any:  # noqa: ANN401  # Arrow's table, or None without files
+    parts = [
+        parquet.read_table(Place.of(file).source(), coerce_int96_timestamp_unit="us")
+        for file in live_files(opened(path, version))
+    ]
+    return pa.concat_tables(parts, promote_options="permissive") if parts else None
+
+
+def rows_of_newest(static: Static, lake: Lake) -> int:
+    """Return how many rows the newest version has."""
+    path = lake.table(static)
+    return len(_latest(static, _rows_at(static, path, latest_version(path))))
+
+
+def at(static: Static, lake: Lake, moment: datetime) -> tuple[int, Entry] | None:
+    """Return the version that holds of a moment with its entry; None before the first."""
+    path, found = lake.table(static), None
+    for version, entry in entries(path) if is_table(path) else ():
+        if not entry.holds_from or datetime.fromisoformat(entry.holds_from) <= moment:
+            found = (version, entry)
+    return found
+
+
+def holds_said(holds_from: str) -> str:
+    """Return in words from when a version holds."""
+    if not holds_from:
+        return "of all time"
+    begins = datetime.fromisoformat(holds_from)
+    return f"of events from {begins.isoformat(sep=' ', timespec='seconds')} on"
+
+
+def value(static: Static, lake: Lake, key: Key, moment: datetime, name: str) -> object:
+    """Return the value of a column that a row with a key and a time is joined with."""
+    held = intervals(static, lake, latest_version(lake.table(static)))
+    names = [*static.key, FROM, UNTIL, name]
+    for *own, since, until, found in zip(*(held.column(n).to_pylist() for n in names), strict=True):
+        if tuple(own) == key and since <= moment < until:
+            return found
+    return static.default.get(name)
+
+
+def first_moment(static: Static, lake: Lake) -> datetime | None:
+    """Return the moment from which the first version holds; None where it holds of all time, or there is none."""
+    path = lake.table(static)
+    found = next((entry for _, entry in entries(path)), None) if is_table(path) else None
+    return datetime.fromisoformat(found.holds_from) if found and found.holds_from else None
+
+
+def carry(lake: Lake, to: Lake, wanted: Mapping[Static, int]) -> None:
+    """Give another lake the versions of some static tables up to one, and let it take in none."""
+    for static, version in wanted.items():
+        source, target = lake.table(static), to.table(static)
+        for number in range(version + 1 if is_table(source) else 0):
+            link_commit(source, target, number)
+        (target.parent / FIXED).put("")

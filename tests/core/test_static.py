@@ -1,0 +1,119 @@
+"""A static table's declaration and its content are refused with what to write instead, before Spark starts."""
+
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.silver import user_actions
+from strandline.core.errors import DefinitionError
+from strandline.core.static import Static
+from strandline.engine.lake.read import static_versions
+
+PLAIN: dict[str, Any] = {
+    "name": "products",
+    "columns": "product string, price decimal(10,2), since timestamp",
+    "key": ("product",),
+}
+MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"name": "The products"}, "has a name that is no name of a folder"),
+    ({}, "declares nothing to read"),
+    ({"file": "a.csv", "delta": "b"}, "declares file and delta to read"),
+    ({"columns": "product string, price money"}, "cannot be read: 'price money'"),
+    ({"columns": "product"}, "cannot be read: 'product'"),
+    ({"columns": "product string, product int"}, "has product twice"),
+    ({"columns": "product string"}, "has no column beside its key"),
+    ({"key": "product"}, "has the key 'product'"),
+    ({"key": ()}, "has the key ()"),
+    ({"key": ("article",)}, "has no column article"),
+    ({"default": {"colour": "red"}}, "has no column colour"),
+    ({"rows": (("a", Decimal(1)),)}, "has rows that are no tuples of 3 values"),
+    ({"rows": ["a"]}, "has rows that are no tuples of 3 values"),
+    ({"file": "a.csv", "holds_from": datetime(2026, 1, 1)}, "which names no zone"),  # noqa: DTZ001  # the mistake
+)
+
+
+@pytest.mark.parametrize(("change", "message"), MISTAKES, ids=[each[1] for each in MISTAKES])
+def test_a_mistake_in_a_declaration_has_a_sentence(change: dict[str, Any], message: str) -> None:
+    """It begins with the name."""
+    source = {} if {"file", "delta", "rows"} & change.keys() or not change else {"file": "a.csv"}
+    with pytest.raises(DefinitionError) as refused:
+        Static(**{**PLAIN, **source, **change})
+
+    assert message in refused.value.message
+    assert refused.value.message.startswith("static.")
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("static", "message"),
+    [
+        (("products",), "has 'products' among its static tables"),
+        ("products", "declares static=products, which is no tuple"),
+        (
+            (Static(**PLAIN, file="a.csv"), Static(**PLAIN, file="a.csv")),
+            "names static.products twice",
+        ),
+    ],
+)
+def test_a_table_names_static_tables(static: Any, message: str) -> None:  # noqa: ANN401  # the mistakes
+    """And nothing else."""
+    with pytest.raises(DefinitionError, match=message):
+        replace(user_actions.TABLE, static=static)
+
+
+CONTENTS = (
+    ("price,product,since\nx,a,\n", "The string 'x' is not a valid decimal"),
+    ("price,product,since\n1,a,2026-01-01 00:00:00\n", "expected a zone offset"),
+    ("price,product\n1,a\n", "Column 'since' in include_columns does not exist"),
+    (
+        "price,product,since\n1,a,\n2,a,\n3,a,\n",
+        "has 2 rows too many in .*, such as two of product='a'",
+    ),
+    ('price,product,since\n1,,\n2,"",\n', "has 1 rows whose key \\(product\\) is NULL"),
+    ("", "Empty CSV file"),
+)
+
+
+@pytest.mark.parametrize(("text", "message"), CONTENTS, ids=[each[1] for each in CONTENTS])
+def test_a_content_that_is_none_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    """With the value, or the key."""
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(DefinitionError, match=message):
+        static_versions.read(Static(**PLAIN, file=str(tmp_path / "a.csv")))
+
+
+def test_a_file_of_csv_and_literal_rows_are_the_same_content(tmp_path: Path) -> None:
+    """Whatever order its columns and lines have; an empty field is NULL, and a quoted one is a text."""
+    (tmp_path / "a.csv").write_text(
+        'more,since,price,product\n1,2026-01-01T00:00:00Z,,b\n2,,1.5,""\n'
+    )
+    rows = (
+        ("", Decimal("1.50"), None),
+        ("b", None, datetime.fromisoformat("2026-01-01T00:00:00Z")),
+    )
+    found = [
+        static_versions.read(Static(**PLAIN, **each))
+        for each in ({"file": str(tmp_path / "a.csv")}, {"rows": rows})
+    ]
+
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0].content == found[1].content == {row[:1]: row[1:] for row in rows}
+    assert static_versions.read(Static(**PLAIN, rows=rows), unless=found[1].text) is None
+
+
+def test_a_content_of_too_many_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be sent to each task with each batch."""
+    monkeypatch.setattr(static_versions, "MOST", 1)
+    static = Static(
+        name="products",
+        columns="product string, price int",
+        key=("product",),
+        rows=(("a", 1), ("b", 2)),
+    )
+    with pytest.raises(DefinitionError, match="has 2 rows, and a static table has at most 1"):
+        static_versions.read(static)
