@@ -30,6 +30,8 @@ NOW = Upserted(
 )
 SLID, SESSIONS = replace(COUNTS, transform=code.slid), replace(COUNTS, transform=code.by_session)
 
+DAYS = replace(COUNTS, transform=code.by_day, window=code.AUCKLAND)
+
 
 def _counts(
     name: str,
@@ -65,6 +67,15 @@ def aggregates() -> Iterator[Edit]:
         name="another gap of sessions",
         before=SESSIONS,
         after=replace(COUNTS, transform=code.by_longer_session),
+    )
+    yield _counts("days of a zone instead of windows", code.by_day)
+    yield Edit(
+        name="days written otherwise", before=DAYS, after=replace(DAYS, transform=code.by_day_again)
+    )
+    yield Edit(
+        name="days of another zone",
+        before=DAYS,
+        after=replace(DAYS, transform=code.by_day_of_another_zone, window=code.CHATHAM),
     )
     yield Edit(
         name="a longer watermark",

@@ -3,6 +3,8 @@
 from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 
+from strandline.core.local_day import Day
+
 
 def in_windows(
     rows: DataFrame, *by: str | Column, length: str = "10 minutes", slide: str | None = None
@@ -18,6 +20,24 @@ def ends(rows: DataFrame, *columns: str | Column) -> DataFrame:
 def counts(rows: DataFrame) -> DataFrame:
     found = in_windows(rows, "k", "site").agg(F.sum("v").alias("total"), F.sum("w").alias("other"))
     return ends(found, "k", "site", "total", "other")
+
+
+AUCKLAND, CHATHAM = Day("Pacific/Auckland"), Day("Pacific/Chatham")
+"""Where a day ends within the log: at 11:00 and at 10:15."""
+
+
+def by_day(rows: DataFrame, day: Day = AUCKLAND) -> DataFrame:
+    days = day.of(rows, "at", name="window").groupBy("k", "site", "window")
+    sums = days.agg(F.sum("v").alias("total"), F.sum("w").alias("other"))
+    return ends(sums, "k", "site", "total", "other")
+
+
+def by_day_of_another_zone(rows: DataFrame) -> DataFrame:
+    return by_day(rows, CHATHAM)
+
+
+def by_day_again(rows: DataFrame) -> DataFrame:
+    return by_day(rows.withColumn("unused", F.lit(1)))
 
 
 def counts_again(rows: DataFrame) -> DataFrame:

@@ -5,10 +5,14 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from strandline import catalog
 
+from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
+from strandline.core.local_day import Day
+from strandline.core.modes import Batch
 from strandline.core.table import Derived, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.explain_gold import Step, emitted_by
@@ -19,9 +23,11 @@ from strandline.engine.lake.read.open_table import opened
 from strandline.engine.proof.verify import count_faults
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import closed_days
+from strandline.engine.repair.replay import replay
 from strandline.operate import ranges
 from tests.support.edits import CLICKS
 from tests.support.edits_of_windows import COUNTS
+from tests.support.events import TABLE, commits, readings, received
 from tests.support.literal import TWO, WAYS, in_every_way, put
 from tests.support.local_days import (
     AUTUMN,
@@ -33,7 +39,8 @@ from tests.support.local_days import (
     in_zone,
     log_of,
 )
-from tests.support.modes import derive
+from tests.support.modes import derive, twin
+from tests.support.morning import STRICT
 from tests.support.rows import Row, rows, shown
 
 pytestmark = pytest.mark.slow
@@ -281,3 +288,70 @@ def test_days_that_the_function_does_not_make_are_refused(
 
     assert 'Day("Europe/Helsinki").of(rows, "at").groupBy("day")' in caught.value.hint
     assert not lake.exists(table)
+
+
+AUCKLAND = Day("Pacific/Auckland")
+"""A day ends there at 11:00 of the fixed day."""
+
+
+def readings_daily(readings_: DataFrame) -> DataFrame:
+    """Count the readings of each device and day."""
+    days = AUCKLAND.of(readings_, "event_at").groupBy("device_id", "day")
+    return days.agg(F.count("*").alias("readings")).select(
+        "device_id",
+        F.col("day.date").alias("day"),
+        F.col("day.start").alias("day_from"),
+        F.col("day.end").alias("day_until"),
+        "readings",
+    )
+
+
+READINGS = Windowed(
+    name="readings_daily",
+    reads=(silver.TABLE,),
+    transform=readings_daily,
+    key=("device_id", "day"),
+    window=AUCKLAND,
+    window_from="day_from",
+    closes_at="day_until",
+    source_count="readings",
+)
+HELD = """
+    batch | id | device | value | event_at
+    1     | a  | d1     | 1     | 09:00:00
+    1     | b  | d1     | 77    | 10:00:00
+    1     | c  | d1     | 3     | 12:00:00
+"""
+AFTERWARDS = """
+    batch | id | device | value | event_at
+    2     | d  | d1     | 5     | 13:00:00
+"""
+
+
+@pytest.mark.whole
+def test_a_replay_waits_for_the_end_of_the_local_day_and_the_day_follows(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hours after the row its day is not over for the stream; an hour later it is, and the row is counted in it."""
+    monkeypatch.setattr(catalog, "tables", lambda: (TABLE, silver.TABLE, READINGS))
+    _come(spark, lake, HELD)
+
+    early = replay(spark, silver.TABLE, lake)
+    _come(spark, lake, AFTERWARDS)
+    late = replay(spark, silver.TABLE, lake)
+
+    assert (early.healed, early.wait, late.healed, late.wait) == (0, 1, 1, 0)
+    assert early.waits_for == READINGS.id
+    anew = twin(lake, "anew")
+    derive(spark, anew, silver.TABLE, READINGS, mode=Batch())
+    assert _rows(lake, READINGS) == _rows(anew, READINGS)
+    assert shown(_rows(lake, READINGS), "day", "readings") == [
+        {"day": "2026-11-20", "readings": "2"}
+    ]
+    assert balance(READINGS, lake).faults == []
+
+
+def _come(spark: SparkSession, lake: Lake, text: str) -> None:
+    for batch in commits(readings(text)):
+        received(lake, batch)
+        derive(spark, lake, STRICT, READINGS)
