@@ -1,5 +1,6 @@
-"""The jars of SQL's functions ``linear_…``: re2j, and what is compiled from ``infra/strandline_infra/spark/linear/*.scala``.
+"""The jars of SQL's functions of ours, ``linear_…`` and ``strict_json``: re2j, and what is compiled from ``infra/strandline_infra/spark``.
 
+They are one jar, because every session has both, and each jar is one more file that a class is searched in.
 Set-up makes them; where a clone was brought up to date without it, the first Spark that starts does.
 """
 
@@ -7,13 +8,17 @@ from pathlib import Path
 
 from strandline_infra.scala import Compiled
 
-FUNCTIONS = "strandline.LinearFunctions"
-"""The extension of Spark that brings the functions."""
+FUNCTIONS = "strandline.LinearFunctions,strandline.StrictFunctions"
+"""The extensions of Spark that bring the functions."""
 ONLY = "strandline.LinearOnly"
 """The extension that lets a session run these alone: Spark's own become them, LIKE as well."""
 
 JARS = Compiled(
     fetched="linear",
     name="linear-functions",
-    sources=sorted((Path(__file__).parent / "spark" / "linear").glob("*.scala")),
+    sources=[
+        each
+        for folder in ("linear", "strict")
+        for each in sorted((Path(__file__).parent / "spark" / folder).glob("*.scala"))
+    ],
 )

@@ -5,14 +5,27 @@ from functools import reduce
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DateType,
+    DecimalType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
+from strandline.core.formats.parse import parse_json
+from strandline.core.topic import Parse
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.lineage.column_lineage import derive_lineage
-from strandline.engine.flow.spark_plan import Node, written
+from strandline.engine.flow.spark_plan import Node, columns, planned, tree, written
 from strandline.engine.lake.checkpoint.spark_checkpoint import read_record
 from strandline.engine.lake.lake import Lake
+from tests.support import wrapped_json
 from tests.support.events import readings, received
 from tests.support.mistaken import EVENTS
 from tests.support.modes import derive
@@ -55,6 +68,54 @@ def test_the_strict_parse_gives_the_keys_that_lakes_of_before_have(
     time = f'CaseWhen({whole}, Cast({FIELD}.event_at, dataType="timestamp", timeZoneId="UTC"))'
     assert f"{FIELD}.event_id" in keys["event_id"].split(" | ")
     assert time in keys["event_at"].split(" | ")
+
+
+INNER = StructType().add("at", TimestampType()).add("cost", DecimalType(9, 2))
+OF_MANY_TYPES = (
+    StructType()
+    .add("text", StringType())
+    .add("number", LongType())
+    .add("price", DecimalType(14, 4))
+    .add("at", TimestampType())
+    .add("day", DateType())
+    .add("plain", StructType().add("seq", LongType()).add("name", StringType()))
+    .add("inner", INNER)
+    .add("deep", StructType().add("inner", INNER))
+    .add("texts", ArrayType(StringType()))
+    .add("a.b", StringType())
+)
+KEYS = (
+    *(
+        "text",
+        "number",
+        "price",
+        "at",
+        "day",
+        "plain",
+        "plain.seq",
+        "inner",
+        "inner.at",
+        "inner.cost",
+        "deep",
+    ),
+    *("deep.inner", "deep.inner.at", "texts", "`a.b`"),
+)
+
+
+def test_a_field_of_any_type_is_the_key_that_it_was(spark: SparkSession, lake: Lake) -> None:
+    """Lakes of before keep their state by the text that a field had when Spark read it (tests/support/wrapped_json.py)."""
+    received(lake, readings(EVENTS))
+    events = spark.readStream.format("delta").load(str(lake.table(silver.TABLE.upstream[0])))
+
+    def texts(parse: Parse) -> list[str]:
+        rows = parse(events, OF_MANY_TYPES)
+        chosen = [F.col(key).alias(str(number)) for number, key in enumerate(KEYS)]
+        made = [F.coalesce("text", "plain.name").alias("made"), F.upper("text").alias("upper")]
+        root = tree(str(planned(rows.select(*chosen, *made), "Append").optimizedPlan().toJSON()))
+        found = columns(root, iter(["bronze.device_telemetry"]))[id(root)]
+        return [found.texts[each] for each in found.ids]
+
+    assert texts(parse_json) == texts(wrapped_json.parse_json)
 
 
 def test_bytes_in_a_key_are_the_same_at_every_start() -> None:

@@ -1,6 +1,6 @@
 package strandline
 
-import java.util.{Collection => JCollection, List => JList}
+import java.util.{List => JList}
 
 import scala.jdk.CollectionConverters._
 
@@ -15,16 +15,13 @@ object Searches {
 
   private val Quantifiers = "*+?{"
 
-  /** The functions of a plan whose search a text can make expensive, each with its pattern behind a space.
-    *
-    * @param own Patterns that are known to be harmless.
-    */
-  def of(plan: LogicalPlan, own: JCollection[String]): JList[String] =
+  /** The functions of a plan whose search a text can make expensive, each with its pattern behind a space. */
+  def of(plan: LogicalPlan): JList[String] =
     plan
       .collectWithSubqueries { case node => node.expressions }
       .flatten
       .flatMap(_.collect(Function.unlift(search)))
-      .collect { case (name, pattern) if !own.contains(pattern) => s"$name $pattern" }
+      .map { case (name, pattern) => s"$name $pattern" }
       .distinct
       .sorted
       .asJava

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from strandline.core.formats.parse import HALF_A_PAIR, NUMBER
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.verdict import with_newest_arrival
 from strandline.engine.flow.batch.static_join import joining
@@ -22,9 +21,6 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.runtime.code_files import own_texts_of
 from strandline.engine.runtime.jvm import jvm, loss
-
-HARMLESS = (HALF_A_PAIR, NUMBER)
-"""Patterns of ours that repeat, and that no text makes expensive: one begins where another has ended, or gives nothing back."""
 
 COMPUTED = "computed"
 """Is in Spark's answer for a pattern that is another one in each row."""
@@ -56,7 +52,7 @@ NAMED = re.compile(
 def searches(rows: DataFrame) -> tuple[str, ...]:
     """Return the searches of a plan, each as the name of Spark's function and its pattern; nothing is run."""
     plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001  # there is no public way
-    found = jvm(rows.sparkSession).strandline.Searches.of(plan, list(HARMLESS))
+    found = jvm(rows.sparkSession).strandline.Searches.of(plan)
     return tuple(str(each) for each in found)
 
 

@@ -9,7 +9,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import reduce
+from typing import Any, Self
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -121,7 +122,14 @@ NOT_MEANT = frozenset(
 """Fields of an expression that do not decide its value."""
 
 DECODERS = ("JsonToStructs", "CsvToStructs", "AvroDataToCatalyst")
-"""A decoder has the schema of a whole payload, and ours a mark that differs in every process (jobs/strandline/core/formats/parse.py)."""
+"""A decoder has the schema of a whole payload, and that of Avro a mark that differs in every process
+(jobs/strandline/core/formats/parse_avro.py)."""
+
+STRICT = "StrictJson"
+"""The reader of JSON (infra/strandline_infra/spark/strict)."""
+
+SIGNS = ((5, "EqualTo({}, -)"), (8, "EqualTo({}, -)"), (11, "In({}, T,  )"), (14, "EqualTo({}, :)"))
+"""Where a whole time has which signs (jobs/strandline/core/formats/parse.py)."""
 
 COLUMN = re.compile(r"\b(?:bronze|silver|gold)\.\w+\.\w+")
 
@@ -229,14 +237,69 @@ def written(expression: Node, known: Texts) -> str:
         case "Literal":
             return ADDRESS.sub("bytes", str(expression.fields["value"]))
         case "GetStructField" if expression.fields.get("name"):
-            return f"{written(expression.children[0], known)}.{expression.fields['name']}"
-        case kind if kind in DECODERS or expression.fields.get("name") == READER:
-            named = (each for each in expression.walk() if each.kind == "AttributeReference")
-            read = sorted({known.get(_id(each), "?") for each in named})
-            return f"{kind}({_columns_in(', '.join(read))})"
+            return _field(written(expression.children[0], known), expression.fields["name"])
+        case kind if kind in (*DECODERS, STRICT) or expression.fields.get("name") == READER:
+            return _read_by(expression, known)
         case kind:
             parts = [written(each, known) for each in expression.children]
             return f"{kind}({', '.join([*parts, *_settings(expression)])})"
+
+
+class StrictText(str):
+    """What the reader of JSON is as text; a field of it has the text that it had when ``from_json`` read it, and casts followed.
+
+    The values are the same, and the state of lakes of before is kept by these texts: others would be other keys to them.
+
+    Args:
+        read: The columns that it is read from.
+        settings: The reader's own, as Spark prints them.
+    """
+
+    __slots__ = ("_kinds", "_zone")
+    _kinds: Mapping[str, Any]
+    _zone: str
+
+    def __new__(cls, read: str, settings: Json) -> Self:
+        """Return the text of what a payload is read as."""
+        text = f"GetArrayItem(JsonToStructs({read}), 0, failOnError=false, ordinal=1)"
+        made = super().__new__(cls, text)
+        made._kinds = {each["name"]: each["type"] for each in settings["declared"]["fields"]}
+        made._zone = settings["zone"]
+        return made
+
+    def field(self, name: str) -> str:
+        """Return the text of a field, its casts included. A list of times was never a key, so it has none."""
+        return self._cast(f"{self}.{name}", self._kinds.get(name))
+
+    def _cast(self, read: str, kind: Any) -> str:  # noqa: ANN401  # JSON
+        match kind:
+            case "timestamp":
+                signs = [sign.format(f"Substring({read}, {at}, 1)") for at, sign in SIGNS]
+                whole = reduce(lambda left, right: f"And({left}, {right})", signs)
+                return f"CaseWhen({whole}, {self._as(read, kind)})"
+            case str() if kind.startswith("decimal"):
+                number = self._as(read, kind)
+                return f"CaseWhen(EqualTo({self._as(number, 'double')}, {read}), {number})"
+            case {"type": "struct", "fields": fields}:
+                named = [(each["name"], each["type"]) for each in fields]
+                inner = [f"{name}, {self._cast(f'{read}.{name}', of)}" for name, of in named]
+                return f"CaseWhen(IsNotNull({read}), CreateNamedStruct({', '.join(inner)}))"
+            case _:
+                return read
+
+    def _as(self, text: str, kind: str) -> str:
+        return f'Cast({text}, dataType="{kind}", timeZoneId="{self._zone}")'
+
+
+def _field(within: str, name: str) -> str:
+    return within.field(name) if isinstance(within, StrictText) else f"{within}.{name}"
+
+
+def _read_by(decoder: Node, known: Texts) -> str:
+    """Return a decoder as text: the columns of sources that it reads."""
+    named = (each for each in decoder.walk() if each.kind == "AttributeReference")
+    read = _columns_in(", ".join(sorted({known.get(_id(each), "?") for each in named})))
+    return StrictText(read, decoder.fields) if decoder.kind == STRICT else f"{decoder.kind}({read})"
 
 
 def _built(lines: Iterator[Json]) -> Node:

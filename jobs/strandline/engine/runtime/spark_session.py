@@ -137,7 +137,7 @@ TUNED = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # A batch that is cached is read once or twice within seconds; compressing it is wasted work.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # A partial result of {"value": 1, "value": "hot"} would keep the 1 without an error (jobs/strandline/core/formats/parse.py).
+    # Where a function calls `from_json` itself: a partial result of {"value": 1, "value": "hot"} would keep the 1 without an error.
     "spark.sql.json.enablePartialResults": "false",
     # How often an idle query polls its sources; the default of 10 ms keeps a core busy when three of them wait.
     "spark.sql.streaming.pollingDelay": "50ms",

@@ -1,0 +1,459 @@
+package strandline
+
+import java.io.{ByteArrayOutputStream, IOException}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.time.ZoneId
+
+import scala.collection.mutable.ArrayBuffer
+import scala.util.control.{NoStackTrace, NonFatal}
+
+import com.fasterxml.jackson.core.{JsonEncoding, JsonFactory, JsonFactoryBuilder, JsonParser, JsonToken}
+import com.fasterxml.jackson.core.JsonToken._
+import com.fasterxml.jackson.core.exc.{InputCoercionException, StreamConstraintsException}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.catalyst.json.{JacksonParser, JSONOptions}
+import org.apache.spark.sql.catalyst.util.{ArrayBasedMapData, DateTimeUtils, GenericArrayData}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Reads payloads: each is exactly one JSON object of the declared types, or has a problem.
+  *
+  * One pass finds values, wrong types and what is no JSON. What is rare is read a second time: a payload that goes on behind its
+  * object, and one that is no UTF-8.
+  *
+  * There are two kinds of wrong types, because Spark's own reader has them and the quarantine keeps the times of what it holds.
+  * Where Spark can read a value as nothing (a text for a number), no column is known. Where it can (a number with too many digits,
+  * a text that is no time, a number for a text), the others are. So columns of a payload that is held are what they were when Spark
+  * read it (tests/core/test_strict_json.py compares both).
+  *
+  * It keeps nothing between payloads, so threads may share it.
+  */
+final class JsonReader(declared: StructType, zone: String) extends Serializable {
+  import JsonReader._
+
+  @transient private lazy val options = new JSONOptions(Strict, zone)
+  @transient private lazy val inArray: JsonFactory = options.buildJsonFactory()
+
+  /** Within the array that Spark is given a payload is a level deeper; the limit is that of a payload in it. */
+  @transient private lazy val alone: JsonFactory = {
+    val limits = inArray.streamReadConstraints
+    new JsonFactoryBuilder(inArray)
+      .streamReadConstraints(limits.rebuild().maxNestingDepth(limits.getMaxNestingDepth - 1).build())
+      // Names are foreign text: they have no place among the JVM's own, and many of one hash are no error.
+      .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
+      .disable(JsonFactory.Feature.FAIL_ON_SYMBOL_HASH_OVERFLOW)
+      .build()
+  }
+  @transient private lazy val spark = new JacksonParser(new StructType(), options, allowArrayAsStructs = false)
+  @transient private lazy val values = new Values(DateTimeUtils.getZoneId(zone), inArray, spark.makeConverter(_))
+  @transient private lazy val fields = new values.Fields(declared)
+
+  def read(payload: Array[Byte]): InternalRow =
+    if (payload == null || payload.length < 2) malformed(null)
+    else if (!isText(payload)) malformed(first(payload))
+    else if (isOtherEncoding(payload)) malformed(null)
+    else whole(payload, payload.length <= Short)
+
+  private def whole(payload: Array[Byte], asBytes: Boolean): InternalRow = {
+    val parser = opened(payload, asBytes)
+    var row: GenericInternalRow = null
+    var isClosed = false
+    try {
+      if (parser.nextToken() ne START_OBJECT) return malformed(null)
+      val found = new Found
+      try row = fields.row(parser, found, 1)
+      catch { case Unreadable => close(parser) }
+      isClosed = true
+      if (parser.nextToken() != null) malformed(first(payload, row))
+      else if (row == null) wrongType(null)
+      else if (found.isLost) wrongType(row)
+      else row
+    } catch {
+      case Doubtful => if (isWhole(payload)) wrongType(null) else malformed(null)
+      case error: IOException if !error.isInstanceOf[StreamConstraintsException] =>
+        malformed(if (isClosed) first(payload, row) else null)
+      case NonFatal(_) => if (asBytes) whole(payload, asBytes = false) else malformed(null)
+    } finally parser.close()
+  }
+
+  private def opened(payload: Array[Byte], asBytes: Boolean): JsonParser =
+    if (asBytes) alone.createParser(payload) else alone.createParser(new String(payload, UTF_8))
+
+  private def isWhole(payload: Array[Byte]): Boolean = {
+    val parser = opened(payload, asBytes = false)
+    try {
+      parser.nextToken()
+      close(parser)
+      parser.nextToken() == null
+    } catch { case NonFatal(_) => false }
+    finally parser.close()
+  }
+
+  private def close(parser: JsonParser): Unit = while (!parser.getParsingContext.inRoot) parser.nextToken()
+
+  private def first(payload: Array[Byte], row: GenericInternalRow): GenericInternalRow =
+    if (row == null) null else first(payload)
+
+  /** Return what Spark reads as the first of the array `[payload, {…}]`: the columns of a payload that goes on behind its object. */
+  private def first(payload: Array[Byte]): GenericInternalRow = {
+    val parser = inArray.createParser("[" + new String(payload, UTF_8) + "\n,{}]")
+    try {
+      parser.nextToken()
+      var row: GenericInternalRow = null
+      var count = 0
+      var token = parser.nextToken()
+      while (token ne END_ARRAY) {
+        val each = token match {
+          case VALUE_NULL => null
+          case START_OBJECT => fields.row(parser, new Found, 1)
+          case _ => throw Unreadable
+        }
+        if (count == 0) row = each
+        count += 1
+        token = parser.nextToken()
+      }
+      row
+    } catch { case NonFatal(_) => null }
+    finally parser.close()
+  }
+
+  private def malformed(row: GenericInternalRow): InternalRow = held(row, Malformed)
+  private def wrongType(row: GenericInternalRow): InternalRow = held(row, WrongType)
+
+  private def held(row: GenericInternalRow, problem: UTF8String): InternalRow = {
+    val made = if (row == null) new GenericInternalRow(declared.length + 1) else row
+    made.update(declared.length, problem)
+    made
+  }
+}
+
+object JsonReader {
+  private val Strict = Map("allowSingleQuotes" -> "false", "allowNonNumericNumbers" -> "false")
+  private val Malformed = UTF8String.fromString("malformed")
+  private val WrongType = UTF8String.fromString("wrong_type")
+
+  /** A payload of more bytes is read as letters, and so is one beyond a limit: of names Jackson counts bytes where it reads these, and
+    * of `0.123` the zero as well.
+    */
+  private val Short = 50000
+
+  private val Highest = 0x8080808080808080L
+  private val Ones = 0x0101010101010101L
+  private val Backslashes = 0x5c5c5c5c5c5c5c5cL
+
+  /** Whether a payload is UTF-8, escapes included. Eight bytes are looked at once, because most payloads are plain. */
+  private def isText(payload: Array[Byte]): Boolean = {
+    var high, slashes = 0L
+    var at = 0
+    while (at + 8 <= payload.length) {
+      val eight = Platform.getLong(payload, Platform.BYTE_ARRAY_OFFSET + at)
+      val marked = eight ^ Backslashes
+      high |= eight
+      slashes |= (marked - Ones) & ~marked
+      at += 8
+    }
+    while (at < payload.length) {
+      high |= (payload(at) & 0x80L)
+      if (payload(at) == '\\') slashes = Highest
+      at += 1
+    }
+    ((high & Highest) == 0 || UTF8String.fromBytes(payload).isValid) && ((slashes & Highest) == 0 || !hasHalfAPair(payload))
+  }
+
+  /** Whether an escaped surrogate is there without its other half. It follows an even number of backslashes, or it is no escape. */
+  private def hasHalfAPair(payload: Array[Byte]): Boolean = {
+    var at = 0
+    while (at < payload.length) {
+      if (payload(at) != '\\') at += 1
+      else if (isLow(payload, at)) return true
+      else if (!isHigh(payload, at)) at += 2
+      else if (isLow(payload, at + 6)) at += 12
+      else return true
+    }
+    false
+  }
+
+  private def isHigh(payload: Array[Byte], at: Int): Boolean = isEscape(payload, at, "89abAB")
+  private def isLow(payload: Array[Byte], at: Int): Boolean = isEscape(payload, at, "cdefCDEF")
+
+  private def isEscape(payload: Array[Byte], at: Int, third: String): Boolean =
+    at >= 0 && at + 6 <= payload.length && payload(at) == '\\' && payload(at + 1) == 'u' &&
+      (payload(at + 2) | 0x20) == 'd' && third.indexOf(payload(at + 3).toInt) >= 0 &&
+      Character.digit(payload(at + 4).toInt, 16) >= 0 && Character.digit(payload(at + 5).toInt, 16) >= 0
+
+  /** Jackson would read UTF-16 and skip a mark; neither is a payload. */
+  private def isOtherEncoding(payload: Array[Byte]): Boolean =
+    payload.iterator.take(4).contains(0.toByte) || (payload(0) == 0xef.toByte && payload(1) == 0xbb.toByte)
+}
+
+/** A value that Spark reads as nothing; the parser is at it. */
+private object Unreadable extends RuntimeException with NoStackTrace
+
+/** The same, from a reader of Spark's: where the parser is, and whether the rest is JSON, is not known. */
+private object Doubtful extends RuntimeException with NoStackTrace
+
+/** Whether a value was read that is not of its type. */
+private final class Found { var isLost = false }
+
+private final class Values(zone: ZoneId, raw: JsonFactory, ofSpark: DataType => JsonParser => AnyRef) {
+  private val isUtc = zone.normalized == java.time.ZoneOffset.UTC
+
+  def of(kind: DataType): Value = kind match {
+    case _: CharType | _: VarcharType => new OfSpark(kind)
+    case _: StringType => Text
+    case DoubleType => Number
+    case LongType => Long
+    case each: DecimalType => new Exact(each)
+    case TimestampType => Moment
+    case each: StructType => new Fields(each)
+    case ArrayType(each, _) => new Many(of(each))
+    case MapType(_, each, _) => new Named(of(each))
+    case _ => new OfSpark(kind)
+  }
+
+  trait Value {
+    /** Read the value at which the parser is; it ends at the value's last token. */
+    def read(parser: JsonParser, token: JsonToken, found: Found): Any
+  }
+
+  object Text extends Value {
+    override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
+      if (token eq VALUE_STRING) UTF8String.fromString(parser.getText)
+      else if (token eq VALUE_NULL) null
+      else {
+        found.isLost = true
+        written(parser)
+      }
+
+    private def written(parser: JsonParser): UTF8String = {
+      val bytes = new ByteArrayOutputStream()
+      val generator = raw.createGenerator(bytes, JsonEncoding.UTF8)
+      try generator.copyCurrentStructure(parser)
+      finally generator.close()
+      UTF8String.fromBytes(bytes.toByteArray)
+    }
+  }
+
+  object Number extends Value {
+    override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
+      if (token.isNumeric) parser.getDoubleValue
+      else if (token eq VALUE_NULL) null
+      else throw Unreadable
+  }
+
+  object Long extends Value {
+    override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
+      if (token eq VALUE_NUMBER_INT) {
+        try parser.getLongValue
+        catch { case _: InputCoercionException => throw Unreadable }
+      } else if (token eq VALUE_NULL) null
+      else throw Unreadable
+  }
+
+  /** A decimal: read as double, and the same number, so that any of at most 15 digits is kept and none is rounded. */
+  final class Exact(kind: DecimalType) extends Value {
+    private val limit = math.pow(10, kind.precision.toDouble).toLong
+
+    override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
+      if (token.isNumeric) {
+        val plain = ofDigits(parser)
+        if (plain != null) plain
+        else {
+          val made = ofDouble(parser.getDoubleValue)
+          if (made == null) found.isLost = true
+          made
+        }
+      } else if (token eq VALUE_NULL) null
+      else throw Unreadable
+
+    /** Return a number of at most 15 digits without an exponent, as its digits are; null for others. */
+    private def ofDigits(parser: JsonParser): Decimal = {
+      val text = parser.getTextCharacters
+      val begin = parser.getTextOffset
+      val end = begin + parser.getTextLength
+      var at = begin
+      val isNegative = text(at) == '-'
+      if (isNegative) at += 1
+      if (end - at > 16) return null
+      var number = 0L
+      var behind = -1
+      while (at < end) {
+        val digit = text(at) - '0'
+        if (digit >= 0 && digit <= 9) {
+          number = number * 10 + digit
+          if (behind >= 0) behind += 1
+        } else if (text(at) == '.') behind = 0
+        else return null
+        at += 1
+      }
+      var more = kind.scale - math.max(behind, 0)
+      while (more < 0 && number % 10 == 0) { number /= 10; more += 1 }
+      if (more < 0) return null
+      while (more > 0 && number < limit) { number *= 10; more -= 1 }
+      if (number >= limit) return null
+      Decimal.createUnsafe(if (isNegative) -number else number, kind.precision, kind.scale)
+    }
+
+    private def ofDouble(number: Double): Decimal =
+      if (number.isNaN || number.isInfinite) null
+      else {
+        val made = Decimal(number)
+        if (made.changePrecision(kind.precision, kind.scale) && made.toDouble == number) made else null
+      }
+  }
+
+  /** A text with a date and a time; the cast would fill in an absent part with today's. */
+  object Moment extends Value {
+    private val Dash = UTF8String.fromString("-")
+    private val Colon = UTF8String.fromString(":")
+    private val Between = Set(UTF8String.fromString("T"), UTF8String.fromString(" "))
+
+    override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
+      if (token eq VALUE_STRING) {
+        val plain = ofDigits(parser)
+        if (plain != Unknown) plain
+        else ofText(UTF8String.fromString(parser.getText)).getOrElse { found.isLost = true; null }
+      } else if (token eq VALUE_NULL) null
+      else {
+        parser.skipChildren()
+        found.isLost = true
+        null
+      }
+
+    private def ofText(text: UTF8String): Option[Any] = {
+      def at(place: Int) = text.substringSQL(place, 1)
+      if (at(5) == Dash && at(8) == Dash && Between(at(11)) && at(14) == Colon) DateTimeUtils.stringToTimestamp(text, zone)
+      else None
+    }
+
+    private val Unknown = scala.Long.MinValue
+
+    /** Is less than any number of digits beside it can make up for. */
+    private val NoDigits = -100000
+
+    /** Return the microseconds of `2026-11-20T08:15:30.123Z`, its usual form; what is unknown for others. */
+    private def ofDigits(parser: JsonParser): Long = {
+      val text = parser.getTextCharacters
+      val begin = parser.getTextOffset
+      val length = parser.getTextLength
+      if (length < 19 || length > 30) return Unknown
+      def two(at: Int): Int = {
+        val tens = text(begin + at) - '0'
+        val ones = text(begin + at + 1) - '0'
+        if (tens < 0 || tens > 9 || ones < 0 || ones > 9) NoDigits else tens * 10 + ones
+      }
+      def is(at: Int, sign: Char) = text(begin + at) == sign
+      val year = two(0) * 100 + two(2)
+      val month = two(5)
+      val day = two(8)
+      val hour = two(11)
+      val minute = two(14)
+      val second = two(17)
+      val isPlain = is(4, '-') && is(7, '-') && (is(10, 'T') || is(10, ' ')) && is(13, ':') && is(16, ':') &&
+        year > 0 && month >= 1 && month <= 12 && day >= 1 && day <= 28 && hour >= 0 && hour <= 23 && minute >= 0 &&
+        minute <= 59 && second >= 0 && second <= 59
+      if (!isPlain) return Unknown
+      var at = 19
+      var micros = 0
+      if (at < length && is(at, '.')) {
+        at += 1
+        var unit = 100000
+        val first = at
+        while (at < length && text(begin + at) >= '0' && text(begin + at) <= '9') {
+          micros += (text(begin + at) - '0') * unit
+          unit /= 10
+          at += 1
+        }
+        if (at == first || at - first > 9) return Unknown
+      }
+      val isKnownZone = if (at == length) isUtc else at == length - 1 && is(at, 'Z')
+      if (!isKnownZone) return Unknown
+      val seconds = java.time.LocalDate.of(year, month, day).toEpochDay * 86400 + hour * 3600 + minute * 60 + second
+      seconds * 1000000 + micros
+    }
+  }
+
+  /** Any other type, as Spark reads it. */
+  final class OfSpark(kind: DataType) extends Value {
+    private val converter = ofSpark(kind)
+
+    override def read(parser: JsonParser, token: JsonToken, found: Found): Any = {
+      // Read as bytes of base64, a text might have line ends and other signs that no text of JSON has.
+      if (token eq VALUE_STRING) parser.getText
+      try converter(parser)
+      catch { case NonFatal(_) => throw Doubtful }
+    }
+  }
+
+  final class Many(each: Value) extends Value {
+    override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
+      if (token eq START_ARRAY) {
+        val all = ArrayBuffer.empty[Any]
+        var next = parser.nextToken()
+        while (next ne END_ARRAY) {
+          all += each.read(parser, next, found)
+          next = parser.nextToken()
+        }
+        new GenericArrayData(all.toArray)
+      } else if (token eq VALUE_NULL) null
+      else throw Unreadable
+  }
+
+  /** A map, with all its entries: a name that occurs twice is two. */
+  final class Named(each: Value) extends Value {
+    override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
+      if (token eq START_OBJECT) {
+        val names, all = ArrayBuffer.empty[Any]
+        var name = parser.nextFieldName()
+        while (name != null) {
+          names += UTF8String.fromString(name)
+          all += each.read(parser, parser.nextToken(), found)
+          name = parser.nextFieldName()
+        }
+        ArrayBasedMapData(names.toArray, all.toArray)
+      } else if (token eq VALUE_NULL) null
+      else throw Unreadable
+  }
+
+  /** A record. Of a field that occurs twice the last counts, and so does whether it is of its type. */
+  final class Fields(declared: StructType) extends Value {
+    private val names = declared.fieldNames
+    private val places = new java.util.HashMap[String, Int]()
+    names.zipWithIndex.foreach { case (name, at) => places.put(name, at) }
+    private val all = declared.fields.map(each => of(each.dataType))
+
+    override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
+      if (token eq START_OBJECT) row(parser, found, 0)
+      else if (token eq VALUE_NULL) null
+      else throw Unreadable
+
+    /** Read the record, with places for more columns behind its own. */
+    def row(parser: JsonParser, found: Found, more: Int): GenericInternalRow = {
+      val made = new Array[Any](names.length + more)
+      val wasLost = found.isLost
+      var lost: Array[Boolean] = null
+      found.isLost = false
+      var expected = 0
+      var name = parser.nextFieldName()
+      while (name != null) {
+        val token = parser.nextToken()
+        val at = if (expected < names.length && names(expected) == name) expected else places.getOrDefault(name, -1)
+        if (at < 0) parser.skipChildren()
+        else {
+          made(at) = all(at).read(parser, token, found)
+          if (found.isLost) {
+            if (lost == null) lost = new Array[Boolean](names.length)
+            lost(at) = true
+            found.isLost = false
+          } else if (lost != null) lost(at) = false
+          expected = at + 1
+        }
+        name = parser.nextFieldName()
+      }
+      found.isLost = wasLost || (lost != null && lost.contains(true))
+      new GenericInternalRow(made)
+    }
+  }
+}
