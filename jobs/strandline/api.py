@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from strandline.core.local_day import Day
     from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
     from strandline.core.parse_debezium import changes_of, debezium
+    from strandline.core.routes import all_but, field, header, key_prefix, schema_id
     from strandline.core.stateful import folded
     from strandline.core.static import Static
     from strandline.core.table import (
@@ -111,6 +112,13 @@ _HOMES = {
         "debezium",
     ),
     "strandline.core.formats.parse_registered": ("registered",),
+    "strandline.core.routes": (
+        "all_but",
+        "field",
+        "header",
+        "key_prefix",
+        "schema_id",
+    ),
     "strandline.core.stateful": ("folded",),
     "strandline.core.static": ("Static",),
     "strandline.core.table": (
@@ -212,13 +220,17 @@ __all__ = [
     "Windowed",
     "Within",
     "WriterSchema",
+    "all_but",
     "arrival",
     "avro",
     "between",
     "changes_of",
     "debezium",
+    "field",
     "folded",
+    "header",
     "judge",
+    "key_prefix",
     "lake",
     "latest_per_key",
     "matches",
@@ -231,6 +243,7 @@ __all__ = [
     "registered",
     "required",
     "rescued",
+    "schema_id",
     "tables",
     "time_order",
     "trial_spark",

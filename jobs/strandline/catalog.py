@@ -22,8 +22,9 @@ from typing import get_args
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.kind import Layer
 from strandline.core.model import Model
+from strandline.core.routes import AllBut, shared
 from strandline.core.static import Static
-from strandline.core.table import Derived, Table
+from strandline.core.table import Derived, Judged, Table
 from strandline.project import package, project
 from strandline_infra import extras, home
 
@@ -62,6 +63,7 @@ def tables() -> tuple[Table, ...]:
     for table, module in declared:
         _refuse_strangers(table, found, module)
         _refuse_two_of_a_name(table, statics, module)
+    _refuse_two_takers(declared)
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
@@ -187,6 +189,33 @@ def _refuse_two_of_a_name(table: Table, known: dict[str, Static], module: Module
                 table=table.id,
                 static=each.id,
             )
+
+
+def _refuse_two_takers(declared: Sequence[tuple[Table, ModuleType]]) -> None:
+    """Refuse two tables that account for one kind of a topic's records: each record has one.
+
+    Raises:
+        DefinitionError: Two do.
+    """
+    routed = [
+        (each, module) for each, module in declared if isinstance(each, Judged) and each.is_routed
+    ]
+    for number, (table, module) in enumerate(routed):
+        for other, _ in routed[:number]:
+            if other.bronze.id != table.bronze.id:
+                continue
+            both = shared(other.taken[0], table.taken[0])
+            if both is not None:
+                what = f"the kind {both!r}" if both else "all kinds but some"
+                rest = any(isinstance(each.takes, AllBut) for each in (table, other))
+                named = "name it in all_but(…), or " if rest and both else ""
+                raise DefinitionError(
+                    f"{_place(module)}: {table.id} takes {what} of {table.bronze.id}, and so does {other.id}",
+                    hint=f"{named}let one of them read the rows of the other, or declare also=… instead of takes=…: it then "
+                    "reads them as well, and is counted apart.",
+                    table=table.id,
+                    other=other.id,
+                )
 
 
 def _declared(layer: Layer) -> list[tuple[Table, ModuleType]]:

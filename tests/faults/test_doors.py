@@ -136,7 +136,7 @@ REASONS = {
     "strandline.engine.lake.read.static_versions:carry": "in the scratch lake of a verification, which a kill ends as a whole",
     "strandline.engine.flow.feed_ledger:_commit": LIVE,
     "strandline.engine.flow.feed_query:start": LIVE,
-    "strandline.engine.flow.ingest:_make": DOMAIN,
+    "strandline.engine.flow.ingest:make": DOMAIN,
     "strandline.engine.flow.recompute:_put": DOMAIN,
     "strandline.engine.proof.certificate:keep": AGAIN,
     "strandline.engine.proof.kill_trial:_append": "in the scratch lake of a verification, which a kill ends as a whole",

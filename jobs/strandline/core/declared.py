@@ -17,6 +17,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.kind import Kind, Layer
 from strandline.core.lateness import length_of
 from strandline.core.local_day import Window, length_of_window
+from strandline.core.routes import Takes, odd_kinds
 from strandline.core.static import Static
 from strandline.core.topic import Topic
 from strandline_quality.expectations import FIGURES, Within
@@ -255,6 +256,54 @@ def refuse_unsearchable(table: Kind, rules: Sequence[Rule]) -> None:
                 f"does not run, because of its rule {rule.name}: {rule.refused}",
                 "write the expression in another way; infra/docs/linear.md has what to write instead of each sign.",
             )
+
+
+def refuse_routes(table: Kind, taken: tuple[Takes, Takes], *, has_kinds: bool) -> None:
+    """Refuse kinds where none are declared, and a table that takes none where they are."""
+    takes, also = taken
+    for name, value in (("takes", takes), ("also", also)):
+        if mistake := odd_kinds(name, value):
+            raise _refused(
+                table,
+                mistake,
+                f'write {name}="order_created", several in a tuple, or all_but("order_created") for the rest.',
+            )
+    if not has_kinds and (takes or also):
+        raise _refused(
+            table,
+            "takes kinds of records, but its topic does not say how kinds differ",
+            'add kind=field("type") to the Topic, or leave `takes` and `also` out: the table then takes every record.',
+        )
+    if has_kinds and not takes and not also:
+        raise _refused(
+            table,
+            "does not say which kinds it takes, and its topic has several",
+            'add takes="order_created", several in a tuple, or takes=all_but() for every kind that no other table takes.',
+        )
+    if (
+        isinstance(takes, tuple)
+        and isinstance(also, tuple)
+        and (both := sorted({*takes} & {*also}))
+    ):
+        raise _refused(
+            table,
+            f"names {both[0]!r} in `takes` and in `also`",
+            "name it in `takes` where the table accounts for it, in `also` where another one does.",
+        )
+
+
+def refuse_leaves(table: Kind, leaves: Takes, *, has_kinds: bool) -> None:
+    """Refuse kinds that are left on purpose where none are declared."""
+    if mistake := odd_kinds("leaves", leaves):
+        raise _refused(
+            table, mistake, 'write leaves="heartbeat", several in a tuple, or all_but().'
+        )
+    if leaves and not has_kinds:
+        raise _refused(
+            table,
+            "leaves kinds of records, but its topic does not say how kinds differ",
+            'add kind=field("type") to the Topic, or leave `leaves` out.',
+        )
 
 
 def refuse_expectations(table: Kind, expects: Sequence[Within], *, is_judged: bool) -> None:

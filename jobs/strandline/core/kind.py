@@ -96,6 +96,16 @@ class Kind:
         return False
 
     @property
+    def takes_in_words(self) -> str:
+        """Return which kinds of a topic's records it reads; empty where it reads each."""
+        return ""
+
+    @property
+    def routed_by(self) -> str:
+        """Return how these kinds are distinguished."""
+        return ""
+
+    @property
     def keeps_copies(self) -> bool:
         """Return whether an event is known by its place in Kafka alone, so that no copy of it is looked for."""
         return False

@@ -16,13 +16,15 @@ from datetime import timedelta
 from typing import ClassVar, TypeAlias
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from strandline.core import declared
 from strandline.core.kind import Emit, Kind, Layer
 from strandline.core.lateness import Lateness
 from strandline.core.local_day import Window, length_of_window
+from strandline.core.routes import KindBy, Takes, in_words, text_of, tuple_of
 from strandline.core.static import Static
-from strandline.core.topic import PLACE, Topic
+from strandline.core.topic import PLACE, RECEIVED, ROUTED, Topic
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule
 
@@ -88,7 +90,11 @@ class _Table(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingested(_Table):
-    """Bronze: the records of Kafka topics, as received; no time is known but the arrival."""
+    """Bronze: the records of Kafka topics, as received; no time is known but the arrival.
+
+    Args:
+        leaves: Kinds of records that no table takes on purpose: they are counted without an alarm.
+    """
 
     layer: ClassVar[Layer] = Layer.BRONZE
     key: ClassVar[tuple[str, ...]] = ()
@@ -97,15 +103,44 @@ class Ingested(_Table):
     references: ClassVar[tuple[()]] = ()
 
     reads: tuple[Topic, ...]
+    leaves: str | Takes = ()
 
     def __post_init__(self) -> None:
         _Table.__post_init__(self)
         declared.refuse_tables(self, self.reads)
+        declared.refuse_leaves(self, self.left, has_kinds=self.has_kinds)
+
+    @property
+    def left(self) -> Takes:
+        """Return the kinds that no table takes on purpose."""
+        return tuple_of(self.leaves)
 
     @property
     def topics(self) -> tuple[Topic, ...]:
         """Return the topics that it is filled from."""
         return self.reads
+
+    @property
+    def has_kinds(self) -> bool:
+        """Return whether its records are of several kinds, of which each silver table takes its own."""
+        return any(topic.kind for topic in self.reads)
+
+    @property
+    def received(self) -> StructType:
+        """Return its columns."""
+        return ROUTED if self.has_kinds else RECEIVED
+
+    @property
+    def kind_by(self) -> dict[str, KindBy | None]:
+        """Return how the kinds of each topic differ."""
+        return {topic.name: topic.kind for topic in self.reads}
+
+    @property
+    def routed_by(self) -> str:
+        """Return the same in words, as its ledger has it; empty where its records are of one kind."""
+        if not self.has_kinds:
+            return ""
+        return ", ".join(f"{name}: {text_of(by)}" for name, by in self.kind_by.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +201,43 @@ class Judged(_Computed):
     rules: tuple[Rule, ...] = ()
     keeps_held: str | None = None
     believes_history: bool = False
+    takes: str | Takes = ()
+    also: str | Takes = ()
 
     def __post_init__(self) -> None:
         _Computed.__post_init__(self)
         declared.refuse_short(self, "keeps_held", self.keeps_held)
         declared.refuse_other_than_bronze(self, self.reads)
         declared.refuse_rules(self, self.rules)
+        declared.refuse_routes(self, self.taken, has_kinds=self.bronze.has_kinds)
+
+    @property
+    def bronze(self) -> Ingested:
+        """Return the table whose records it judges."""
+        return self.reads[0]
+
+    @property
+    def taken(self) -> tuple[Takes, Takes]:
+        """Return the kinds for which it accounts, and those that it reads beside them."""
+        return tuple_of(self.takes), tuple_of(self.also)
+
+    @property
+    def is_routed(self) -> bool:
+        """Return whether it takes some of the records of its bronze table only."""
+        return self.bronze.has_kinds
+
+    @property
+    def takes_in_words(self) -> str:
+        """Return the kinds that it reads, as its ledger has them; empty where it reads each record."""
+        if not self.is_routed:
+            return ""
+        takes, also = map(in_words, self.taken)
+        return f"{takes}; also {also}" if also else takes
+
+    @property
+    def routed_by(self) -> str:
+        """Return how kinds are distinguished; empty where its records are of one kind."""
+        return self.bronze.routed_by
 
     @property
     def keeps_copies(self) -> bool:

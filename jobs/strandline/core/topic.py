@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 
 from strandline.core.errors import DefinitionError
 from strandline.core.formats.parse import parse_json
+from strandline.core.routes import KIND, KIND_BY, KindBy
 
 Parse: TypeAlias = Callable[[DataFrame, StructType], DataFrame]
 """Adds the declared fields and ``_problem`` to rows of bronze."""
@@ -37,11 +38,13 @@ class Topic:
         name: Its name in the cluster.
         partitions: How many to create where the project makes the topic itself.
         parse: How its payloads are read; a new format is one such function.
+        kind: How the kinds of its records differ, where it has several (jobs/strandline/core/routes.py).
     """
 
     name: str
     partitions: int = 4
     parse: Parse = parse_json
+    kind: KindBy | None = None
 
     def __post_init__(self) -> None:
         """Refuse what Kafka would refuse later, in the middle of a start.
@@ -58,6 +61,13 @@ class Topic:
             raise DefinitionError(
                 f"topic {self.name} declares partitions={self.partitions!r}, and has at least one",
                 hint="write partitions=1, or leave it out.",
+                topic=self.name,
+            )
+        if self.kind is not None and not isinstance(self.kind, KindBy):
+            raise DefinitionError(
+                f"topic {self.name} declares kind={self.kind!r}, which does not say how kinds differ",
+                hint='write kind=field("type"), header("type"), key_prefix(":") or schema_id(); what a table takes is its '
+                "`takes`.",
                 topic=self.name,
             )
 
@@ -116,6 +126,9 @@ RECEIVED = (
     .add("_ingested_at", TimestampType())
     .add("_newest_before", TimestampType())
 )
+
+ROUTED = StructType([*RECEIVED.fields]).add(KIND, StringType()).add(KIND_BY, StringType())
+"""Those of a bronze table whose topics have several kinds."""
 
 NOTHING_ARRIVED = datetime(1970, 1, 1, microsecond=1000, tzinfo=UTC)
 """The newest arrival before the first; a millisecond after the watermark of a stream that has read nothing."""

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from strandline.core.declared import refuse_unsearchable
 from strandline.core.lateness import DISORDERED, LATE, SKEW, interval, is_stamped_ahead
+from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Judged
 from strandline.core.topic import CARRIED, IDENTITY, NOTHING_ARRIVED
 from strandline_quality.rules import Rule, broken, judging, required, warning
@@ -43,7 +44,7 @@ def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> D
         DefinitionError: A rule of the table cannot be asked.
     """
     refuse_unsearchable(table, table.rules)
-    rows = table.transform(with_newest_arrival(events))
+    rows = computed(events, table)
     event_at = F.col(table.event_at)
     # A column of its own, because each use of an expression copies it: with fifty rules, three copies cost a batch
     # 0.1 s of planning.
@@ -60,6 +61,28 @@ def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> D
     rows = rows.withColumn("_reasons", verdict).drop("_broken")
     rows = rows.withColumns({**_handles(table), **_warnings(table)})
     return _beside_state(rows, table) if table.believes_history and not in_any_order else rows
+
+
+def computed(events: DataFrame, table: Judged, *, of_any_kind: bool = False) -> DataFrame:
+    """Return what a silver table's function makes of bronze events.
+
+    Args:
+        events: Rows of bronze.
+        table: A judged table.
+        of_any_kind: Whether to read events of other kinds than it takes as well, as if they were its own.
+    """
+    known = with_newest_arrival(events)
+    if of_any_kind and table.is_routed:
+        return table.transform(with_kind(known, table.bronze.kind_by))
+    return table.transform(taken(known, table))
+
+
+def taken(events: DataFrame, table: Judged) -> DataFrame:
+    """Return the bronze events that a table takes, with their kind in ``_kind``; all of them where its topic has no kinds."""
+    if not table.is_routed:
+        return events
+    known = with_kind(events, table.bronze.kind_by)
+    return known.where(is_taken(F.col(KIND), *table.taken))
 
 
 def is_history(table: Judged) -> Column:
@@ -113,7 +136,7 @@ def with_newest_arrival(events: DataFrame) -> DataFrame:
 
 def own_columns(rows: DataFrame) -> list[str]:
     """Return the columns that the table's function computed."""
-    added = {*CARRIED, *DUPLICATE_OF, "_reasons", WARNED}
+    added = {*CARRIED, *DUPLICATE_OF, "_reasons", WARNED, KIND}
     return [name for name in rows.columns if name not in added]
 
 

@@ -19,7 +19,7 @@ from strandline.engine.lake.shelf.rule_shelf import Promotion, promotions
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings, environment
 from strandline.engine.service.background_stream import STREAM, Always, Program
-from strandline.engine.service.condition import Condition, condition, damaged
+from strandline.engine.service.condition import Condition, condition, damaged, unrouted
 from strandline.engine.service.desired_state import Order, order
 from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.service.stream_health import SILENT
@@ -106,9 +106,9 @@ def status_of(found: Settings, where: Lake) -> Status:
         alerts=live,
         promoted=promoted,
         starting=starting,
-        condition=condition(where, clock.now(), starting=starting).beside(
-            damaged(catalog.tables(), where)
-        ),
+        condition=condition(where, clock.now(), starting=starting)
+        .beside(damaged(catalog.tables(), where))
+        .below(unrouted(catalog.tables(), where)),
     )
 
 

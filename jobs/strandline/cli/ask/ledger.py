@@ -73,6 +73,8 @@ def ledger(
     r"""Prove where every event is: read = good + duplicates + quarantined + dropped + lost - made, hop by hop.
 
     ``imported`` are the rows read that came from files and not from Kafka (`strandline import`).
+    Of a topic with kinds ``read`` are the records of those that a table takes; below are those that it left to other tables, and
+    for bronze those that no table takes, by kind.
     ``lost`` and ``made`` are the records for which a table's function gave no row, and the rows that it gave beyond one for
     each record: like ``dropped``, a fault where it is not 0.
     ``duplicates`` are "not looked for" where events have no id (``key=PLACE``): what was sent twice is two rows there.
@@ -112,6 +114,10 @@ def print_sheets(sheets: list[Balance]) -> None:
             say(f"quarantined by {sheet.table}: {listed}")
         if sheet.lost:
             say(f"lost to {sheet.table}: {lost_words(sheet)}")
+        if sheet.others:
+            say(f"left to other tables by {sheet.table}: {sheet.others:,} records of other kinds")
+        for each in sheet.said:
+            say(each)
         if sheet.keeps_copies:
             say(f"{sheet.table} looks for no copies: its key is the place of a record (key=PLACE)")
         if sheet.imported:

@@ -19,6 +19,7 @@ from strandline import catalog
 from strandline.core.errors import DataError
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Judged, Recomputed, Table, Upserted
+from strandline.engine.accounting.routes import OTHERS, routes_of, sentences
 from strandline.engine.accounting.table_books import (
     SCHEMA,
     SLICE,
@@ -46,7 +47,14 @@ from strandline.engine.lake.log.ledger import (
     last_entry,
     latest_version,
 )
-from strandline.engine.lake.log.ledger_sums import EPOCH, MICROSECOND, name_of, snapshot, sums_of
+from strandline.engine.lake.log.ledger_sums import (
+    EPOCH,
+    MICROSECOND,
+    ByKind,
+    name_of,
+    snapshot,
+    sums_of,
+)
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.read.duckdb_table import Peek, peek
 from strandline.engine.lake.read.open_table import live_rows, missing_files
@@ -129,6 +137,8 @@ class Balance:
 
     table: str
     read: int = 0
+    others: int = 0
+    """Rows of its source that it left to other tables, because they are of kinds that it does not take."""
     good: int = 0
     passed_over: int = 0
     """Of these, the rows that a derived table left out on purpose, as far as that is known."""
@@ -154,6 +164,20 @@ class Balance:
     rows: int = 0
     waiting: int = 0
     batches: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    """Of bronze whose topics have kinds, the records of each kind that a table takes."""
+    unrouted: dict[str, int] = field(default_factory=dict)
+    """The records that no table has, by kind, the commonest first."""
+    unrouted_more: int = 0
+    """Those of further kinds."""
+    kindless: int = 0
+    """Those without a kind."""
+    homeless: int = 0
+    """All of these: records that no table has, of which no declaration says that this is meant."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Those that no table takes on purpose, by kind."""
+    said: list[str] = field(default_factory=list)
+    """What a person should know of them, in sentences."""
     lost: dict[str, list[list[int]]] = field(default_factory=dict)
     """Offsets that expired in Kafka before they were read, and whose loss was accepted; by partition."""
     faults: list[str] = field(default_factory=list)
@@ -223,6 +247,7 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
     sheet = Balance(
         table=table.id,
         read=sums.read,
+        others=sums.others,
         good=sums.good + sums.brought_back,
         passed_over=sums.passed_over,
         counted=sums.counted,
@@ -242,10 +267,22 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         lost=dict(sums.lost),
         faults=[*books.faults],
     )
+    if isinstance(table, Ingested):
+        _add_routes(sheet, table, lake, sums.by_kind)
     sheet.faults += _row_faults(books, lake, sheet)
     sheet.faults += _drop_faults(books, sheet)
     sheet.faults += _function_faults(books, sheet)
     return sheet
+
+
+def _add_routes(sheet: Balance, table: Ingested, lake: Lake, counted: ByKind) -> None:
+    found = routes_of(table, lake, counted)
+    sheet.kinds = {each.kind or OTHERS: each.records for each in found.routes}
+    sheet.unrouted, sheet.unrouted_more = dict(found.unrouted), found.more
+    sheet.kindless, sheet.left_out = found.kindless, dict(found.left)
+    sheet.homeless = found.homeless
+    sheet.said += sentences(table, found)
+    sheet.faults += found.faults
 
 
 def waiting(table: Table, lake: Lake) -> int:

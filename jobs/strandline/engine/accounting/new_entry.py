@@ -47,7 +47,13 @@ def tables_read(  # noqa: PLR0913  # what names a batch, and what it reads
     read = {source: span for source, span in versions.items() if span}
     begun = _entry(table.id, mode, stream, batch, ", ".join(versions))
     return replace(
-        begun, versions=read, read=rows, code=code_version(table), keeps_copies=table.keeps_copies
+        begun,
+        versions=read,
+        read=rows,
+        code=code_version(table),
+        keeps_copies=table.keeps_copies,
+        takes=table.takes_in_words,
+        routed_by=table.routed_by,
     )
 
 

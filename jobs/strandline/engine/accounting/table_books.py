@@ -23,6 +23,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, Offsets, between, is_table, latest_version
 from strandline.engine.lake.log.ledger_sums import (
+    ByKind,
     Snapshot,
     Sums,
     entry_text,
@@ -98,6 +99,7 @@ class Source:
         removed: Rows in force that retention or a request to forget deleted.
         more: How many rows more than these a table found that began with a snapshot of the source; negative where rows had
             been deleted before.
+        by_kind: The records of each kind, of bronze whose topics have several.
     """
 
     version: int = -1
@@ -105,6 +107,7 @@ class Source:
     appended: int = 0
     removed: int = 0
     more: int = 0
+    by_kind: ByKind = field(default_factory=ByKind)
 
     def total(self, counting: Counting) -> int:
         """Return the number of rows as a table counts them."""
@@ -114,13 +117,20 @@ class Source:
         """Return the same at another version; from the first one where it is an earlier one, which only an undo reads."""
         start = self if version >= self.version else Source(more=self.more)
         written, appended, removed = start.written, start.appended, start.removed
+        by_kind = start.by_kind.copied()
         for entry in between(path, start.version + 1, version):
             kept = 0 if entry.replaced else 1
             written = entry.written + entry.removed + kept * written
             removed = entry.removed + kept * removed
             appended += entry.appended
+            by_kind.add(entry)
         return Source(
-            version=version, written=written, appended=appended, removed=removed, more=self.more
+            version=version,
+            written=written,
+            appended=appended,
+            removed=removed,
+            more=self.more,
+            by_kind=by_kind,
         )
 
 
@@ -182,7 +192,7 @@ class Books(PlainBooks):
         )
         if counting is Counting.APPENDED:  # no stream reads what was imported
             total += sum(self.pending(sums) for sums in sources.values()) + self.sums.brought
-        return total - self.sums.read
+        return total - self.sums.read - self.sums.others
 
     def pending(self, source: Sums) -> int:
         """Return how many imported rows a source has and a table of its rows has not."""
@@ -257,11 +267,12 @@ class Books(PlainBooks):
             sheet.sources[name] = sheet.sources.get(name, Source()).at(self._source(name), last)
             sheet.read += [name] if name not in sheet.read else []
         held = sum(sheet.sources[name].total(self._counting()) for name in sheet.read)
-        if self.sums.read - self.sums.brought != held:
+        read = self.sums.read + self.sums.others
+        if read - self.sums.brought != held:
             names = " and ".join(source.id for source in self.table.upstream)
             lasts = ", ".join(str(last) for _, last in entry.versions.values())
             yield (
-                f"batch {entry.batch} (version {version}): {self.sums.read} rows of {names} were read so far, "
+                f"batch {entry.batch} (version {version}): {read} rows of {names} were read so far, "
                 f"which holds {held} up to version {lasts}"
             )
 
@@ -277,6 +288,8 @@ def _entry_faults(version: int, entry: Entry) -> Iterable[str]:
     if not entry.is_accounted:
         made = f" and made {entry.made_by_function}" if entry.made_by_function else ""
         yield f"{where} read {entry.read} rows{made} and accounts for {entry.accounted}"
+    if entry.routed_by and entry.offsets and entry.read != _by_kind(entry):
+        yield f"{where} read {entry.read} records and counts {_by_kind(entry)} by kind"
     if entry.duplicates < 0 and not entry.is_backfill:
         yield f"{where} wrote {-entry.duplicates} rows more than it read"
     for does, rows in entry.dropped_above.items():
@@ -284,6 +297,11 @@ def _entry_faults(version: int, entry: Entry) -> Iterable[str]:
             f"{where} lost {rows} rows within its function: what {does} there refused them, because they were joined after "
             "the watermark had passed; `strandline rebuild` says what to write instead"
         )
+
+
+def _by_kind(entry: Entry) -> int:
+    named = sum(entry.kinds.values()) + sum(entry.unrouted.values())
+    return named + entry.unrouted_more + entry.kindless
 
 
 def _latest(sums: Sums, read: Source | None) -> Source:
@@ -296,13 +314,17 @@ def _latest(sums: Sums, read: Source | None) -> Source:
     )
 
 
+def _source_of(found: Mapping[str, Any]) -> Source:
+    return Source(**{**found, "by_kind": ByKind(**found.get("by_kind", {}))})
+
+
 def _decoded(found: Mapping[str, Any]) -> Sheet:
     if not found:
         return Sheet()
     # Books that an older version closed lack what it did not know.
     values = {each.name: found[each.name] for each in fields(Sheet) if each.name in found}
     values["counting"] = Counting(values["counting"]) if values["counting"] else None
-    values["sources"] = {name: Source(**each) for name, each in values["sources"].items()}
+    values["sources"] = {name: _source_of(each) for name, each in values["sources"].items()}
     values["versions"] = {name: (a, b) for name, (a, b) in values["versions"].items()}
     for first in ("dropped_at", "lost_at"):
         values[first] = tuple(at) if (at := values.get(first)) else None

@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from strandline.core.lateness import DISORDERED
-from strandline.core.table import Judged
+from strandline.core.routes import KIND, KIND_BY, takes_kind, text_of
+from strandline.core.table import Ingested, Judged
 from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import read_until
+from strandline.engine.accounting.routes import takers_of
 from strandline.engine.ask.explain_gold import explain_removed
 from strandline.engine.ask.explain_unread import (
     deleted_since,
@@ -85,10 +87,47 @@ def explain_spot(silver: Judged, spot: Spot, world: World) -> Explained:
     kept = held_record(silver, world.lake, record)
     if kept is not None:
         return _explain_held(silver, kept, world).also(**evidence), None
+    return _explain_no_row(silver, spot, taken, record, world).also(**evidence), None
+
+
+def _explain_no_row(
+    silver: Judged, spot: Spot, taken: TakenIn, record: Mapping[str, Any], world: World
+) -> Finding:
+    """Explain why a record of bronze is neither a row of a table nor held by it."""
+    (bronze,) = silver.reads
+    if (elsewhere := _explain_route(silver, bronze, record)) is not None:
+        return elsewhere
     read = reading_commit(silver, world.lake, spot, taken.version)
     if read is None:
-        return explain_waiting(silver, bronze, world).also(**evidence), None
-    return _explain_absent(silver, record, read, world).also(**evidence), None
+        return explain_waiting(silver, bronze, world)
+    return _explain_absent(silver, record, read, world)
+
+
+def _explain_route(silver: Judged, bronze: Ingested, record: Mapping[str, Any]) -> Finding | None:
+    """Explain that a record is of a kind which the table does not take; None where it is of its own, or the topic has no kinds."""
+    if not silver.is_routed:
+        return None
+    kind, by = record.get(KIND), record.get(KIND_BY)
+    today = text_of(bronze.kind_by.get(record["_topic"]))
+    known: dict[str, object] = {"kind": kind, "kind_by": by}
+    if by != today:
+        sentence = (
+            f"bronze has kept it {f'as {kind!r} by {by}' if by else 'without a kind'}, and kinds are distinguished by {today} "
+            f"now: {silver.id} has no row of it, and takes it where it reads it again, if its bytes say so"
+        )
+        return make_finding(silver, Verdict.UNKNOWN, sentence, **known)
+    if kind is None:
+        sentence = f"it has no kind ({today}), so no table takes it: `strandline quarantine show {bronze.id}`"
+        return make_finding(bronze, Verdict.NO_KIND, sentence, **known)
+    if any(takes_kind(each, kind) for each in silver.taken):
+        return None
+    taker = next((each for each in takers_of(bronze) if takes_kind(each.taken[0], kind)), None)
+    if taker is None:
+        left = ", on purpose" if takes_kind(bronze.left, kind) else ""
+        sentence = f"it is of the kind {kind!r} ({today}), which no table takes{left}"
+        return make_finding(bronze, Verdict.UNROUTED, sentence, **known)
+    sentence = f"it is of the kind {kind!r} ({today}), which {taker.id} takes"
+    return make_finding(silver, Verdict.OTHER_KIND, sentence, **known, taker=taker.id)
 
 
 def _explain_hole(silver: Judged, spot: Spot, taken: TakenIn, world: World) -> Finding:

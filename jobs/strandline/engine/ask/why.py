@@ -67,7 +67,10 @@ FILES_AT_ONCE = 64
 MOST_CANDIDATES = 20
 """Records with the key that are examined one by one; a key with more of them is a common word."""
 
-ANOTHER_EVENT = {Verdict.IN_TABLE, Verdict.DUPLICATE}
+ELSEWHERE = {Verdict.OTHER_KIND, Verdict.UNROUTED, Verdict.NO_KIND}
+"""The verdicts of a record that is not of a kind which the table takes."""
+
+ANOTHER_EVENT = {Verdict.IN_TABLE, Verdict.DUPLICATE, *ELSEWHERE}
 """The verdicts of a record that has another key, and only mentions this one."""
 
 
@@ -285,7 +288,9 @@ def _explain_first(
         if answers[-1][2] is not None:
             break
     known = [one for one in answers if one[1].verdict is not Verdict.NEVER_PRODUCED]
-    silver, finding, row = min(known or answers, key=lambda one: one[2] is None)
+    silver, finding, row = min(
+        known or answers, key=lambda one: (one[2] is None, one[1].verdict in ELSEWHERE)
+    )
     if not known and "key" in finding.evidence:
         return _search_bronze(judges, finding, world)
     if row is None:

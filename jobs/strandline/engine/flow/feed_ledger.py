@@ -337,6 +337,11 @@ class FeedLedger:
         records = self._sink.records(start, end)
         return sum(name in (record.headers() or ()) for record in records)
 
+    @property
+    def _reads_all(self) -> bool:
+        """Return whether its tables judge each record of their topics, so that an offset without a verdict has no record."""
+        return not any(each.is_routed for each in self._feed.tables)
+
     def _commit(  # noqa: PLR0913  # the figures of an entry
         self,
         epoch: int,
@@ -366,7 +371,8 @@ class FeedLedger:
             good=found.good,
             quarantined=found.held,
             dropped_by_watermark=found.dropped,
-            without_record=span - found.rows,
+            others=0 if self._reads_all else span - found.rows,
+            without_record=span - found.rows if self._reads_all else 0,
             written=written,
             lost=gone,
             accepted=accepted,

@@ -12,7 +12,9 @@ import re
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from strandline.core.routes import KIND, KIND_BY
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.verdict import with_newest_arrival
 from strandline.engine.flow.batch.static_join import joining
@@ -61,6 +63,12 @@ def may_search(table: Table) -> bool:
     return any(map(NAMED.search, own_texts_of(table)))
 
 
+def _received(rows: DataFrame, table: Judged) -> DataFrame:
+    """Return rows of bronze as a table's function gets them; how their kind is found is no search of its own."""
+    known = with_newest_arrival(rows)
+    return known.drop(KIND_BY).withColumn(KIND, F.lit("")) if table.is_routed else known
+
+
 def of_function(spark: SparkSession, table: Table, lake: Lake) -> tuple[str, ...]:
     """Return the searches of a table's function over its sources as they are; none where one was not made yet."""
     if isinstance(table, Ingested) or not all(map(lake.exists, table.upstream)):
@@ -71,7 +79,7 @@ def of_function(spark: SparkSession, table: Table, lake: Lake) -> tuple[str, ...
     try:
         rows = [rows_at(spark, place, latest_version(place)) for place in places]
         if isinstance(table, Judged):
-            rows = [with_newest_arrival(each) for each in rows]
+            rows = [_received(each, table) for each in rows]
         with joining(table, lake):
             return searches(table.transform(*rows))
     except Exception as error:  # what is wrong with it is said when it runs

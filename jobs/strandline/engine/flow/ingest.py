@@ -9,7 +9,7 @@ order (jobs/strandline/engine/kafka/slices.py), and one code path serves batch, 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -23,10 +23,12 @@ from strandline.core.formats.decode import decoder
 from strandline.core.formats.parse_registered import HEAD, Registered
 from strandline.core.formats.writer_schema import WriterSchema
 from strandline.core.lateness import SKEW
-from strandline.core.table import Table
-from strandline.core.topic import HEADERS, NOTHING_ARRIVED, RECEIVED, Topic
+from strandline.core.routes import KIND, KIND_BY
+from strandline.core.table import Ingested, Table
+from strandline.core.topic import HEADERS, NOTHING_ARRIVED, Topic
 from strandline.engine.accounting import new_entry
 from strandline.engine.flow.batch.governor import Governor
+from strandline.engine.flow.count_kinds import kinds_in, with_kinds
 from strandline.engine.kafka import topic_log
 from strandline.engine.kafka.schema_registry import Registry
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
@@ -312,13 +314,25 @@ PROPERTIES = {
 }
 
 
+def make(spark: SparkSession, table: Ingested, path: Place) -> None:
+    """Make the table, or add the columns that one of an older version lacks; they are NULL in its older rows."""
+    received = table.received
+    if is_table(path) and (lacking := create_table.lacks(path, received)):
+        own = spark.read.format("delta").load(str(path)).schema
+        columns = StructType([*own.fields, *(received[name] for name in lacking)])
+        commit = delta_commit.Commit(spark, path)
+        commit.bring_in((), columns.json(), ())
+        commit.commit("")
+    create_table.create(spark, path, received, properties=PROPERTIES)
+
+
 class Intake:
     """Reads a topic into its bronze table, slice by slice."""
 
     def __init__(  # noqa: PLR0913  # Spark, Kafka, the lake and the clock
         self,
         spark: SparkSession,
-        table: Table,
+        table: Ingested,
         lake: Lake,
         *,
         address: str,
@@ -354,21 +368,11 @@ class Intake:
         self._log = Backlog(address, options, self._topics, known)
         self._stream = identities(table.id, self._log, self._newest)
         self._refuse_another_topic()
-        self._make()
+        make(spark, table, self._path)
         self._history = sums_of(
             self._path
         ).history  # while this runs none comes: it needs the lease
         self._schemas = Learner(table, lake)
-
-    def _make(self) -> None:
-        """Make the table, or add the columns that one of an older version lacks; they are NULL in its older rows."""
-        if is_table(self._path) and (lacking := create_table.lacks(self._path, RECEIVED)):
-            own = self._spark.read.format("delta").load(str(self._path)).schema
-            columns = StructType([*own.fields, *(RECEIVED[name] for name in lacking)])
-            commit = delta_commit.Commit(self._spark, self._path)
-            commit.bring_in((), columns.json(), ())
-            commit.commit("")
-        create_table.create(self._spark, self._path, RECEIVED, properties=PROPERTIES)
 
     def close(self) -> None:
         """Disconnect from Kafka."""
@@ -458,11 +462,13 @@ class Intake:
         span = _span(start, stops)
         commit = delta_commit.Commit(self._spark, self._path)
         seen_at, known = self._clock(), newest_before(self._newest, self._history)
-        records = numbered(received(read(start, stops, span)), self._log.numbers).select(
-            "*",
+        kept = with_kinds(received(read(start, stops, span)), self._table)
+        records = numbered(kept, self._log.numbers).select(
+            *(each for each in kept.columns if each not in {KIND, KIND_BY}),
             F.lit(number).cast("bigint").alias("_batch"),
             F.lit(seen_at).cast("timestamp").alias("_ingested_at"),
             F.lit(known).cast("timestamp").alias("_newest_before"),
+            *((KIND, KIND_BY) if self._table.has_kinds else ()),
         )
         written = commit.write(records)
         arrived = newest_with(known, self._path, written, seen_at)
@@ -481,6 +487,8 @@ class Intake:
         )
         entry = replace(
             begun.as_received(written.rows),
+            **asdict(kinds_in(self._table, self._path, written)),
+            routed_by=self._table.routed_by,
             most=most,
             without_record=span - written.rows,
             newest_arrival=arrived.isoformat() if arrived else None,

@@ -507,8 +507,9 @@ def _judged(table: Streamed, lake: Lake, run: Frames, plan: StatefulPlan) -> Ver
             of_state.append(
                 Difference(what=f"Spark refuses its state: {spark}", remedy=Remedy.REBUILD)
             )
-    differences = [*of_state, *_of_tables(table, lake, run, plan, record)]
-    notes = [] if record else [NO_RECORD]
+    routed, rerouted = _changed_route(table, lake)
+    differences = [*routed, *of_state, *_of_tables(table, lake, run, plan, record)]
+    notes = [*rerouted] if record else [NO_RECORD, *rerouted]
     if plan.operators:
         notes.append(MIXED)
     found = _verdict(table, differences, notes=notes, spark=spark)
@@ -532,6 +533,25 @@ def _changed_identity(
         "rows of it, and its stream has kept no key by which later ones are found"
     )
     return Difference(what=what, remedy=Remedy.REBUILD)
+
+
+def _changed_route(table: Streamed, lake: Lake) -> tuple[list[Difference], list[str]]:
+    """Return what it means that a table takes other kinds of records than before, and that kinds are distinguished otherwise."""
+    found = last_entry(lake.table(table))
+    if found is None or not isinstance(table, Judged):
+        return [], []
+    _, before = found
+    if before.takes != table.takes_in_words:
+        was, now = (each or "every record" for each in (before.takes, table.takes_in_words))
+        what = f"it takes {now} now, and took {was}: what it has read so far stays as it was"
+        return [Difference(what=what, remedy=Remedy.REBUILD)], []
+    if before.routed_by != table.routed_by:
+        note = (
+            f"kinds are distinguished by {table.routed_by} from now on; what came before stays where {before.routed_by} put it, "
+            f"until `strandline rebuild {table.id}`"
+        )
+        return [], [note]
+    return [], []
 
 
 def _of_tables(

@@ -124,7 +124,7 @@ def compute(
         watch = Watch(
             table=table,
             read=lambda: mark_of_rows(events),
-            passed=of_batch,
+            passed=partial(of_batch, table),
             records=lambda: events,
         )
         return fork.write(result, entry, meter, watch) or entry

@@ -79,7 +79,7 @@ class Site:
             )
         return address
 
-    def intake(self, table: Table, lake: Lake, mode: str) -> Intake:
+    def intake(self, table: Ingested, lake: Lake, mode: str) -> Intake:
         """Open the topic of a bronze table."""
         return Intake(
             self.spark,
@@ -175,7 +175,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
         table, lake, site, committed, stopped, waits, weighed, patience, gives_way, at, taker
     )
     if isinstance(table, Ingested):
-        work = partial(_take_in, job, mode)
+        work = partial(_take_in, job, table, mode)
     else:
         work = partial(_through_gates, job, table, mode)
     record = site.record(site.spark, table, mode.name, lake)
@@ -235,8 +235,8 @@ def _wait_at_gate(job: _Job, error: GateShutError) -> None:
     job.waits(None)
 
 
-def _take_in(job: _Job, mode: Mode) -> None:
-    intake = job.site.intake(job.table, job.lake, mode.name)
+def _take_in(job: _Job, table: Ingested, mode: Mode) -> None:
+    intake = job.site.intake(table, job.lake, mode.name)
     try:
         match mode:
             case Batch():

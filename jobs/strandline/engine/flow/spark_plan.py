@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from strandline.core.formats.parse_registered import READER
 from strandline.core.table import Judged, Streamed, Upserted
-from strandline.core.verdict import with_newest_arrival
+from strandline.core.verdict import computed
 from strandline.engine.lake.checkpoint.mend_checkpoint import copy_metadata, settle
 from strandline.engine.lake.checkpoint.spark_checkpoint import next_batch, run_conditions
 from strandline.engine.lake.files.place import Place
@@ -587,7 +587,7 @@ def _identity(table: Judged, events: DataFrame) -> tuple[tuple[str, str], ...]:
     later rows; it does not make two events one.
     """
     names = tuple(dict.fromkeys((*table.key, table.event_at)))  # a key may have the time
-    rows = table.transform(with_newest_arrival(events)).select(*names)
+    rows = computed(events, table).select(*names)
     root = tree(str(planned(rows, "Append").optimizedPlan().toJSON()))
     found = columns(root, iter(lambda: table.upstream[0].id, None))[id(root)]
     return tuple((name, found.texts[n]) for name, n in zip(names, found.ids, strict=True))

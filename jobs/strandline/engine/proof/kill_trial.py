@@ -258,7 +258,7 @@ Row: TypeAlias = tuple[Any, ...]
 class Log:
     """A bronze table up to a version."""
 
-    table: Table
+    table: Ingested
     path: Place
     version: int
 
@@ -300,7 +300,7 @@ def resplit(
 ) -> list[int]:
     """Write a log into another lake in a number of commits, and return the number of rows of each."""
     path = lake.table(log.table)
-    create_table.create(spark, path, RECEIVED, properties=PROPERTIES)
+    create_table.create(spark, path, log.table.received, properties=PROPERTIES)
     rows = spark.read.format("delta").option("versionAsOf", log.version).load(str(log.path))
     later = rows.where("_partition >= 0")
     if log.history:

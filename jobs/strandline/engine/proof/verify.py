@@ -348,7 +348,7 @@ def _with_sources(tables: Sequence[Table], lake: Lake) -> list[Table]:
     return sorted(reached.values(), key=lambda table: list(Layer).index(table.layer))
 
 
-def _log(bronze: Table, needed: Sequence[Table], lake: Lake) -> Log:
+def _log(bronze: Ingested, needed: Sequence[Table], lake: Lake) -> Log:
     """Return bronze as far as the tables above it have read it."""
     readers = [table for table in needed if bronze in table.upstream]
     read = max((readable_at(table, bronze, lake) for table in readers), default=0)

@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strandline.core.errors import DefinitionError
-from strandline.core.table import Judged, Table
-from strandline.core.topic import PLACE
+from strandline.core.routes import KIND, KIND_BY, NO_KIND
+from strandline.core.table import Ingested, Judged, Table
+from strandline.core.topic import PLACE, QUARANTINE
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entry_at, is_table
 from strandline.engine.lake.plain_files import write_lines, write_parquet
-from strandline.engine.lake.read.duckdb_table import Duck, Peek, rows_where, session
+from strandline.engine.lake.read.duckdb_table import Duck, Peek, register, rows_where, session
 from strandline.engine.lake.read.find_rows import version_of
 from strandline.engine.lake.read.ledger_search import batch_of
 from strandline.engine.lake.read.open_table import kinds
@@ -180,10 +181,25 @@ def connected(table: Table, lake: Lake) -> Duck:
     Raises:
         DefinitionError: The table has no quarantine.
     """
-    refuse_unheld(table, lake)
     connection = session()
+    if isinstance(table, Ingested) and table.has_kinds:
+        _offer_kindless(connection, table, lake)
+        return connection
+    refuse_unheld(table, lake)
     offer(connection, "records", table, lake)
     return connection
+
+
+def _offer_kindless(connection: Duck, table: Ingested, lake: Lake) -> None:
+    """Offer the records of bronze that have no kind, as the records of a quarantine; they are in bronze, and nowhere else."""
+    lake.refuse_missing(table)
+    register(connection, "__bronze", lake.table(table), None)
+    own = {"reasons": f"['{NO_KIND}']", "event_at": "NULL::TIMESTAMPTZ"}
+    columns = ", ".join(f"{own.get(each, each)} AS {each}" for each in QUARANTINE.fieldNames())
+    connection.execute(
+        f"CREATE VIEW records AS SELECT {columns}, '{State.OPEN}' AS _state FROM __bronze "  # noqa: S608  # our own names
+        f"WHERE {KIND} IS NULL AND {KIND_BY} IS NOT NULL"
+    )
 
 
 def chosen(reason: str | None, at: KafkaPlace | None) -> tuple[str, list[object]]:
@@ -206,7 +222,7 @@ def _batches(
     table: Table, lake: Lake, records: Sequence[Mapping[str, Any]]
 ) -> dict[tuple[object, ...], str]:
     """Return the commit that held back each record; of two commits the later."""
-    if not records:
+    if not records or isinstance(table, Ingested):
         return {}
     path = lake.quarantine(table)
     offsets = pa.array([row["_offset"] for row in records])
@@ -245,7 +261,7 @@ def _done(
     table: Table, lake: Lake, records: Sequence[Mapping[str, Any]]
 ) -> dict[KafkaPlace, list[Done]]:
     path = lake.resolutions(table)
-    if not records or not is_table(path):
+    if not records or isinstance(table, Ingested) or not is_table(path):
         return {}
     offsets = pa.array([row["_offset"] for row in records])
     is_near = pc.field("_offset").isin(offsets)

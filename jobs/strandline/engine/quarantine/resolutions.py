@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
-from strandline.core.table import Judged, Table
+from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE, QUARANTINE
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -173,6 +173,12 @@ def refuse_unheld(table: Table, lake: Lake) -> Judged:
     Raises:
         DefinitionError: It judges no rows, or was never run.
     """
+    if isinstance(table, Ingested) and table.has_kinds:
+        raise DefinitionError(
+            f"the records of {table.id} without a kind are in bronze, where they stay as received",
+            hint="let the Topic's `kind` find theirs; a backfill of the table that takes it then brings them in.",
+            table=table.id,
+        )
     if not isinstance(table, Judged):
         raise DefinitionError(
             f"{table.id} judges no rows, so it has no quarantine",

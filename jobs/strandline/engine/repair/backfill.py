@@ -78,6 +78,7 @@ from strandline.engine.repair.closed_range import (
     left_until,
     read_together,
     refuse_open,
+    refuse_rerouted,
 )
 from strandline.engine.runtime.meter import Meter
 
@@ -363,6 +364,7 @@ def backfill(  # noqa: PLR0913  # which rows, who signs, and the gate
 
 def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
     spark, lake, span = work.spark, work.lake, work.span
+    refuse_rerouted(table, lake)
     half = _interrupted(table, lake, span)
     if not live_rows(lake.table(table)):
         raise DefinitionError(

@@ -25,13 +25,14 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.lateness import shifted
 from strandline.core.table import Ingested, Judged, Table
-from strandline.core.topic import PLACE, RECEIVED
+from strandline.core.topic import PLACE
+from strandline.core.verdict import taken
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import has_begun, readable_at
-from strandline.engine.flow.ingest import PROPERTIES
+from strandline.engine.flow.batch.batch_accounting import counted_again
+from strandline.engine.flow.ingest import make
 from strandline.engine.kafka.slices import part_of
 from strandline.engine.lake.checkpoint.mend_checkpoint import leave
-from strandline.engine.lake.commit import create_table
 from strandline.engine.lake.commit.table_frames import rows_at
 from strandline.engine.lake.horizon import horizon
 from strandline.engine.lake.lake import Lake
@@ -112,7 +113,7 @@ def before_streams(spark: SparkSession, bronze: Ingested, lake: Lake) -> Iterato
             _hold(held, spark, each, lake)
         is_first = is_first and comes_first(bronze, lake)  # one may have begun meanwhile
         if is_first:
-            create_table.create(spark, lake.table(bronze), RECEIVED, properties=PROPERTIES)
+            make(spark, bronze, lake.table(bronze))
         for each in waiting:
             if not has_begun(each, lake):
                 leave(lake.checkpoint(each))
@@ -295,6 +296,8 @@ def _slice(
         & F.col("_offset").between(first, end - 1)
     )
     rows = rows_at(spark, lake.table(source), version).where(is_of_slice)
+    own = counted_again(rows, table)
+    rows = taken(rows, table)
     chosen = rows.select(*PLACE, "_arrived_at").withColumn(
         "reasons", F.lit(None).cast("array<string>")
     )
@@ -318,7 +321,10 @@ def _slice(
             note_range(table, lake, *reach.in_text())
         if healed.gained and sums_of(lake.quarantine(table)).imported.get(part, 0) < end:
             hold(spark, table, lake, healed.held, replace(begun, quarantined=dict(healed.gained)))
-        entry = replace(begun, read=end - first).exchanged(
+        whole = replace(begun, read=end - first)
+        if table.is_routed:
+            whole = whole.routed(own.others[0], own.kinds)
+        entry = whole.exchanged(
             came=came, gone=gone, held=dict(healed.gained), through=healed.through
         )
         final = entry.closed(meter)

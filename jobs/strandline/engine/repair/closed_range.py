@@ -147,6 +147,25 @@ def refuse_open(table: Table, lake: Lake, span: Span) -> None:
     )
 
 
+def refuse_rerouted(table: Judged, lake: Lake) -> None:
+    """Refuse to judge single records again where the table has read other kinds of them, or found kinds in another way.
+
+    A record that was left to another table then, and is of its own by today's declaration, has no place in its books.
+
+    Raises:
+        DefinitionError: It has.
+    """
+    sums = sums_of(lake.table(table))
+    now = (table.takes_in_words, table.routed_by)
+    if sums.rerouted or (sums.batches and (sums.takes, sums.by_kind.by) != now):
+        was = f"{sums.takes or 'every record'} ({sums.by_kind.by or 'of one kind'})"
+        raise DefinitionError(
+            f"{table.id} has read its records by other kinds than it declares now, the last time {was}",
+            hint=f"`strandline rebuild {table.id}` computes all of it by today's declaration.",
+            table=table.id,
+        )
+
+
 def refuse_streamless(table: Table, lake: Lake) -> None:
     """Refuse a table that no stream made.
 

@@ -27,7 +27,7 @@ from strandline import catalog
 from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
 from strandline.core.topic import PLACE
-from strandline.core.verdict import judged, with_newest_arrival
+from strandline.core.verdict import computed, judged
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.left_topics import refuse_undeclared
 from strandline.engine.flow.batch.static_join import joining
@@ -348,7 +348,7 @@ class Forgetting:
             if isinstance(table, Judged):
                 records = rows_now(self._spark, table.reads[0], self._lake)
                 with joining(table, self._lake):
-                    understood = table.transform(with_newest_arrival(as_received(records)))
+                    understood = computed(as_received(records), table, of_any_kind=True)
                 yield understood
             if not isinstance(table, Ingested):
                 yield rows

@@ -30,7 +30,7 @@ from pyspark.sql.types import BooleanType
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged
 from strandline.core.topic import RECEIVED
-from strandline.core.verdict import with_newest_arrival
+from strandline.core.verdict import computed
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import literal, mark_of, pattern_of
 from strandline.engine.lake.log.log_actions import table_id
@@ -184,7 +184,7 @@ class Condition:
             records: Records of bronze, or of the table's quarantine.
             table: The table that judges them.
         """
-        parsed = table.transform(with_newest_arrival(as_received(records)))
+        parsed = computed(as_received(records), table, of_any_kind=True)
         mentioned = self.is_in("_payload")
         if not self.fits(parsed):
             marks = {"_mention": F.lit(False), "_by_text": F.lit(True)}

@@ -12,7 +12,7 @@ refused while nothing has happened yet.
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import islice
 
@@ -26,9 +26,12 @@ from strandline.core.formats.parse_avro import Avro
 from strandline.core.formats.parse_csv import parse_csv
 from strandline.core.formats.parse_registered import Registered
 from strandline.core.parse_debezium import Debezium
+from strandline.core.routes import KIND
 from strandline.core.table import Ingested
 from strandline.core.topic import NOTHING_ARRIVED, RECEIVED, Parse, Topic
 from strandline.engine.accounting import new_entry
+from strandline.engine.flow.count_kinds import Kinds, shared_out, with_kinds
+from strandline.engine.flow.ingest import make
 from strandline.engine.lake.commit.file_index import MICROSECOND
 from strandline.engine.lake.commit.replace_rows import Exchange, swap
 from strandline.engine.lake.files.place import Place
@@ -275,6 +278,8 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
     those of the streams, which will begin with these records.
     """
     note, path = plan.note, lake.table(table)
+    if table.has_kinds:
+        make(spark, table, path)
     if not plan.done and plan.left:
         notes = ImportNotes(table, lake)
         before = notes.newest()
@@ -310,12 +315,23 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
             ),
             newest_arrival=_last(reach) if is_first else None,
             code=code_version(table),
-        ).closed(meter)
+            routed_by=table.routed_by,
+        )
         ImportSlices(path, part_of_imports(note.topic)).note(note.first + at, latest_version(path))
-        received = as_received(spark, rows, note.topic, clock())
+        received = with_kinds(as_received(spark, rows, note.topic, clock()), table)
+        entry = replace(entry, **asdict(_kinds(received, table))).closed(meter)
         append(spark, path, received, entry, may_fill=is_first)
         at += len(part)
         yield entry
+
+
+def _kinds(received: DataFrame, table: Ingested) -> Kinds:
+    """Count the records of each kind in a slice, which is in memory."""
+    if not table.has_kinds:
+        return Kinds()
+    found = {row[0]: row[1] for row in received.groupBy(KIND).count().collect()}
+    kindless = found.pop(None, 0)
+    return shared_out(table, found, kindless=kindless, all_kinds=sum(found.values()))
 
 
 def append(

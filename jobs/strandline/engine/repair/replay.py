@@ -66,7 +66,12 @@ from strandline.engine.quarantine.write import (
     resolve,
 )
 from strandline.engine.repair.backfill import ROLE, leave_behind
-from strandline.engine.repair.closed_range import Span, read_together, refuse_streamless
+from strandline.engine.repair.closed_range import (
+    Span,
+    read_together,
+    refuse_rerouted,
+    refuse_streamless,
+)
 from strandline.engine.repair.downstream import (
     backfill_above,
     closed_above,
@@ -421,6 +426,7 @@ def refuse_unfit(table: Table, lake: Lake) -> Judged:
             backfill was interrupted.
     """
     judged = refuse_unled(table, lake)
+    refuse_rerouted(judged, lake)
     refuse_half_backfilled(table, lake)
     return judged
 

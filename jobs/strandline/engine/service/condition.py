@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from strandline.core.table import Table
+from strandline.core.table import Ingested, Table
+from strandline.engine.accounting.routes import routes_of, sentences
+from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import radar
 from strandline.engine.flow.radar import Level
 from strandline.engine.gates import gate_files
@@ -23,7 +25,7 @@ from strandline.engine.service.heartbeat import heartbeat
 from strandline.engine.service.stream_health import Ill, failing_tables, ill, is_well
 
 GATE, WAITS, DISK, ALARMS, RADAR = "gate", "waits", "disk", "alarms", "radar"
-RESTARTED, DAMAGED = "restarted", "damaged"
+RESTARTED, DAMAGED, UNROUTED = "restarted", "damaged", "unrouted"
 WELL = "all is well"
 MANY = 3
 """So many names are in a sentence; all of them are in the list."""
@@ -72,6 +74,10 @@ class Condition:
         known = {name for each in self.troubles for name in each.tables}
         more = [each for each in damaged if not known.intersection(each.tables)]
         return Condition(troubles=(*more, *self.troubles), calm=self.calm)
+
+    def below(self, more: Iterable[Trouble]) -> "Condition":
+        """Return it with what has time, after all else."""
+        return Condition(troubles=(*self.troubles, *more), calm=self.calm)
 
     @property
     def sentence(self) -> str:
@@ -123,6 +129,27 @@ def damaged(tables: Sequence[Table], lake: Lake) -> Iterator[Trouble]:
                 tables=(table.id,),
                 page=Ill.FAILING,
                 hint=found.hint,
+            )
+
+
+def unrouted(tables: Sequence[Table], lake: Lake) -> Iterator[Trouble]:
+    """Yield the bronze tables with records that no table has, of which no declaration says that this is meant."""
+    for table in tables:
+        if not isinstance(table, Ingested) or not table.has_kinds or not lake.exists(table):
+            continue
+        try:
+            found = routes_of(table, lake, Books(table, lake).follow().sums.by_kind)
+        except Exception as error:
+            if damage(error, table) is None:
+                raise
+            continue
+        if said := [*sentences(table, found)][:1] if found.homeless else []:
+            yield Trouble(
+                what=UNROUTED,
+                says=said[0],
+                tables=(table.id,),
+                grave=False,
+                hint=f"add a table with takes=…, or leaves=… to {table.id}; `strandline ledger {table.id}` counts them by kind.",
             )
 
 

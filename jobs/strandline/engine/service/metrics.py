@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from strandline.core.lateness import in_utc
-from strandline.core.table import Ingested, Table
+from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import radar
 from strandline.engine.gates import gate_files
@@ -84,6 +84,12 @@ ROWS = Metric(
     "strandline_ledger_rows",
     "Where the rows are that a table has read; a repair moves them from one class to another.",
     ("table", "class"),
+)
+KINDS = Metric(
+    "strandline_records_by_route",
+    "Records of topics with kinds: of bronze those that a table took, that none takes, and without a kind; of silver those that "
+    "it left to others.",
+    ("table", "route"),
 )
 HELD = Metric(
     "strandline_quarantined_rows",
@@ -255,6 +261,7 @@ def _counts(table: Table, books: Books) -> Iterator[Sample]:
     yield BATCHES.of(sums.batches, table.id)
     yield READ.of(sums.read, table.id)
     yield WRITTEN.of(sums.written, table.id)
+    yield from _kinds(table, sums)
     for name, rows in classes.items():
         yield ROWS.of(rows, table.id, name)
     for reason, rows in sums.held.items():
@@ -266,6 +273,17 @@ def _counts(table: Table, books: Books) -> Iterator[Sample]:
     if isinstance(table, Ingested):
         ranges = (each for found in sums.lost.values() for each in found)
         yield LOST.of(sum(end - first for first, end in ranges), table.id)
+
+
+def _kinds(table: Table, sums: Sums) -> Iterator[Sample]:
+    """Yield the records by where their kind leads; a kind is foreign text, and no label."""
+    if isinstance(table, Ingested) and table.has_kinds:
+        by_kind = sums.by_kind
+        yield KINDS.of(sum(by_kind.taken.values()), table.id, "taken")
+        yield KINDS.of(sum(by_kind.unrouted.values()) + by_kind.more, table.id, "unrouted")
+        yield KINDS.of(by_kind.kindless, table.id, "kindless")
+    elif isinstance(table, Judged) and table.is_routed:
+        yield KINDS.of(sums.others, table.id, "others")
 
 
 def _classes(sums: Sums) -> dict[str, int]:

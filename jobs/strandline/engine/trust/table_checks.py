@@ -32,6 +32,7 @@ CERTIFICATE = "certificate"
 FRESH = "fresh"
 LAGS = "lag"
 QUARANTINE = "quarantine_age"
+ROUTED = "routed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +60,16 @@ QUESTIONS = {
     FRESH: f"No row of what it reads waits for more than {LATE // timedelta(hours=1)} h.",
     LAGS: f"Fewer than {LAG:,} rows of what it reads wait.",
     QUARANTINE: f"No row waits in its quarantine for more than {LONG.days} days.",
+    ROUTED: "Each record has a kind, and a table that takes it or a declaration that leaves it.",
 }
 
 
 def questions(table: Table) -> tuple[str, ...]:
-    """Return the questions for a table: other tables are verified against bronze, and only silver holds rows back."""
+    """Return the questions for a table: other tables are verified against bronze, only silver holds rows back."""
     derived = () if isinstance(table, Ingested) else (CERTIFICATE, FRESH, LAGS)
-    return (LEDGER, *derived, *((QUARANTINE,) if isinstance(table, Judged) else ()))
+    held = (QUARANTINE,) if isinstance(table, Judged) else ()
+    routed = (ROUTED,) if isinstance(table, Ingested) and table.has_kinds else ()
+    return (LEDGER, *derived, *held, *routed)
 
 
 def signs(table: Table, lake: Lake, now: datetime) -> Iterator[Sign]:
@@ -87,6 +91,8 @@ def signs(table: Table, lake: Lake, now: datetime) -> Iterator[Sign]:
         yield _lags(sheet)
     if isinstance(table, Judged):
         yield _quarantine(table, lake, now)
+    if isinstance(table, Ingested) and table.has_kinds:
+        yield _routed(sheet)
 
 
 def _of_retired(table: Table, ended: Retirement) -> Iterator[Sign]:
@@ -112,6 +118,16 @@ def _balances(sheet: Balance) -> Sign:
     held = sum(sheet.quarantined.values())
     figures = {"read": sheet.read, "good": sheet.good, "duplicates": sheet.copies, "held": held}
     return Sign(name=LEDGER, well=sheet.balanced, message=message, grave=True, figures=figures)
+
+
+def _routed(sheet: Balance) -> Sign:
+    figures = {
+        "unrouted": sum(sheet.unrouted.values()) + sheet.unrouted_more,
+        "without a kind": sheet.kindless,
+        "left on purpose": sum(sheet.left_out.values()),
+    }
+    message = "; ".join(sheet.said) or "a table takes each kind"
+    return Sign(name=ROUTED, well=not sheet.homeless, message=message, figures=figures)
 
 
 def _proven(table: Table, lake: Lake) -> Sign:

@@ -10,20 +10,21 @@ normal case, and costs nothing. Otherwise the range is read again, and the rows 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import xor
 from typing import Any, NamedTuple, assert_never
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.local_day import Day, Window
+from strandline.core.routes import KIND, AllBut, is_taken, with_kind
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from strandline.core.topic import PLACE, RECEIVED
-from strandline.core.verdict import judged, with_newest_arrival
+from strandline.core.verdict import computed, judged, taken, with_newest_arrival
 from strandline.engine.accounting import new_entry
 from strandline.engine.flow.spark_plan import Node, columns, tree, written
 from strandline.engine.lake.checkpoint.spark_checkpoint import Planned
@@ -47,6 +48,9 @@ from strandline.engine.runtime.jvm import classic, jvm
 # partition, and a commit that has as many records as offsets has each of them. Where Kafka left gaps, the places are
 # read from the files.
 #
+# Of a topic with kinds the records of other tables are counted in the same way where they are left to them, before the function:
+# they and the rows that leave it must together be the records that were read.
+#
 # If both agree, each record has exactly one row. If not, which is a fault of the table and no ordinary batch, function and
 # source are compared record by record; only that names the two numbers. It also settles a count that Spark made twice: when
 # an executor dies, a stage runs again, and its rows are counted again.
@@ -54,7 +58,7 @@ from strandline.engine.runtime.jvm import classic, jvm
 # A batch that is killed is computed again by Spark, and counted again with it: all is known before the commit, and is in it.
 
 
-NAME = "out of the function"
+NAME, OTHERS = "out of the function", "of other kinds"
 
 SEED, EIGHT = 42, 8
 P1, P2, P3, P4, P5 = (
@@ -81,25 +85,77 @@ def watched(rows: DataFrame) -> DataFrame:
     return rows.observe(NAME, F.count(F.lit(1)).alias("rows"), _xor().alias("places"))
 
 
-def _xor() -> Any:  # noqa: ANN401  # a Column, which needs no name here
+def parted(events: DataFrame, table: Judged) -> DataFrame:
+    """Count the records that a table leaves to others, where they pass, and those of each kind that it names."""
+    if not table.is_routed:
+        return events
+    known = with_kind(with_newest_arrival(events), table.bronze.kind_by)
+    goes = ~is_taken(F.col(KIND), *table.taken)
+    return known.observe(OTHERS, *_left(goes), *_of_kinds(table))
+
+
+def _left(goes: Column) -> tuple[Column, Column]:
+    return F.count_if(goes).alias("rows"), _xor(goes).alias("places")
+
+
+def _of_kinds(table: Judged) -> list[Column]:
+    return [F.count_if(F.col(KIND) == F.lit(each)).alias(f"kind_{n}") for n, each in _named(table)]
+
+
+def _named(table: Judged) -> list[tuple[int, str]]:
+    """Return the kinds that a table names to read, in their order."""
+    kinds = [kind for each in table.taken if not isinstance(each, AllBut) for kind in each]
+    return [*enumerate(kinds)]
+
+
+def _xor(among: Column | None = None) -> Column:
     topic = F.crc32(F.col("_topic").cast("binary"))
-    return F.bit_xor(F.xxhash64(topic, F.col("_partition").cast("bigint"), F.col("_offset")))
+    place = F.xxhash64(topic, F.col("_partition").cast("bigint"), F.col("_offset"))
+    return F.bit_xor(place if among is None else F.when(among, place))
 
 
-def of_stream(spark: SparkSession, stream: str) -> Mark:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """What passed on the way of a batch.
+
+    Args:
+        out: What left the function.
+        others: What was left to other tables before it.
+        kinds: The rows of each kind that the table names.
+    """
+
+    out: Mark
+    others: Mark = (0, 0)
+    kinds: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def together(self) -> Mark:
+        """Return both."""
+        return self.out[0] + self.others[0], self.out[1] ^ self.others[1]
+
+
+def of_stream(spark: SparkSession, table: Judged, stream: str) -> Passed:
     """Return what passed in the batch that a stream computes now; its rows must have been read."""
     running = classic(spark).sharedState().activeStreamingQueries()
     query = running.get(jvm(spark).java.util.UUID.fromString(stream))
-    return _mark(query.lastExecution().observedMetrics())
+    return _passed(query.lastExecution().observedMetrics(), table)
 
 
-def of_batch(kept: DataFrame) -> Mark:
+def of_batch(table: Judged, kept: DataFrame) -> Passed:
     """Return what passed on the way to rows that were persisted and read."""
-    return _mark(kept.select("*")._jdf.queryExecution().observedMetrics())  # noqa: SLF001  # there is no public way
+    return _passed(kept.select("*")._jdf.queryExecution().observedMetrics(), table)  # noqa: SLF001  # there is no public way
 
 
-def _mark(metrics: Any) -> Mark:  # noqa: ANN401  # py4j's objects have no types
-    row = metrics.apply(NAME)
+def _passed(metrics: Any, table: Judged) -> Passed:  # noqa: ANN401  # py4j's objects have no types
+    out = _mark(metrics.apply(NAME))
+    if not table.is_routed:
+        return Passed(out=out)
+    row = metrics.apply(OTHERS)
+    kinds = {kind: int(row.getLong(2 + number)) for number, kind in _named(table)}
+    return Passed(out=out, others=_mark(row), kinds=kinds)
+
+
+def _mark(row: Any) -> Mark:  # noqa: ANN401  # as above
     return int(row.getLong(0)), 0 if row.isNullAt(1) else int(row.getLong(1))
 
 
@@ -180,20 +236,39 @@ class Watch:
 
     table: Judged
     read: Callable[[], Mark]
-    passed: Callable[[DataFrame], Mark]
+    passed: Callable[[DataFrame], Passed]
     records: Callable[[], DataFrame]
 
-    def through(self, kept: DataFrame) -> Through:
-        """Return what the function lost and made; ``kept`` are the rows of the batch, which were computed."""
-        if self.passed(kept) == self.read():
-            return Through()
-        return compared(self.records(), self.table)
+    def through(self, kept: DataFrame, entry: Entry) -> tuple[Entry, Through]:
+        """Return the entry with what was left to other tables, and what the function lost and made.
+
+        Args:
+            kept: The rows of the batch, which were computed.
+            entry: The entry of all that was read.
+        """
+        passed, through = self.passed(kept), Through()
+        if passed.together != self.read():
+            records = self.records()
+            passed, through = counted_again(records, self.table), compared(records, self.table)
+        if not self.table.is_routed:
+            return entry, through
+        return entry.routed(passed.others[0], passed.kinds), through
+
+
+def counted_again(records: DataFrame, table: Judged) -> Passed:
+    """Count what a table leaves to others, and what it reads of each kind, in the records themselves."""
+    if not table.is_routed:
+        return Passed(out=(0, 0))
+    known = with_kind(with_newest_arrival(records), table.bronze.kind_by)
+    found = known.agg(*_left(~is_taken(F.col(KIND), *table.taken)), *_of_kinds(table)).collect()[0]
+    kinds = {kind: int(found[2 + number]) for number, kind in _named(table)}
+    return Passed(out=(0, 0), others=(int(found[0]), int(found[1] or 0)), kinds=kinds)
 
 
 def compared(records: DataFrame, table: Judged) -> Through:
     """Compare a function's rows with its records, record by record."""
-    came = records.select(*PLACE).withColumn("_in", F.lit(1))
-    rows = table.transform(with_newest_arrival(records)).select(*PLACE)
+    came = taken(with_newest_arrival(records), table).select(*PLACE).withColumn("_in", F.lit(1))
+    rows = computed(records, table).select(*PLACE)
     both = came.unionByName(rows.withColumn("_in", F.lit(0)))
     more = F.sum(F.when(F.col("_in") == 1, -1).otherwise(1)).alias("more")
     each = both.groupBy(*PLACE).agg(more)
@@ -284,7 +359,7 @@ def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs
         if not files:
             return snapshot()
         # Older files of bronze may lack a column that newer ones have.
-        later = spark.read.schema(RECEIVED).parquet(*files)
+        later = spark.read.schema(table.bronze.received).parquet(*files)
         if all(part.files for part in parts):
             return later
         # A stream that begins with a snapshot reads what was committed while its first batch was planned as well.
@@ -293,7 +368,7 @@ def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs
     return Watch(
         table=table,
         read=lambda: mark_of(spark, parts, snapshot),
-        passed=lambda _: of_stream(spark, stream),
+        passed=lambda _: of_stream(spark, table, stream),
         records=records,
     )
 
@@ -343,7 +418,11 @@ def below_watermark(
         if read and _oldest(table, source, read) <= plan.late_ms:
             files = [file for part in read for file in part.files]
             # Older files of bronze may lack a column that newer ones have.
-            reader = spark.read.schema(RECEIVED) if isinstance(table, Judged) else spark.read
+            reader = (
+                spark.read.schema(table.bronze.received)
+                if isinstance(table, Judged)
+                else spark.read
+            )
             rows = reader.parquet(*files)
             dropped, starts, below, times = _count_below(rows, table, source, plan.late_ms)
             is_exact = bool(below) and begins_windows(table, rows)

@@ -306,7 +306,7 @@ class Governor:
     def ended(self, entry: Entry) -> None:
         """Measure a batch that was committed, and choose the next size."""
         found = Measured(
-            rows=entry.read,
+            rows=entry.read + entry.others,
             seconds=entry.duration_ms / 1000,
             cpu=entry.cpu_ms / 1000,
             held=self._heap.held() if self._heap else 0.0,

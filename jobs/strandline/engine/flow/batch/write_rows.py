@@ -281,14 +281,15 @@ class Fork:
             compared_at = None if believed is kept else version
             judged = counted(believed, self.table)
             good, held = judged.good, judged.held
+            entry, through = watch.through(kept, entry)
             entry = replace(entry, before_static=self.before(good_rows(believed)))
             entry = entry.settled(
                 good=good,
                 held=held,
                 dropped=entry.dropped_by_watermark,
-                through=watch.through(kept),
+                through=through,
             )
-            if not entry.read and not self.replaces:
+            if not entry.read and not entry.others and not self.replaces:
                 return None
             if held_already:
                 entry = self._as_begun(entry, held)

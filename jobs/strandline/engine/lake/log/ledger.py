@@ -123,7 +123,15 @@ class Entry:
         imported: Of the rows read, the ranges that came from files.
         versions: For each table that was read, the first version and the last, both included; none without rows.
         most: The most rows that a batch should have when this one was planned; a single commit may have more.
-        read: Rows read.
+        read: Rows read; of a topic with kinds those of the kinds that the table takes.
+        others: Rows of the source that it passed on the way, because they are of kinds that it does not take.
+        kinds: For bronze, the records of each kind that a table took when they were read; for silver, the rows read of each
+            kind that it names.
+        unrouted: For bronze, the records of the commonest kinds that no table took then, by kind.
+        unrouted_more: The records of the other such kinds.
+        kindless: The records without a kind, which no table takes.
+        routed_by: How kinds were distinguished; empty where the topics have none.
+        takes: Which of them the table took.
         good: Rows accepted; of a derived table the rows taken in: those read that its state did not refuse.
         passed_over: Of these, the rows that a derived table left out on purpose. Known where its function only selects
             from one source, so that no row waits and none becomes several; None elsewhere.
@@ -192,6 +200,13 @@ class Entry:
     versions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     most: int = 0
     read: int = 0
+    others: int = 0
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    unrouted: Mapping[str, int] = field(default_factory=dict)
+    unrouted_more: int = 0
+    kindless: int = 0
+    routed_by: str = ""
+    takes: str = ""
     good: int = 0
     passed_over: int | None = None
     counted: int = 0
@@ -298,6 +313,17 @@ class Entry:
             made_by_function=through.made,
             # Where no copy is looked for, no row is missing by being one; a repair may bring in what was missing.
             duplicates=0 if self.keeps_copies and not self.is_backfill else missing,
+        )
+
+    def routed(self, others: int, kinds: Mapping[str, int]) -> "Entry":
+        """Leave to other tables the rows that are of kinds which this one does not take.
+
+        Args:
+            others: Their number.
+            kinds: The rows of each kind that the table names.
+        """
+        return replace(
+            self, read=self.read - others, others=self.others + others, kinds=dict(kinds)
         )
 
     def taken_in(self, *, written: int, counted: int, selects: bool) -> "Entry":

@@ -10,7 +10,7 @@ All readers add in this one way, so their figures cannot differ.
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,6 +21,9 @@ from strandline.engine.lake.log.ledger import EXPIRE, FORGET, IMPORT, LOOKED_AGA
 from strandline.engine.lake.log.log_actions import table_id
 
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+MOST_KINDS = 100
+"""How many kinds that no table takes are named: they are foreign text, and a producer may send another one each time."""
 
 MOST_DROPS = 100
 """How many batches that dropped rows are remembered apart from each other."""
@@ -52,6 +55,62 @@ class Repair:
     held: dict[str, int]
 
 
+@dataclass(slots=True, kw_only=True)
+class ByKind:
+    """The records of each kind that entries have read.
+
+    Args:
+        taken: Of bronze, those of each kind that a table took when they were read; of silver, its rows of each kind.
+        unrouted: Of bronze, those of kinds that no table took then: of the commonest by kind.
+        more: Those of the other such kinds.
+        kindless: The records without a kind.
+        by: Of bronze, how kinds are distinguished in these figures.
+        before: Of bronze, the records that came while they were distinguished in another way, or not at all.
+    """
+
+    taken: dict[str, int] = field(default_factory=dict)
+    unrouted: dict[str, int] = field(default_factory=dict)
+    more: int = 0
+    kindless: int = 0
+    by: str = ""
+    before: int = 0
+
+    @property
+    def known(self) -> dict[str, int]:
+        """Return the records of each kind that has a name here."""
+        return {**self.taken, **{k: n + self.taken.get(k, 0) for k, n in self.unrouted.items()}}
+
+    @property
+    def total(self) -> int:
+        """Return all records that it counts."""
+        named = sum(self.taken.values()) + sum(self.unrouted.values())
+        return named + self.more + self.kindless + self.before
+
+    def add(self, entry: Entry) -> None:
+        """Add the next entry."""
+        if entry.offsets and entry.read and (entry.routed_by or self.by):
+            if entry.routed_by != self.by:  # of one declaration another knows nothing
+                self.before = self.total
+                self.taken, self.unrouted, self.more, self.kindless = {}, {}, 0, 0
+                self.by = entry.routed_by
+        elif entry.offsets:
+            self.before += entry.read
+        _count(self.taken, entry.kinds)
+        _count(self.unrouted, entry.unrouted)
+        self.more += entry.unrouted_more + _all_but_commonest(self.unrouted)
+        self.kindless += entry.kindless
+
+    def copied(self) -> "ByKind":
+        """Return one that is added to apart from this one."""
+        return replace(self, taken=dict(self.taken), unrouted=dict(self.unrouted))
+
+
+def _all_but_commonest(kinds: dict[str, int]) -> int:
+    """Leave of kinds the commonest; return the number of the records of the others."""
+    more = sorted(kinds, key=lambda each: (-kinds[each], each))[MOST_KINDS:]
+    return sum(kinds.pop(each) for each in more)
+
+
 @dataclass(slots=True)
 class Sums:
     """The sums up to a version.
@@ -62,6 +121,10 @@ class Sums:
         generations: The versions at which it was replaced and not given back by an undo; 0 is the first.
         batches: Entries in force.
         read: Rows read, of the entries in force, as are the next ones.
+        others: Rows of the source that it left to other tables, because they are of other kinds.
+        by_kind: The records of each kind, where the topics have several.
+        takes: Of silver, which of them it took last.
+        rerouted: Whether it took others before, or kinds were distinguished in another way then.
         good: Rows accepted.
         passed_over: Of these, those that a derived table left out on purpose, as far as that is known.
         counted: Of these, those that the windows count which its own writer wrote.
@@ -105,6 +168,10 @@ class Sums:
     generations: list[int] = field(default_factory=lambda: [0])
     batches: int = 0
     read: int = 0
+    others: int = 0
+    by_kind: ByKind = field(default_factory=ByKind)
+    takes: str = ""
+    rerouted: bool = False
     good: int = 0
     passed_over: int = 0
     counted: int = 0
@@ -176,6 +243,9 @@ class Sums:
             self._begin_again(version, entry)
         self.batches += 1
         self.read += entry.read
+        self.others += entry.others
+        self._reroute(entry)
+        self.by_kind.add(entry)
         self.good += entry.good
         self.passed_over += entry.passed_over or 0
         self.counted += entry.counted
@@ -209,6 +279,14 @@ class Sums:
             self.moved += entry.written
         self.version = version
 
+    def _reroute(self, entry: Entry) -> None:
+        """Note whether a table of silver reads other records than before."""
+        if not entry.versions:
+            return
+        is_other = (entry.takes, entry.routed_by) != (self.takes, self.by_kind.by)
+        self.rerouted |= is_other and self.batches > 1
+        self.takes, self.by_kind.by = entry.takes, entry.routed_by
+
     def _remove(self, entry: Entry) -> None:
         self.expired += entry.expired
         self.forgotten += entry.forgotten
@@ -219,6 +297,7 @@ class Sums:
     def _begin_again(self, version: int, entry: Entry) -> None:
         self.batches = self.read = self.good = self.duplicates = self.dropped = self.written = 0
         self.lost_by_function = self.made_by_function = self.passed_over = self.counted = 0
+        self.others, self.by_kind, self.takes, self.rerouted = 0, ByKind(), "", False
         self.healed = self.back = self.expired = self.forgotten = self.released = 0
         self.drops, self.brought_back, self.dropped_above = [], 0, {}
         self.held, self.imported, self.brought, self.before_static = {}, {}, 0, {}
@@ -238,7 +317,7 @@ class Sums:
         moved = entry.came + entry.gone
         self.moved += moved
         if entry.mode == IMPORT:
-            self.brought += entry.read
+            self.brought += entry.read + entry.others
             if entry.newest_arrival:
                 self.history = max(entry.newest_arrival, self.history or "")
                 self.history_ends |= {part: end for part, (_, end) in entry.imported.items()}
@@ -447,6 +526,7 @@ def _fits(path: Place, found: Mapping[str, Any]) -> bool:
 def _decoded(found: Mapping[str, Any]) -> Snapshot:
     known = {each.name for each in fields(Sums)}
     values = {name: value for name, value in found["sums"].items() if name in known}
+    values["by_kind"] = ByKind(**values.get("by_kind", {}))
     values["drops"] = [(rows, ranges) for rows, ranges in values.get("drops", ())]
     repairs = {stream: Repair(**repair) for stream, repair in values.pop("repairs").items()}
     return Snapshot(

@@ -1,0 +1,211 @@
+"""Where the records of a topic with kinds went: to the table that takes their kind, or to none.
+
+Bronze counts the records of each kind when it reads them, in the files that it wrote; each table counts those that it reads, and
+those that it leaves to others, on their way. So the two ends are compared: for each kind the records that bronze had up to where
+its table has read, and the rows that the table has read of it.
+
+What no table takes stays in bronze: a table that is added later reads it from the beginning. Kinds that are left on purpose are
+declared (``leaves=``), and are then counted without an alarm.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from strandline import catalog
+
+from strandline.core.routes import REST, AllBut, takes_kind
+from strandline.core.table import Ingested, Judged, Table
+from strandline.engine.accounting.table_books import Books, Source
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.log.ledger_sums import ByKind, Sums
+
+OTHERS = "all others"
+"""The name of the kinds that a table takes which declares ``all_but``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What became of the records of one kind.
+
+    Args:
+        kind: The kind; ``REST`` for all that a table takes which declares ``all_but``.
+        taker: The table that accounts for it; None where there is none.
+        records: The records that bronze has counted.
+        taken: Those that the table has read.
+        missed: Those that came before the table took the kind, and that it passed.
+    """
+
+    kind: str
+    taker: str | None
+    records: int
+    taken: int = 0
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """What became of the records of a bronze table.
+
+    Args:
+        routes: The kinds that tables take.
+        unrouted: The records that no table has, by kind; of the commonest.
+        more: Those of further kinds.
+        left: The records that are left on purpose, by kind.
+        kindless: The records without a kind.
+        before: The records that were counted while kinds were distinguished in another way, or not at all.
+        faults: Where the two counts differ.
+    """
+
+    routes: tuple[Route, ...] = ()
+    unrouted: Mapping[str, int] = field(default_factory=dict)
+    more: int = 0
+    left: Mapping[str, int] = field(default_factory=dict)
+    kindless: int = 0
+    before: int = 0
+    faults: tuple[str, ...] = ()
+
+    @property
+    def homeless(self) -> int:
+        """Return how many records no table has, of which no declaration says that this is meant."""
+        return sum(self.unrouted.values()) + self.more + self.kindless
+
+
+def takers_of(bronze: Table) -> list[Judged]:
+    """Return the tables that account for kinds of a bronze table's records."""
+    judged = (each for each in catalog.tables() if isinstance(each, Judged))
+    return [each for each in judged if each.bronze.id == bronze.id and each.takes]
+
+
+def routes_of(bronze: Ingested, lake: Lake, counted: ByKind) -> Routes:
+    """Return what became of the records of a bronze table.
+
+    Args:
+        bronze: The table.
+        lake: Its lake.
+        counted: What its ledger has counted by kind.
+    """
+    if not bronze.has_kinds:
+        return Routes()
+    readers = {each.id: _Reader.of(each, bronze, lake) for each in takers_of(bronze)}
+    routes, faults = list[Route](), list[str]()
+    unrouted, left = dict[str, int](), dict[str, int]()
+    for kind, records in counted.known.items():
+        reader = next((each for each in readers.values() if each.takes(kind)), None)
+        if reader is None:
+            where = left if takes_kind(bronze.left, kind) else unrouted
+            where[kind] = records
+            continue
+        route = reader.route(kind, records)
+        routes.append(route)
+        if route.missed:
+            unrouted[kind] = route.missed
+        faults += reader.faults(route, bronze)
+    more, rest = counted.more, any(each.takes(REST) for each in readers.values())
+    if isinstance(bronze.left, AllBut) and not rest and more:
+        left[OTHERS] = more
+    is_known = rest or isinstance(bronze.left, AllBut)
+    return Routes(
+        routes=tuple(sorted(routes, key=lambda each: each.kind)),
+        unrouted=_commonest_first(unrouted),
+        more=0 if is_known else more,
+        left=_commonest_first(left),
+        kindless=counted.kindless,
+        before=counted.before,
+        faults=tuple(faults),
+    )
+
+
+def _commonest_first(kinds: Mapping[str, int]) -> dict[str, int]:
+    found = sorted(kinds.items(), key=lambda each: (-each[1], each[0]))
+    return {kind: rows for kind, rows in found if rows}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A table that takes kinds, what it has read, and what bronze had counted up to there."""
+
+    table: Judged
+    sums: Sums
+    at: Source
+
+    @classmethod
+    def of(cls, table: Judged, bronze: Ingested, lake: Lake) -> "_Reader":
+        if not is_table(lake.table(table)):
+            return cls(table, Sums(), Source())
+        books = Books(table, lake).follow()
+        return cls(table, books.sums, books.sheet.sources.get(bronze.id, Source()))
+
+    def takes(self, kind: str) -> bool:
+        takes, _ = self.table.taken
+        return isinstance(takes, AllBut) if kind == REST else takes_kind(takes, kind)
+
+    def route(self, kind: str, records: int) -> Route:
+        """Compare what bronze had counted of a kind with what the table has read of it."""
+        takes, _ = self.table.taken
+        if isinstance(takes, AllBut) and kind != REST:  # it counts all of its kinds together
+            return Route(kind=kind, taker=self.table.id, records=records)
+        taken = self.sums.read if kind == REST else self.sums.by_kind.taken.get(kind, 0)
+        missed = max(0, self._expected(kind) - taken)
+        # Bronze counts what is deleted since, and does not know kinds that were distinguished in another way.
+        is_known = not self.at.by_kind.before and self.at.more >= 0
+        return Route(
+            kind=kind,
+            taker=self.table.id,
+            records=records,
+            taken=taken,
+            missed=missed if is_known else 0,
+        )
+
+    def faults(self, route: Route, bronze: Ingested) -> Iterator[str]:
+        """Yield that it has read more than bronze has counted, those included that had no name there when they came."""
+        by_kind, expected = self.at.by_kind, self._expected(route.kind)
+        unnamed = by_kind.before + (
+            0 if route.kind == REST else by_kind.more + by_kind.taken.get(REST, 0)
+        )
+        if route.taken > expected + unnamed:
+            yield (
+                f"{self.table.id} has read {route.taken:,} records of {_name(route.kind)}, and {bronze.id} has counted "
+                f"{expected:,} up to there"
+            )
+
+    def _expected(self, kind: str) -> int:
+        takes, _ = self.table.taken
+        by_kind = self.at.by_kind
+        if kind != REST or not isinstance(takes, AllBut):
+            return by_kind.known.get(kind, 0)
+        named = sum(rows for each, rows in by_kind.known.items() if each not in takes.others)
+        return named + by_kind.more
+
+
+def _name(kind: str) -> str:
+    return "all other kinds" if kind == REST else f"the kind {kind}"
+
+
+def sentences(bronze: Ingested, found: Routes) -> Iterator[str]:
+    """Yield what a person should know of records that no table has."""
+    if found.unrouted or found.more:
+        listed = [f"{kind} {n:,}" for kind, n in found.unrouted.items()]
+        listed += [f"further kinds {found.more:,}"] if found.more else []
+        yield f"unrouted in {bronze.id}, of kinds that no table takes: {', '.join(listed)}"
+    missed = [each for each in found.routes if each.missed]
+    for each in missed:
+        yield (
+            f"of these, {each.missed:,} of the kind {each.kind} came before {each.taker} took it: "
+            f"`strandline rebuild {each.taker}` brings them in"
+        )
+    if found.kindless:
+        yield (
+            f"without a kind in {bronze.id}: {found.kindless:,} records, which no table takes: "
+            f"`strandline quarantine show {bronze.id}` shows them"
+        )
+    if found.left:
+        yield (
+            f"left in {bronze.id} on purpose: "
+            + ", ".join(f"{kind} {n:,}" for kind, n in found.left.items())
+        )
+    if found.before:
+        yield (
+            f"{found.before:,} records of {bronze.id} came before kinds were distinguished as they are today; a table that reads "
+            "them asks their bytes"
+        )

@@ -1,0 +1,168 @@
+"""What several kinds in a topic cost: ``python -m tests.benchmarks.routes``.
+
+The same records in bronze, read by one table of all of them, by three tables of a kind each, and by one table that looks for no
+copies. CPU seconds of this process and all that it started; ways take turns, and the least of each counts. What each has read is
+compared with what was written.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructType, TimestampType
+
+from strandline.core.formats.parse import parse_json
+from strandline.core.modes import AvailableNow
+from strandline.core.routes import field
+from strandline.core.table import Ingested, Judged
+from strandline.core.topic import CARRIED, NOTHING_ARRIVED, PLACE, Topic
+from strandline.engine.flow.count_kinds import with_kinds
+from strandline.engine.flow.ingest import make
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.runtime import spark_session
+from strandline.engine.runtime.settings import settings
+from strandline_quality.rules import required
+from tests.engine.records import NOON
+
+ROWS, COMMITS, ROUNDS = 300_000, 3, 3
+KINDS = ("order_created", "order_paid", "click")
+FIELDS = (
+    StructType()
+    .add("id", StringType())
+    .add("customer", StringType())
+    .add("product", StringType())
+    .add("amount", LongType())
+    .add("at", TimestampType())
+    .add("note", StringType())
+)
+PLAIN = Ingested(name="shop", reads=(Topic(name="shop", partitions=1),))
+ROUTED = Ingested(name="shop", reads=(Topic(name="shop", partitions=1, kind=field("type")),))
+
+
+def shaped(events: DataFrame) -> DataFrame:
+    """Return a record's fields."""
+    return parse_json(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
+
+
+ALL = Judged(
+    name="all",
+    reads=(PLAIN,),
+    transform=shaped,
+    key=("id",),
+    event_at="at",
+    rules=required("id", "customer", "amount", "at"),
+)
+WAYS: dict[str, tuple[Judged, ...]] = {
+    "one table": (ALL,),
+    "three kinds": tuple(replace(ALL, name=each, reads=(ROUTED,), takes=each) for each in KINDS),
+    "no copies looked for": (replace(ALL, key=PLACE),),
+}
+
+
+def main() -> None:
+    """Measure, and print a line for each."""
+    with tempfile.TemporaryDirectory() as folder:
+        spark = spark_session.start(settings(lake=folder), Path(folder) / "spark.log")
+        took: dict[str, list[float]] = {name: [] for name in ("kinds in bronze", *WAYS)}
+        plain = with_kind = 0.0
+        for number in range(ROUNDS + 1):
+            for name, tables in WAYS.items():
+                lake = Lake(Path(folder) / f"{number}-{name}").open_for_writing()
+                seconds = cpu(lambda lake=lake, tables=tables: fill(spark, tables[0].bronze, lake))
+                plain, with_kind = (plain, seconds) if tables[0].is_routed else (seconds, with_kind)
+                seconds = cpu(lambda lake=lake, tables=tables: follow(spark, tables, lake))
+                if number:  # the first warms up
+                    took[name].append(seconds)
+            if number:
+                took["kinds in bronze"].append(with_kind - plain)
+        one = min(took["one table"])
+        for name, seconds in took.items():
+            least = min(seconds)
+            print(f"{name}: {least / ROWS * 1e6:.2f} µs a record, {least / one:.2f} of one table")  # noqa: T201  # its answer
+        spark.stop()
+
+
+def fill(spark: SparkSession, bronze: Ingested, lake: Lake) -> None:
+    """Write the records to bronze in some commits."""
+    make(spark, bronze, lake.table(bronze))
+    each = ROWS // COMMITS
+    for batch in range(COMMITS):
+        first = batch * each
+        commit = delta_commit.Commit(spark, lake.table(bronze))
+        rows = commit.write(with_kinds(received(spark, first, each, batch), bronze)).rows
+        entry = Entry(
+            table=bronze.id,
+            mode="available-now",
+            stream="benchmark",
+            batch=batch,
+            source="shop",
+            offsets={"shop/0": (first, first + each)},
+            newest_arrival=(NOON + timedelta(hours=1)).isoformat(),
+        )
+        commit.commit(entry.as_received(rows).encoded())
+
+
+def received(spark: SparkSession, first: int, count: int, batch: int) -> DataFrame:
+    """Return records as bronze has them: of three kinds in turn, each of about 190 bytes."""
+    number = F.col("id")
+    at = F.timestamp_millis(F.lit(int(NOON.timestamp() * 1000)) + number)
+    payload = F.to_json(
+        F.struct(
+            F.element_at(F.array(*map(F.lit, KINDS)), (number % 3 + 1).cast("int")).alias("type"),
+            F.concat(F.lit("e"), number.cast("string")).alias("id"),
+            F.concat(F.lit("customer-"), (number % 5000).cast("string")).alias("customer"),
+            F.concat(F.lit("product-"), (number % 300).cast("string")).alias("product"),
+            (number % 4000).alias("amount"),
+            at.alias("at"),
+            F.lit("sent by the shop, in a benchmark").alias("note"),
+        )
+    )
+    return spark.range(first, first + count, 1, 2).select(
+        F.lit("shop").alias("_topic"),
+        F.lit(0).alias("_partition"),
+        number.alias("_offset"),
+        at.alias("_arrived_at"),
+        F.lit(b"k").alias("_message_key"),
+        payload.cast("binary").alias("_payload"),
+        F.lit(None).cast("array<struct<key:string,value:binary>>").alias("_headers"),
+        F.lit(batch).cast("bigint").alias("_batch"),
+        at.alias("_ingested_at"),
+        F.lit(NOTHING_ARRIVED).alias("_newest_before"),
+    )
+
+
+def follow(spark: SparkSession, tables: tuple[Judged, ...], lake: Lake) -> None:
+    """Run the tables, and see that each record is in one of them."""
+    site = Site(spark=spark, clock=lambda: NOON + timedelta(hours=2))
+    good = sum(run(table, AvailableNow(), lake, site=site).good for table in tables)
+    if good != ROWS:
+        message = f"{good} rows of {ROWS}"
+        raise AssertionError(message)
+
+
+def cpu(work: Callable[[], None]) -> float:
+    """Return the CPU seconds of a run, with those of all processes that were started."""
+    before = _used()
+    work()
+    return _used() - before
+
+
+def _used() -> float:
+    this = psutil.Process()
+    return sum(
+        each.cpu_times().user + each.cpu_times().system
+        for each in [this, *this.children(recursive=True)]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
