@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 PIPELINE = "jobs/strandline/engine/flow"
+STATIC = "tests/engine/flow/test_static_join.py"
 
 FAULTS = (
     Mutant(
@@ -167,5 +168,26 @@ FAULTS = (
         "while running_tasks(spark, feed.id):",
         "while False:",
         ("tests/engine/flow/test_feed_query.py",),
+    ),
+    Mutant(
+        "static: a stream goes on with the versions that its query was planned with",
+        f"{PIPELINE}/batch/batch_writer.py",
+        "self._pinned.refuse_older()",
+        "pass",
+        (f"{STATIC}::test_a_table_that_is_always_on_takes_a_content_in_between_two_batches",),
+    ),
+    Mutant(
+        "static: a version holds at once, also of events that are joined already",
+        f"{PIPELINE}/batch/static_join.py",
+        "_early(static, self._table) + SLACK",
+        "-_early(static, self._table)",
+        (f"{STATIC}::test_a_moment_that_is_declared_is_kept_where_no_event_of_it_was_joined",),
+    ),
+    Mutant(
+        "static: rows before the first version are counted by no entry",
+        f"{PIPELINE}/batch/static_join.py",
+        "datetime.fromisoformat(lowest) < first",
+        "datetime.fromisoformat(lowest) > first",
+        (f"{STATIC}::test_an_event_before_the_first_version_has_the_default_and_is_counted",),
     ),
 )
