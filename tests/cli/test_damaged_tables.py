@@ -5,13 +5,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
 
 import pytest
+from strandline import catalog
 
 from fleet.gold.device_daily import TABLE as DAILY
-from strandline.core.errors import DamagedError
+from strandline.core.errors import DamagedError, DefinitionError
+from strandline.core.static import Static
 from strandline.core.table import Table
 from strandline.engine.accounting.table_books import close
 from strandline.engine.flow import shadow_lake
@@ -22,8 +25,11 @@ from strandline.engine.lake.locks import HasWriterError
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import IMPORT, latest_version, part_of_imports
 from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.read.static_versions import refuse_untaken
 from strandline.engine.lake.shelf.import_notes import ImportSlices
+from strandline.engine.repair.downstream import refuse_behind_above
 from strandline.engine.repair.rebuild import can_be_read
+from strandline.engine.repair.replay import refuse_unled
 from strandline.engine.runtime import clock
 from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.maintain import Policy, maintain
@@ -107,6 +113,50 @@ def test_a_torn_commit_is_one_table_s(
     assert f"{GOLD.id} is damaged" in done.err
     assert "_delta_log" in done.err
     assert f"strandline mend {GOLD.id}" in done.err
+
+
+@pytest.mark.parametrize("verb", ["ledger", "tables"])
+def test_a_torn_commit_of_a_static_table_is_that_table_s(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """All of ``tables`` ended with it, and it named ``mend``, which knows no static table."""
+    static = Static(name="prices", columns="item string, price int", key=("item",), rows=())
+    joining = replace(GOLD, static=(static,))
+    tables = [joining if each == GOLD else each for each in catalog.tables()]
+    monkeypatch.setattr(catalog, "tables", lambda: tables)
+    taken = entry(GOLD, mode="content", stream="", batch=1)
+    written(lake.table(static), numbers(1), replace(taken, table=static.id).encoded())
+    joined = entry(GOLD, batch=2, versions={SILVER.id: (1, 1)}, static={static.id: 0})
+    written(lake.table(GOLD), numbers(1), joined.encoded())
+    cut(commit_file(lake.table(static), 0).local)
+
+    done = strandline(verb, "--lake", lake.root)
+
+    assert BRONZE.id in done.out
+    assert GOLD.id in done.out
+    assert "strandline mend" not in done.err
+    if verb == "tables":
+        assert done.code == DamagedError.exit_code, done.err
+        assert f"{static.id} is damaged: its commit" in done.err
+        assert "strandline restore" in done.err
+
+
+def test_a_repair_does_not_join_with_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that declares a static table anew meets its first version with its next run, and a repair takes none in."""
+    static = Static(name="prices", columns="item string, price int", key=("item",), rows=())
+    joining = replace(GOLD, static=(static,))
+    tables = [joining if each == GOLD else each for each in catalog.tables()]
+    monkeypatch.setattr(catalog, "tables", lambda: tables)
+
+    for refuses in (
+        lambda: refuse_untaken(joining, lake),
+        lambda: refuse_behind_above(SILVER, lake),
+        lambda: refuse_unled(replace(SILVER, static=(static,)), lake),
+    ):
+        with pytest.raises(DefinitionError, match=rf"joins {static.id}, of which no content") as no:
+            refuses()
+        table = no.value.fields["table"]
+        assert no.value.hint == f"`strandline run {table}` takes it in first."
 
 
 def test_the_report_is_written_and_names_it(lake: Lake) -> None:

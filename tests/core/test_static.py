@@ -1,12 +1,14 @@
 """A static table's declaration and its content are refused with what to write instead, before Spark starts."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
@@ -33,6 +35,20 @@ MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"rows": (("a", Decimal(1)),)}, "has rows that are no tuples of 3 values"),
     ({"rows": ["a"]}, "has rows that are no tuples of 3 values"),
     ({"file": "a.csv", "holds_from": datetime(2026, 1, 1)}, "which names no zone"),  # noqa: DTZ001  # the mistake
+    ({"holds_from": "2026-01-01"}, "holds from 2026-01-01, which is no moment"),
+    ({"holds_from": date(2026, 1, 1)}, "holds from 2026-01-01, which is no moment"),
+    ({"file": Path("a.csv")}, "which is no text"),
+    ({"delta": Path("folder")}, "which is no text"),
+    ({"file": "ftp://shop/a.csv"}, "reads ftp://shop/a.csv, which is neither a path nor"),
+    ({"columns": "product string, Product int"}, "has product twice"),
+    ({"columns": "product string, price decimal(40,2)"}, "'price decimal(40,2)'"),
+    ({"columns": "product string, price decimal(4,5)"}, "'price decimal(4,5)'"),
+    ({"columns": "product double, price int"}, "has product as double in its key"),
+    ({"default": {"product": "none"}}, "has a default for product of its key"),
+    ({"default": {"price": "free"}}, "the default 'free' for price, which is decimal(10,2)"),
+    ({"default": {"price": True}}, "the default True for price"),
+    ({"default": {"since": date(2026, 1, 1)}}, "for since, which is timestamp"),
+    ({"rows": (("a", Decimal(1), [2]),)}, "has rows with a value that is no single one"),
 )
 
 
@@ -75,13 +91,14 @@ CONTENTS = (
     ),
     ('price,product,since\n1,,\n2,"",\n', "has 1 rows whose key \\(product\\) is NULL"),
     ("", "Empty CSV file"),
+    (b"price,product,since\n1,\xff,\n", "invalid UTF8"),
 )
 
 
 @pytest.mark.parametrize(("text", "message"), CONTENTS, ids=[each[1] for each in CONTENTS])
-def test_a_content_that_is_none_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_content_that_is_none_is_refused(tmp_path: Path, text: str | bytes, message: str) -> None:
     """With the value, or the key."""
-    (tmp_path / "a.csv").write_text(text)
+    (tmp_path / "a.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(DefinitionError, match=message):
         static_versions.read(Static(**PLAIN, file=str(tmp_path / "a.csv")))
 
@@ -104,6 +121,40 @@ def test_a_file_of_csv_and_literal_rows_are_the_same_content(tmp_path: Path) -> 
     assert found[1] is not None
     assert found[0].content == found[1].content == {row[:1]: row[1:] for row in rows}
     assert static_versions.read(Static(**PLAIN, rows=rows), unless=found[1].text) is None
+
+
+def test_values_that_a_column_or_python_does_not_have_are_refused(tmp_path: Path) -> None:
+    """A reader of Parquet takes them in, and only who asks for them as values of Python sees an error."""
+    days = pa.array([3_000_000], pa.int32()).cast(pa.date32())
+    texts = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")]
+    )
+    for kind, values in (("date", days), ("string", texts)):
+        file = tmp_path / f"{kind}.parquet"
+        parquet.write_table(pa.table({"product": ["a"], "more": values}), file)
+        columns = f"product string, more {kind}"
+        static = Static(name="products", columns=columns, key=("product",), file=str(file))
+        with pytest.raises(DefinitionError, match=rf"cannot be read from .*{kind}\.parquet: "):
+            static_versions.read(static)
+    wide = Static(
+        name="products", columns="product string, n int", key=("product",), rows=(("a", 2**70),)
+    )
+    with pytest.raises(DefinitionError, match="cannot be read from its rows: "):
+        static_versions.read(wide)
+
+
+def test_a_text_in_quotes_has_line_ends_also_in_a_large_file(tmp_path: Path) -> None:
+    """Arrow cuts a file of a megabyte into blocks, and looks for line ends without quotes unless it is asked."""
+    text, count = "two\nlines " * 100, 2_000
+    lines = [f'{number},"{text}"' for number in range(count)]
+    (tmp_path / "a.csv").write_text("\n".join(["n,said", *lines, ""]))
+    static = Static(
+        name="texts", columns="n int, said string", key=("n",), file=str(tmp_path / "a.csv")
+    )
+    found = static_versions.read(static)
+
+    assert found is not None
+    assert found.content == {(number,): (text,) for number in range(count)}
 
 
 def test_a_content_of_too_many_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import ClassVar, TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -41,8 +42,24 @@ TYPES: Mapping[str, DataType] = {
     "timestamp": TimestampType(),
 }
 DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
+ADDRESS = re.compile(r"s3a://[^/].*|file:///.*", re.IGNORECASE)
 COLUMN = re.compile(r"\s*([A-Za-z]\w*)\s+([^,(]+(?:\([^)]*\))?)\s*(?:,|$)")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+WRITTEN: Mapping[type[DataType], type | tuple[type, ...]] = {
+    StringType: str,
+    BooleanType: bool,
+    IntegerType: int,
+    LongType: int,
+    DoubleType: (float, int),
+    DecimalType: (Decimal, int),
+    DateType: date,
+    TimestampType: datetime,
+}
+"""The values of Python that a default of a type is written as."""
+
+DIGITS = 38
+"""Of a decimal, at most."""
 
 FROM, UNTIL = "_holds_from", "_holds_until"
 """The columns of an interval in which a row holds; the second is the first moment in which it does not."""
@@ -86,14 +103,13 @@ class Static:
                 f"declares {' and '.join(named) or 'nothing'} to read",
                 "give it one of file=, delta= and rows=.",
             )
+        for name in {*named} - {"rows"}:
+            self._refuse_address(name, getattr(self, name))
         self._refuse_columns()
+        self._refuse_defaults()
         if self.rows is not None:
             self._refuse_rows(self.rows)
-        if self.holds_from is not None and self.holds_from.tzinfo is None:
-            raise self.refused(
-                f"holds from {self.holds_from}, which names no zone",
-                "write datetime(2026, 1, 1, tzinfo=UTC).",
-            )
+        self._refuse_moment(self.holds_from)
 
     @property
     def id(self) -> str:
@@ -162,6 +178,37 @@ class Static:
             yield found[1], kind
             at = found.end()
 
+    def _refuse_address(self, name: str, path: object) -> None:
+        if not isinstance(path, str):
+            raise self.refused(f"has {name}={path!r}, which is no text", f'write {name}="{path}".')
+        if "://" in path and not ADDRESS.fullmatch(path):
+            raise self.refused(
+                f"reads {path}, which is neither a path nor an address of a store",
+                "name a path from the project's folder, a whole one, or s3a://bucket/path; what is elsewhere is brought there.",
+            )
+
+    def _refuse_moment(self, moment: object) -> None:
+        if moment is None or (isinstance(moment, datetime) and moment.tzinfo is not None):
+            return
+        lacking = "names no zone" if isinstance(moment, datetime) else "is no moment"
+        raise self.refused(
+            f"holds from {moment}, which {lacking}", "write datetime(2026, 1, 1, tzinfo=UTC)."
+        )
+
+    def _refuse_defaults(self) -> None:
+        for name, value in self.default.items():
+            if name in self.key:
+                raise self.refused(
+                    f"has a default for {name} of its key",
+                    f"a row keeps its own key; the added columns are {', '.join(self.values)}.",
+                )
+            kind = self.schema[name].dataType
+            if value is not None and not _is_of(value, kind):
+                raise self.refused(
+                    f"has the default {value!r} for {name}, which is {kind.simpleString()}",
+                    "write a value of the column's type, such as Decimal, date or datetime(…, tzinfo=UTC) for theirs.",
+                )
+
     def _refuse_columns(self) -> None:
         names = [name for name, _ in self._fields()]
         key: object = self.key
@@ -170,7 +217,8 @@ class Static:
                 f"has the key {self.key!r}", 'write key=("product",): the comma makes the tuple.'
             )
         odd = [name for name in (*self.key, *self.default) if name not in names]
-        twice = [name for name in {*names} if names.count(name) > 1]
+        lower = [name.lower() for name in names]
+        twice = [name for name in dict.fromkeys(lower) if lower.count(name) > 1]
         if odd or twice or len(names) == len(self.key):
             wrong = (
                 f"has no column {' and '.join(odd)}"
@@ -180,6 +228,12 @@ class Static:
                 else "has no column beside its key"
             )
             raise self.refused(wrong, f"its columns are {', '.join(names)}.")
+        fractions = [name for name in self.key if self.schema[name].dataType == DoubleType()]
+        if fractions:
+            raise self.refused(
+                f"has {' and '.join(fractions)} as double in its key",
+                "a fraction that is computed is seldom equal to another one: declare it as decimal(p,s), or as text.",
+            )
 
     def _refuse_rows(self, rows: object) -> None:
         count = len(self.schema)
@@ -191,6 +245,13 @@ class Static:
                 f"has rows that are no tuples of {count} values",
                 f"write rows=(({', '.join(self.schema.fieldNames())}), …).",
             )
+        try:
+            hash(rows)
+        except TypeError as error:
+            raise self.refused(
+                f"has rows with a value that is no single one: {error}",
+                "write a text, a number, a boolean, a date, a datetime or None for each column.",
+            ) from error
 
     def _refuse_unfit(self, rows: DataFrame, at: str, by: tuple[str, ...]) -> None:
         has = {each.name: each.dataType for each in rows.schema}
@@ -204,7 +265,8 @@ class Static:
                 f"is joined on {', '.join(by)}, and its key is {', '.join(self.key)}",
                 "name a column for each of the key, in its order.",
             )
-        if both := [name for name in self.values if name in has]:
+        known = {name.lower() for name in has}
+        if both := [name for name in self.values if name.lower() in known]:
             raise self.refused(
                 f"adds {' and '.join(both)}, which the rows have already",
                 "rename the column before the join, or in the static table.",
@@ -225,8 +287,17 @@ def _hidden(static: Static, name: str) -> str:
 def _type_of(text: str) -> DataType | None:
     said = text.strip().lower().replace(" ", "")
     if found := DECIMAL.fullmatch(said):
-        return DecimalType(int(found[1]), int(found[2]))
+        digits, behind = int(found[1]), int(found[2])
+        return DecimalType(digits, behind) if behind <= digits and 0 < digits <= DIGITS else None
     return TYPES.get(said)
+
+
+def _is_of(value: object, kind: DataType) -> bool:
+    if isinstance(value, bool) or isinstance(kind, BooleanType):
+        return isinstance(value, bool) and isinstance(kind, BooleanType)
+    if isinstance(value, datetime):
+        return isinstance(kind, TimestampType) and value.tzinfo is not None
+    return isinstance(value, WRITTEN[type(kind)])
 
 
 Frames: TypeAlias = Callable[[Static, str, DataFrame], DataFrame]

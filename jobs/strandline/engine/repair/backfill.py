@@ -59,6 +59,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import IMPORT, NOTHING, Entry, Through
 from strandline.engine.lake.read.open_table import live_rows
+from strandline.engine.lake.read.static_versions import refuse_untaken
 from strandline.engine.lake.retired import let_go, retired
 from strandline.engine.lake.shelf.schema_shelf import Shelf
 from strandline.engine.quarantine.resolutions import REPLAY, Status, half_imported, unfinished
@@ -347,6 +348,7 @@ def backfill(  # noqa: PLR0913  # which rows, who signs, and the gate
     refuse_expired(table, lake, span.since)
     refuse_half_done(table, lake)
     refuse_behind(table, lake)
+    refuse_untaken(table, lake)
     with lease(spark, table, lake, role=ROLE):
         meter = Meter(spark)
         work = _Work(spark=spark, table=table, lake=lake, span=span, meter=meter, guard=guard)

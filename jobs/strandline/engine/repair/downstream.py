@@ -29,6 +29,7 @@ from strandline.engine.lake.horizon import computable_from, known_reach, refuse_
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.read.static_versions import refuse_untaken
 from strandline.engine.lake.retired import fed, retired
 from strandline.engine.repair.backfill import MODE, backfill, computed, reach_of
 from strandline.engine.repair.closed_range import (
@@ -95,6 +96,7 @@ def refuse_behind_above(table: Table, lake: Lake) -> None:
     """
     for other in above(table, lake):
         refuse_behind(other, lake)
+        refuse_untaken(other, lake)
         _refuse_unread_history(other, lake)
 
 

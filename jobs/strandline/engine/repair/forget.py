@@ -49,6 +49,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import is_table, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of
+from strandline.engine.lake.read.static_versions import refuse_untaken
 from strandline.engine.lake.retired import let_go, retired
 from strandline.engine.lake.shelf.schema_shelf import Shelf
 from strandline.engine.quarantine.resolutions import RECORD, released_among
@@ -215,6 +216,7 @@ class Forgetting:
         self._retired = retired(lake)
         for table in self.tables:
             refuse_unfit(table, lake)
+            refuse_untaken(table, lake)
         judging = [table for table in self.tables if isinstance(table, Judged)]
         self.condition = Condition.of(spark, request.where)
         with schemas_from(Shelf(lake.schemas)), understood(request.where):

@@ -45,6 +45,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import IMPORT, Entry, Through, last_entry, latest_version
 from strandline.engine.lake.read.open_table import live_rows
+from strandline.engine.lake.read.static_versions import refuse_untaken
 from strandline.engine.lake.shelf.schema_shelf import Shelf
 from strandline.engine.quarantine.resolutions import (
     FOLLOWED,
@@ -435,6 +436,7 @@ def refuse_unled(table: Table, lake: Lake) -> Judged:
     """Refuse the same, whatever was interrupted in the table itself."""
     judged = refuse_unheld(table, lake)
     refuse_half_done(table, lake)
+    refuse_untaken(table, lake)
     for each in (table, *led(table, lake)):
         if each == table or last_entry(lake.table(each)) is not None:
             refuse_streamless(each, lake)

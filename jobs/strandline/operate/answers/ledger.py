@@ -114,8 +114,16 @@ def table_rows(where: Lake) -> tuple[list[dict[str, object]], list[DataError]]:
                 raise
             damaged.append(found)
             rows.append(_damaged_row(table))
-    statics = {each.id: each for table in catalog.tables() for each in table.static}
-    return [*rows, *(_static_row(each, where) for each in statics.values())], damaged
+    for static in {each.id: each for table in catalog.tables() for each in table.static}.values():
+        try:
+            rows.append(_static_row(static, where))
+        except Exception as error:
+            found = damage(error, static)
+            if found is None:
+                raise
+            damaged.append(found)
+            rows.append({**_of_static(static), "mode": "damaged"})
+    return rows, damaged
 
 
 def static_lines(where: Lake, names: Sequence[str] | None = None) -> Iterator[str]:
@@ -137,7 +145,10 @@ def static_lines(where: Lake, names: Sequence[str] | None = None) -> Iterator[st
 def _version_said(static: Static, where: Lake, version: int | None) -> str:
     if not version:
         return "of which there was no version"
-    found = last_entry(where.table(static), version)
+    try:
+        found = last_entry(where.table(static), version)
+    except DataError as error:
+        return f"version {version}, of which nothing more is known: {error.message}"
     if found is None:
         return f"version {version}"
     return f"version {found[0]}, which holds {static_versions.holds_said(found[1].holds_from)}"
@@ -146,16 +157,23 @@ def _version_said(static: Static, where: Lake, version: int | None) -> str:
 def _static_row(static: Static, where: Lake) -> dict[str, object]:
     """Return the row of a static table: its source, and its newest version."""
     newest = static_versions.newest(static, where)
-    none = dict.fromkeys(("quarantined", "copies"))
-    last = dict.fromkeys(("watermark", "certificate", "gate"))
     return {
-        "table": static.id,
-        "reads": static.file or static.delta or "rows of its declaration",
+        **_of_static(static),
         "rows": static_versions.rows_of_newest(static, where),
-        **none,
         "version": newest[0] if newest else None,
         "mode": newest[1].mode if newest else "never run",
-        **last,
+    }
+
+
+def _of_static(static: Static) -> dict[str, object]:
+    """Return the columns of that row in their order, with what the declaration says."""
+    reads = static.file or static.delta or "rows of its declaration"
+    none = dict.fromkeys(("rows", "quarantined", "copies", "version", "mode"))
+    return {
+        "table": static.id,
+        "reads": reads,
+        **none,
+        **dict.fromkeys(("watermark", "certificate", "gate")),
     }
 
 

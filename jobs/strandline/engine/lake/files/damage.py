@@ -11,6 +11,7 @@ from pathlib import Path
 
 from strandline.core.errors import DamagedError, DataError, LakeError
 from strandline.core.kind import Layer
+from strandline.core.static import Static
 from strandline.core.table import Table
 
 UNREADABLE = {
@@ -22,7 +23,7 @@ UNREADABLE = {
 }
 
 
-def damage(error: BaseException, table: Table) -> DataError | None:
+def damage(error: BaseException, table: Table | Static) -> DataError | None:
     """Return the damage of one table behind an error, with the table's name and the file; None where it is none."""
     if isinstance(error, DataError):
         if table.id in error.message:
@@ -43,21 +44,23 @@ def damage(error: BaseException, table: Table) -> DataError | None:
     return None
 
 
-def _unreadable(file: str, how: str, table: Table) -> DataError | None:
+def _unreadable(file: str, how: str, table: Table | Static) -> DataError | None:
     """Return the damage of the table whose file it is, as the one that met it has to say it."""
     whose = _whose(file, table)
     found = DamagedError(
         f"{whose} is damaged: {file} {how}",
         hint="`ls -ld` shows what it is and whose; chown and chmod give it back, and a stream tries the table again by "
-        f"itself. What cannot be had back: `strandline mend {whose}`. All other tables go on meanwhile.",
+        f"itself. What cannot be had back: {mended(whose, 'it')} All other tables go on meanwhile.",
         table=whose,
         file=file,
     )
     return damage(found, table)
 
 
-def _whose(file: str, table: Table) -> str:
+def _whose(file: str, table: Table | Static) -> str:
     """Return the table of whose files it is one: the table's own, or one that it reads."""
+    if isinstance(table, Static):
+        return table.id
     folders = set(pairwise(Path(file).parts))
     for each in (table, *table.needs):
         layers = (each.layer.value, *(("quarantine",) if each.layer is Layer.SILVER else ()))
@@ -72,6 +75,13 @@ def remedy(name: str) -> str:
     if name.startswith(f"{Layer.BRONZE}."):
         return "only a copy can replace it: `strandline restore` a snapshot to another folder, and copy the file from there."
     return f"`strandline rebuild {name}`, then `strandline promote {name}`."
+
+
+def mended(table: str, what: str) -> str:
+    """Return what takes a torn file out of a table's log; the versions of a static table decide what all rows were joined with."""
+    if table.startswith("static."):
+        return f"only a copy can replace it: `strandline restore` a snapshot to another folder, and copy the folder of {table} from there."
+    return f"`strandline mend {table}` takes {what} out of the log and says what is to be computed again."
 
 
 def is_outage(error: BaseException) -> bool:

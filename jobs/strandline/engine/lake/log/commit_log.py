@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from strandline.core.errors import DamagedError
+from strandline.engine.lake.files.damage import mended
 from strandline.engine.lake.files.place import Place
 
 # Commits that were moved out of a table's log, a hundred to a file, and that every reader of the ledger still finds.
@@ -192,8 +193,7 @@ def torn(path: Place, version: int) -> DamagedError:
     table = owner(path)
     return DamagedError(
         f"{table} is damaged: its commit {commit_file(path, version)} is torn",
-        hint=f"`strandline mend {table}` takes it out of the log and says what is to be computed again; all other tables "
-        "go on meanwhile.",
+        hint=f"{mended(table, 'it')} All other tables go on meanwhile.",
         table=table,
         file=str(commit_file(path, version)),
     )

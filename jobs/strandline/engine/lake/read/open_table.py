@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from strandline.core.errors import DamagedError
 from strandline.core.table import Table
-from strandline.engine.lake.files.damage import is_outage, remedy
+from strandline.engine.lake.files.damage import is_outage, mended, remedy
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, owner, sum_file
@@ -42,7 +42,7 @@ def opened(path: Place, version: int | None = None) -> DeltaTable:
         table, lines = owner(path), str(error).splitlines()
         raise DamagedError(
             f"{table} is damaged: the log of {path} cannot be read ({(lines or ['no reason'])[0].strip()})",
-            hint=f"`ls -l {path}/_delta_log` shows files of another user; `strandline mend {table}` takes out what is torn. "
+            hint=f"`ls -l {path}/_delta_log` shows files of another user; {mended(table, 'what is torn')} "
             "All other tables go on meanwhile.",
             table=table,
             file=str(path),

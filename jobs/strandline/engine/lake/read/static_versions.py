@@ -13,21 +13,25 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from io import BytesIO
+from math import isnan
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 from pyarrow import csv, parquet
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType, TimestampType
 
-from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.errors import DamagedError, DefinitionError, LakeError, TransientError
 from strandline.core.static import FROM, UNTIL, Static
+from strandline.core.table import Table
 from strandline.engine.lake.files.place import URL, Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, entries, is_table, last_entry, latest_version
 from strandline.engine.lake.read.open_table import kinds, live_files, opened
+from strandline.engine.lake.read.table_versions import refuse_features
 from strandline.engine.lake.snapshot_files import link_commit
 from strandline.project import tables_root
 
@@ -43,6 +47,22 @@ SHOWN = 3
 
 FIXED = "_fixed"
 """The file in a scratch lake in which no content is taken in: rows are computed there by the versions of another lake."""
+
+KEY = "strandline.key"
+"""The property of a table of versions that keeps the columns by which its rows are known; one of before it was kept lacks it."""
+
+UNREADABLE = (
+    pa.ArrowException,
+    ArithmeticError,  # a number or a date that a column, or Python, does not have
+    KeyError,
+    TypeError,
+    ValueError,
+    DamagedError,
+    DeltaError,
+)
+"""What reading a source raises that is there and cannot be a content."""
+
+NAN = float("nan")
 
 Key: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = pa.Table
@@ -92,7 +112,12 @@ def read(static: Static, unless: str = "") -> Source | None:
         said = f"{text} {hashlib.sha256(found + static.columns.encode()).hexdigest()[:12]}"
         if said == unless:
             return None
-        rows = _rows(static, found)
+        content = _content(static, _rows(static, found))
+    except UNREADABLE as error:
+        raise static.refused(
+            f"cannot be read from {_said(static)}: {_reason(error)}",
+            f"its columns are {static.columns}; correct the source, or the declaration.",
+        ) from error
     except OSError as error:
         raise _absent(static, error) from error
     if stamp(static) != before:
@@ -101,7 +126,7 @@ def read(static: Static, unless: str = "") -> Source | None:
             hint="write a file beside it, and rename it.",
             static=static.id,
         )
-    return Source(said, _content(static, rows))
+    return Source(said, content)
 
 
 def _bytes(static: Static) -> tuple[bytes, str]:
@@ -121,32 +146,53 @@ def _bytes(static: Static) -> tuple[bytes, str]:
 
 def _rows(static: Static, found: bytes) -> pa.Table:
     wanted = _arrow(static.schema)
-    try:
-        if static.rows is not None:
-            columns = zip(*static.rows, strict=True) if static.rows else ([] for _ in wanted)
-            return pa.table(
-                [pa.array([*each], kind) for each, kind in zip(columns, wanted.types, strict=True)],
-                schema=wanted,
-            )
-        if static.delta is not None:
-            return _cast(_table_rows(_place(static.delta)), wanted)
-        if str(static.file).lower().endswith(".parquet"):
-            return _cast(parquet.read_table(BytesIO(found)), wanted)
-        return csv.read_csv(
-            BytesIO(found),
-            convert_options=csv.ConvertOptions(
-                column_types=wanted,
-                include_columns=wanted.names,
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
+    if static.rows is not None:
+        columns = zip(*static.rows, strict=True) if static.rows else ([] for _ in wanted)
+        return pa.table(
+            [pa.array([*each], kind) for each, kind in zip(columns, wanted.types, strict=True)],
+            schema=wanted,
         )
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+    if static.delta is not None:
+        return _cast(_delta_rows(static, static.delta), wanted)
+    if str(static.file).lower().endswith(".parquet"):
+        return _cast(parquet.read_table(BytesIO(found)), wanted)
+    return csv.read_csv(
+        BytesIO(found),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            column_types=wanted,
+            include_columns=wanted.names,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _delta_rows(static: Static, path: str) -> pa.Table:
+    """Return the rows of a Delta table elsewhere.
+
+    Raises:
+        DefinitionError: Its files alone do not show its rows, or it has none.
+    """
+    table = opened(_place(path))
+    refuse_features(table, f"{path}, which {static.id} reads,")
+    if by := table.metadata().partition_columns:
         raise static.refused(
-            f"cannot be read from {_said(static)}: {' '.join(str(error).split())}",
-            f"its columns are {static.columns}; correct the source, or the declaration.",
-        ) from error
+            f"reads {path}, which is partitioned by {', '.join(by)}",
+            "write a table without partitions for it: its files lack these columns.",
+        )
+    rows = _rows_of(live_files(table))
+    if rows is None:
+        raise static.refused(
+            f"reads {path}, which has no rows",
+            "a source that is made anew is committed with its rows.",
+        )
+    return rows
+
+
+def _reason(error: Exception) -> str:
+    return " ".join((error.message if isinstance(error, LakeError) else str(error)).split())
 
 
 def _cast(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
@@ -206,8 +252,16 @@ def _key_text(static: Static, key: Key) -> str:
 
 
 def _tuples(rows: pa.Table, names: Iterable[str]) -> list[Key]:
-    columns = [rows.column(name).to_pylist() for name in names]
+    columns = [_values(rows.column(name)) for name in names]
     return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return a column's values; NaN is one object, because two of them are not equal, and a row with one would be new each time."""
+    values: list[Any] = column.to_pylist()
+    if not pa.types.is_floating(column.type):
+        return values
+    return [NAN if each is not None and isnan(each) else each for each in values]
 
 
 def _arrow(schema: StructType) -> pa.Schema:
@@ -226,7 +280,7 @@ def _place(path: str) -> Place:
 
 def _absent(static: Static, error: OSError) -> DefinitionError:
     return static.refused(
-        f"cannot be read: {_said(static)}: {error.strerror or type(error).__name__}",
+        f"cannot be read: {_said(static)}: {error.strerror or _reason(error) or type(error).__name__}",
         f"a path begins at {tables_root()}, the project's folder.",
     )
 
@@ -242,6 +296,11 @@ def schema_of(static: Static) -> StructType:
         StructField(NTH, IntegerType()),
     ]
     return StructType([*static.schema.fields, *own])
+
+
+def properties_of(static: Static) -> dict[str, str]:
+    """Return the properties with which the table of its versions is made."""
+    return {KEY: ", ".join(sorted(static.key))}
 
 
 def intervals_of(static: Static) -> StructType:
@@ -266,7 +325,7 @@ def is_fixed(static: Static, lake: Lake) -> bool:
 
 
 def refuse_other_shape(static: Static, lake: Lake) -> None:
-    """Refuse a declaration whose columns are others than those that the lake has versions of.
+    """Refuse a declaration whose columns or key are others than those that the lake has versions of.
 
     Raises:
         DefinitionError: They are.
@@ -281,6 +340,25 @@ def refuse_other_shape(static: Static, lake: Lake) -> None:
             )
         if each.name in static.key and each.name not in known:
             raise static.refused(f"has {each.name} in its key, which its versions lack", anew)
+    key = properties_of(static)[KEY]
+    if known and (kept := opened(lake.table(static)).metadata().configuration.get(KEY, key)) != key:
+        raise static.refused(f"has the key {key}, and its versions have {kept}", anew)
+
+
+def refuse_untaken(table: Table, lake: Lake) -> None:
+    """Refuse to compute rows of a table again that joins a static table of which no content was taken in: a repair takes in none.
+
+    Raises:
+        DefinitionError: It does.
+    """
+    for static in table.static:
+        if newest(static, lake) is None:
+            raise DefinitionError(
+                f"{table.id} joins {static.id}, of which no content was taken in, so its rows would be joined with nothing",
+                hint=f"`strandline run {table.id}` takes it in first.",
+                table=table.id,
+                static=static.id,
+            )
 
 
 def changes(static: Static, lake: Lake, now: Content) -> list[Key]:
@@ -383,9 +461,13 @@ def _rows_at(static: Static, path: Place, version: int) -> pa.Table:
 
 
 def _table_rows(path: Place, version: int | None = None) -> Any:  # noqa: ANN401  # Arrow's table, or None without files
+    return _rows_of(live_files(opened(path, version)))
+
+
+def _rows_of(files: Sequence[str]) -> Any:  # noqa: ANN401  # as above
     parts = [
         parquet.read_table(Place.of(file).source(), coerce_int96_timestamp_unit="us")
-        for file in live_files(opened(path, version))
+        for file in files
     ]
     return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
