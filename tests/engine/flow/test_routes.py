@@ -22,6 +22,7 @@ from strandline.core.routes import REST, all_but, field
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import CARRIED, PLACE, Topic
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.table_books import close
 from strandline.engine.ask.verdict import Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.flow.compare_plans import Remedy
@@ -38,8 +39,11 @@ from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.replay import replay
+from strandline.engine.runtime import clock
+from strandline.engine.service.maintain import Policy, maintain
 from strandline.engine.trust.table_checks import ROUTED, signs
 from strandline_quality.rules import between, required
+from tests.cli.inside import succeeded
 from tests.engine.records import make
 from tests.support.modes import stream
 from tests.support.rows import NOON
@@ -413,6 +417,75 @@ def test_a_rule_of_alerts_over_a_table_sees_its_kinds_alone(
     seen = believed(records, shop.clicks)
 
     assert sorted({row["id"] for row in seen.collect()}) == _ids(shop, shop.clicks)
+
+
+def test_history_from_a_file_goes_to_the_tables_of_its_kinds(shop: Shop, tmp_path: Path) -> None:
+    """Beside the streams: what is of no table's kind, or of none, is counted and stays in bronze."""
+    shop.send(60, seed=20, begin=MORNING)
+    shop.run()
+    shop.close()
+    before = {table.id: balance(table, shop.lake).read for table in shop.tables}
+    file = tmp_path / "past.jsonl"
+    past = [
+        {
+            "type": kind,
+            "id": f"old-{n}",
+            "amount": n,
+            "at": (MORNING - timedelta(days=2)).isoformat(),
+        }
+        for n, kind in enumerate(["click", "click", "refund", "order_paid", None])
+    ]
+    file.write_text("\n".join(map(json.dumps, past)))
+
+    words = ("import", "bronze.shop", "--topic", shop.topic.name, file, "--arrived-at-column", "at")
+    done = succeeded(*words, "--json", "--lake", shop.lake.root).json
+
+    assert done["rows"] == len(past)
+    shop.sent.update(each["type"] for each in past)  # type: ignore[arg-type]
+    shop.prove()
+    after = {table.id: balance(table, shop.lake).read for table in shop.tables}
+    came = {name: after[name] - before[name] for name in after}
+    assert came == {"bronze.shop": 5, "silver.orders": 1, "silver.clicks": 2}
+    assert "old-3" in _ids(shop, shop.orders)
+
+
+def test_a_table_of_all_others_may_read_a_kind_of_another_beside_them(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That kind is counted apart: the table accounts for the others alone."""
+    rest = shop.judged("rest", all_but("order_created", "order_paid", "click"), also="click")
+    monkeypatch.setattr(catalog, "tables", lambda: (*shop.tables, rest))
+    shop.send(200, seed=21)
+    shop.run(*shop.tables, rest)
+
+    sheet = balance(rest, shop.lake)
+    assert balance(shop.bronze, shop.lake).faults == sheet.faults == []
+    assert sheet.read == sum(shop.sent[kind] for kind in ("click", "refund", "visit"))
+    assert balance(shop.bronze, shop.lake).unrouted == {}
+
+
+def test_maintenance_leaves_each_record_its_kind(shop: Shop) -> None:
+    """Files are put together and books are closed; a table that is added then has the same history."""
+    shop.send(150, seed=22)
+    shop.run(shop.bronze, mode=AvailableNow(max_offsets=20))
+    shop.run(shop.orders, shop.clicks)
+    close(shop.lake, shop.tables, every=1)
+    before = balance(shop.bronze, shop.lake)
+    at_once = Policy(keep=timedelta(0), untouched=timedelta(0))
+    (work,) = [
+        each
+        for each in maintain(shop.lake, clock.now() + timedelta(seconds=1), at_once)
+        if each.table == shop.bronze.id
+    ]
+    assert work.merged > 1
+    later = shop.judged("visits", "visit")
+    run(later, AvailableNow(), shop.lake, site=shop.site)
+
+    shop.prove()
+    assert balance(later, shop.lake).read == shop.sent["visit"]
+    assert balance(shop.bronze, shop.lake).unrouted == before.unrouted
+    assert balance(shop.bronze, shop.lake, audited=True).faults == []
+    assert balance(shop.orders, shop.lake, audited=True).faults == []
 
 
 def test_bronze_of_before_kinds_gets_them_and_its_older_records_are_asked_when_they_are_read(

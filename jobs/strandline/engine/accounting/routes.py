@@ -33,6 +33,7 @@ class Route:
         taker: The table that accounts for it; None where there is none.
         records: The records that bronze has counted.
         taken: Those that the table has read.
+        streamed: Of these, those that no import has brought.
         missed: Those that came before the table took the kind, and that it passed.
     """
 
@@ -40,6 +41,7 @@ class Route:
     taker: str | None
     records: int
     taken: int = 0
+    streamed: int = 0
     missed: int = 0
 
 
@@ -87,7 +89,7 @@ def routes_of(bronze: Ingested, lake: Lake, counted: ByKind) -> Routes:
     """
     if not bronze.has_kinds:
         return Routes()
-    readers = {each.id: _Reader.of(each, bronze, lake) for each in takers_of(bronze)}
+    readers = {each.id: _Reader.of(each, bronze, lake, counted) for each in takers_of(bronze)}
     routes, faults = list[Route](), list[str]()
     unrouted, left = dict[str, int](), dict[str, int]()
     for kind, records in counted.known.items():
@@ -123,18 +125,19 @@ def _commonest_first(kinds: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """A table that takes kinds, what it has read, and what bronze had counted up to there."""
+    """A table that takes kinds, what it has read, what bronze had counted up to there, and what it has counted by now."""
 
     table: Judged
     sums: Sums
     at: Source
+    now: ByKind
 
     @classmethod
-    def of(cls, table: Judged, bronze: Ingested, lake: Lake) -> "_Reader":
+    def of(cls, table: Judged, bronze: Ingested, lake: Lake, now: ByKind) -> "_Reader":
         if not is_table(lake.table(table)):
-            return cls(table, Sums(), Source())
+            return cls(table, Sums(), Source(), now)
         books = Books(table, lake).follow()
-        return cls(table, books.sums, books.sheet.sources.get(bronze.id, Source()))
+        return cls(table, books.sums, books.sheet.sources.get(bronze.id, Source()), now)
 
     def takes(self, kind: str) -> bool:
         takes, _ = self.table.taken
@@ -145,8 +148,13 @@ class _Reader:
         takes, _ = self.table.taken
         if isinstance(takes, AllBut) and kind != REST:  # it counts all of its kinds together
             return Route(kind=kind, taker=self.table.id, records=records)
-        taken = self.sums.read if kind == REST else self.sums.by_kind.taken.get(kind, 0)
-        missed = max(0, self._expected(kind) - taken)
+        by_kind = self.sums.by_kind
+        # What a table of all others reads beside them has a name.
+        others = self.sums.read - sum(by_kind.taken.values())
+        taken = others if kind == REST else by_kind.taken.get(kind, 0)
+        # What came from files an import brings, and no stream has read it up to there.
+        streamed = taken - by_kind.imported.get(kind, 0)
+        missed = self._expected(kind) - self._of_files(self.at.by_kind, kind) - streamed
         # Bronze counts what is deleted since, and does not know kinds that were distinguished in another way.
         is_known = not self.at.by_kind.before and self.at.more >= 0
         return Route(
@@ -154,7 +162,8 @@ class _Reader:
             taker=self.table.id,
             records=records,
             taken=taken,
-            missed=missed if is_known else 0,
+            streamed=streamed,
+            missed=max(0, missed) if is_known else 0,
         )
 
     def faults(self, route: Route, bronze: Ingested) -> Iterator[str]:
@@ -163,11 +172,22 @@ class _Reader:
         unnamed = by_kind.before + (
             0 if route.kind == REST else by_kind.more + by_kind.taken.get(REST, 0)
         )
-        if route.taken > expected + unnamed:
+        # A promotion sums up what streams and imports have brought.
+        unnamed += max(
+            0, self._of_files(self.now, route.kind) - self._of_files(self.sums.by_kind, route.kind)
+        )
+        if route.streamed > expected + unnamed:
             yield (
-                f"{self.table.id} has read {route.taken:,} records of {_name(route.kind)}, and {bronze.id} has counted "
+                f"{self.table.id} has read {route.streamed:,} records of {_name(route.kind)}, and {bronze.id} has counted "
                 f"{expected:,} up to there"
             )
+
+    def _of_files(self, by_kind: ByKind, kind: str) -> int:
+        """Return how many records of a kind came from files."""
+        takes, _ = self.table.taken
+        if kind == REST and isinstance(takes, AllBut):
+            return sum(n for each, n in by_kind.imported.items() if each not in takes.others)
+        return by_kind.imported.get(kind, 0)
 
     def _expected(self, kind: str) -> int:
         takes, _ = self.table.taken

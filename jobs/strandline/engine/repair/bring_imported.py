@@ -323,7 +323,8 @@ def _slice(
             hold(spark, table, lake, healed.held, replace(begun, quarantined=dict(healed.gained)))
         whole = replace(begun, read=end - first)
         if table.is_routed:
-            whole = whole.routed(own.others[0], own.kinds)
+            routed = replace(whole, takes=table.takes_in_words, routed_by=table.routed_by)
+            whole = routed.routed(own.others[0], own.kinds)
         entry = whole.exchanged(
             came=came, gone=gone, held=dict(healed.gained), through=healed.through
         )

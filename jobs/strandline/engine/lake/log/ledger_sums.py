@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from strandline.core.lateness import in_utc
+from strandline.core.routes import REST
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import Kind, actions, commit_text, is_commit
 from strandline.engine.lake.log.ledger import EXPIRE, FORGET, IMPORT, LOOKED_AGAIN, Entry, entry_at
@@ -65,6 +66,7 @@ class ByKind:
         more: Those of the other such kinds.
         kindless: The records without a kind.
         by: Of bronze, how kinds are distinguished in these figures.
+        imported: Of these, those that came from files, by kind; a stream passes over them, and an import brings them.
         before: Of bronze, the records that came while they were distinguished in another way, or not at all.
     """
 
@@ -73,6 +75,7 @@ class ByKind:
     more: int = 0
     kindless: int = 0
     by: str = ""
+    imported: dict[str, int] = field(default_factory=dict)
     before: int = 0
 
     @property
@@ -92,6 +95,7 @@ class ByKind:
             if entry.routed_by != self.by:  # of one declaration another knows nothing
                 self.before = self.total
                 self.taken, self.unrouted, self.more, self.kindless = {}, {}, 0, 0
+                self.imported = {}
                 self.by = entry.routed_by
         elif entry.offsets:
             self.before += entry.read
@@ -99,10 +103,25 @@ class ByKind:
         _count(self.unrouted, entry.unrouted)
         self.more += entry.unrouted_more + _all_but_commonest(self.unrouted)
         self.kindless += entry.kindless
+        if entry.mode == IMPORT and entry.routed_by:
+            self._import(entry)
+
+    def _import(self, entry: Entry) -> None:
+        rest = 0 if entry.offsets else entry.read - sum(entry.kinds.values())
+        _count(self.imported, {**entry.kinds, **entry.unrouted, **({REST: rest} if rest else {})})
+        foreign = {kind: n for kind, n in self.imported.items() if kind not in self.taken}
+        _all_but_commonest(foreign)
+        named = self.taken.keys() | foreign.keys()
+        self.imported = {kind: n for kind, n in self.imported.items() if kind in named}
 
     def copied(self) -> "ByKind":
         """Return one that is added to apart from this one."""
-        return replace(self, taken=dict(self.taken), unrouted=dict(self.unrouted))
+        return replace(
+            self,
+            taken=dict(self.taken),
+            unrouted=dict(self.unrouted),
+            imported=dict(self.imported),
+        )
 
 
 def _all_but_commonest(kinds: dict[str, int]) -> int:
