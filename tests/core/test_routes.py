@@ -194,6 +194,10 @@ CLICKS = Judged(
         (lambda: replace(CLICKS, takes=("a", "a")), "names 'a' twice"),
         (lambda: replace(CLICKS, takes=all_but("a", "a")), "names 'a' twice"),
         (lambda: replace(CLICKS, also="click"), "in `takes` and in `also`"),
+        (lambda: replace(CLICKS, also=all_but()), "in `takes` and in `also`"),
+        (lambda: replace(CLICKS, takes=all_but("a"), also="b"), "in `takes` and in `also`"),
+        (lambda: replace(CLICKS, takes="a\n"), "which no kind can be"),
+        (lambda: replace(CLICKS, takes=None), "which is no kind"),  # type: ignore[arg-type]
         (lambda: replace(CLICKS, reads=(PLAIN,)), "does not say how kinds differ"),
         (lambda: replace(PLAIN, leaves="click"), "does not say how kinds differ"),
         (lambda: replace(BRONZE, leaves=("a", "a")), "names 'a' twice"),
@@ -213,7 +217,10 @@ def test_a_table_may_read_what_another_accounts_for() -> None:
     """It is counted apart, and needs nothing of its own."""
     table = replace(CLICKS, takes=(), also=("click", "visit"))
 
-    assert (table.takes_in_words, table.taken) == ("; also click, visit", ((), ("click", "visit")))
+    assert (table.takes_in_words, table.taken) == (
+        "; also 'click', 'visit'",
+        ((), ("click", "visit")),
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.kind import Kind, Layer
 from strandline.core.lateness import length_of
 from strandline.core.local_day import Window, length_of_window
-from strandline.core.routes import Takes, odd_kinds
+from strandline.core.routes import Takes, odd_kinds, shared
 from strandline.core.static import Static
 from strandline.core.topic import Topic
 from strandline_quality.expectations import FIGURES, Within
@@ -280,23 +280,24 @@ def refuse_routes(table: Kind, taken: tuple[Takes, Takes], *, has_kinds: bool) -
             "does not say which kinds it takes, and its topic has several",
             'add takes="order_created", several in a tuple, or takes=all_but() for every kind that no other table takes.',
         )
-    if (
-        isinstance(takes, tuple)
-        and isinstance(also, tuple)
-        and (both := sorted({*takes} & {*also}))
-    ):
+    if takes and also and (both := shared(takes, also)) is not None:
         raise _refused(
             table,
-            f"names {both[0]!r} in `takes` and in `also`",
+            f"names {repr(both) if both else 'all kinds but some'} in `takes` and in `also`",
             "name it in `takes` where the table accounts for it, in `also` where another one does.",
         )
 
 
-def refuse_leaves(table: Kind, leaves: Takes, *, has_kinds: bool) -> None:
+def refuse_leaves(table: Kind, leaves: object, *, has_kinds: bool) -> None:
     """Refuse kinds that are left on purpose where none are declared."""
-    if mistake := odd_kinds("leaves", leaves):
+    named = (
+        tuple(each for each in leaves if each is not None) if isinstance(leaves, tuple) else leaves
+    )
+    if mistake := odd_kinds("leaves", named):
         raise _refused(
-            table, mistake, 'write leaves="heartbeat", several in a tuple, or all_but().'
+            table,
+            mistake,
+            'write leaves="heartbeat", several in a tuple, or all_but(); None is what has no kind.',
         )
     if leaves and not has_kinds:
         raise _refused(

@@ -9,6 +9,7 @@ A kind is foreign text. Longer ones than 200 letters, empty ones and those with 
 without a kind is taken by no table.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as declared
@@ -32,6 +33,9 @@ ODD = r"[\p{Cntrl}\p{Zl}\p{Zp}\x{FFFD}]"
 
 REST = ""
 """In a count by kind, all that a table takes which declares ``all_but``; no kind is an empty text."""
+
+NEVER = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ufffd]")
+"""The same signs, in a kind that a table declares to take."""
 
 NO_KIND = "no_kind"
 """The reason of a record that has no kind."""
@@ -137,8 +141,13 @@ def tuple_of(takes: str | Takes) -> Takes:
 def in_words(takes: Takes) -> str:
     """Return the kinds of a declaration as a ledger has them."""
     if isinstance(takes, AllBut):
-        return f"all but {', '.join(sorted(takes.others))}" if takes.others else "all"
-    return ", ".join(sorted(takes))
+        return f"all but {_listed(takes.others)}" if takes.others else "all"
+    return _listed(takes)
+
+
+def _listed(kinds: Sequence[str]) -> str:
+    """Return kinds so that no two lists have one text."""
+    return ", ".join(map(repr, sorted(kinds)))
 
 
 def kinds_named(takes: str | Takes) -> tuple[str, ...]:
@@ -152,7 +161,7 @@ def odd_kinds(name: str, takes: object) -> str | None:
     kinds = takes.others if isinstance(takes, AllBut) else takes
     if not isinstance(kinds, tuple) or not all(isinstance(each, str) for each in kinds):
         return f"declares {name}={takes!r}, which is no kind"
-    odd = [each for each in kinds if not each or len(each) > LONGEST]
+    odd = [each for each in kinds if not each or len(each) > LONGEST or NEVER.search(each)]
     if odd:
         return f"declares {name}={odd[0][:40]!r}, which no kind can be"
     twice = sorted({each for each in kinds if kinds.count(each) > 1})
@@ -213,7 +222,11 @@ def with_kind(events: DataFrame, by: Mapping[str, KindBy | None]) -> DataFrame:
     if KIND_BY not in events.columns:
         # None was kept, or this was done before.
         return events if KIND in events.columns else events.withColumn(KIND, found_now(by))
-    known = F.when(F.col(KIND_BY) == declared_now(by), F.col(KIND)).otherwise(found_now(by))
+    # Of a topic that is read no more, nothing says today how its kinds differ.
+    is_known = (F.col(KIND_BY) == declared_now(by)) | (
+        F.col(KIND_BY).isNotNull() & ~F.col("_topic").isin(*by)
+    )
+    known = F.when(is_known, F.col(KIND)).otherwise(found_now(by))
     return events.withColumn(KIND, known).drop(KIND_BY)
 
 

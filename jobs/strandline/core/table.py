@@ -22,7 +22,7 @@ from strandline.core import declared
 from strandline.core.kind import Emit, Kind, Layer
 from strandline.core.lateness import Lateness
 from strandline.core.local_day import Window, length_of_window
-from strandline.core.routes import KindBy, Takes, in_words, text_of, tuple_of
+from strandline.core.routes import AllBut, KindBy, Takes, in_words, text_of, tuple_of
 from strandline.core.static import Static
 from strandline.core.topic import PLACE, RECEIVED, ROUTED, Topic
 from strandline_quality.expectations import Within
@@ -93,7 +93,7 @@ class Ingested(_Table):
     """Bronze: the records of Kafka topics, as received; no time is known but the arrival.
 
     Args:
-        leaves: Kinds of records that no table takes on purpose: they are counted without an alarm.
+        leaves: Kinds of records that no table takes on purpose: they are counted without an alarm. None is what has no kind.
     """
 
     layer: ClassVar[Layer] = Layer.BRONZE
@@ -103,7 +103,7 @@ class Ingested(_Table):
     references: ClassVar[tuple[()]] = ()
 
     reads: tuple[Topic, ...]
-    leaves: str | Takes = ()
+    leaves: str | AllBut | tuple[str | None, ...] = ()
 
     def __post_init__(self) -> None:
         _Table.__post_init__(self)
@@ -112,8 +112,8 @@ class Ingested(_Table):
 
     @property
     def left(self) -> Takes:
-        """Return the kinds that no table takes on purpose."""
-        return tuple_of(self.leaves)
+        """Return the kinds that no table takes on purpose; None is among them where records without a kind are."""
+        return tuple_of(self.leaves)  # type: ignore[arg-type]  # None is of no kind
 
     @property
     def topics(self) -> tuple[Topic, ...]:
@@ -140,7 +140,7 @@ class Ingested(_Table):
         """Return the same in words, as its ledger has it; empty where its records are of one kind."""
         if not self.has_kinds:
             return ""
-        return ", ".join(f"{name}: {text_of(by)}" for name, by in self.kind_by.items())
+        return ", ".join(f"{name}: {text_of(by)}" for name, by in sorted(self.kind_by.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

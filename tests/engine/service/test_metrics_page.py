@@ -19,13 +19,17 @@ NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 @pytest.mark.whole
 def test_every_metric_has_a_sample_in_a_lake_that_has_everything(tmp_path: Path) -> None:
-    """A metric that no lake can have would be a promise; what only an object store has is in test_lease_records.py."""
+    """A metric that no lake can have would be a promise.
+
+    What only an object store has is in test_lease_records.py, what only topics with kinds have in tests/engine/flow/test_routes.py.
+    """
     lake = watched_lake(tmp_path, NOW)
 
     with lease_of_another(lake, "silver.device_telemetry"):
         found = labels(look(lake, NOW).text())
 
-    assert {each.name for each in METRICS} - {*found} == {"strandline_lease_holders_total"}
+    elsewhere = {"strandline_lease_holders_total", "strandline_records_by_route"}
+    assert {each.name for each in METRICS} - {*found} == elsewhere
     assert {each.name: {*each.labels} for each in METRICS if each.name in found} == found
 
 

@@ -9,16 +9,18 @@ declared (``leaves=``), and are then counted without an alarm.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from strandline import catalog
 
-from strandline.core.routes import REST, AllBut, takes_kind
+from strandline.core.routes import NO_KIND, REST, AllBut, takes_kind
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.table_books import Books, Source
+from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.log.ledger_sums import ByKind, Sums
+from strandline.engine.lake.retired import fed
 
 OTHERS = "all others"
 """The name of the kinds that a table takes which declares ``all_but``."""
@@ -55,6 +57,7 @@ class Routes:
         more: Those of further kinds.
         left: The records that are left on purpose, by kind.
         kindless: The records without a kind.
+        moved: In sentences, what tables have of kinds that they do not take any more.
         before: The records that were counted while kinds were distinguished in another way, or not at all.
         faults: Where the two counts differ.
     """
@@ -65,17 +68,19 @@ class Routes:
     left: Mapping[str, int] = field(default_factory=dict)
     kindless: int = 0
     before: int = 0
+    moved: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
     @property
     def homeless(self) -> int:
         """Return how many records no table has, of which no declaration says that this is meant."""
-        return sum(self.unrouted.values()) + self.more + self.kindless
+        missed = sum(each.missed for each in self.routes)
+        return sum(self.unrouted.values()) + missed + self.more + self.kindless
 
 
-def takers_of(bronze: Table) -> list[Judged]:
-    """Return the tables that account for kinds of a bronze table's records."""
-    judged = (each for each in catalog.tables() if isinstance(each, Judged))
+def takers_of(bronze: Table, lake: Lake) -> list[Judged]:
+    """Return the tables that account for kinds of a bronze table's records, and are fed."""
+    judged = fed((each for each in catalog.tables() if isinstance(each, Judged)), lake)
     return [each for each in judged if each.bronze.id == bronze.id and each.takes]
 
 
@@ -89,33 +94,59 @@ def routes_of(bronze: Ingested, lake: Lake, counted: ByKind) -> Routes:
     """
     if not bronze.has_kinds:
         return Routes()
-    readers = {each.id: _Reader.of(each, bronze, lake, counted) for each in takers_of(bronze)}
-    routes, faults = list[Route](), list[str]()
+    readers, faults = _readers(bronze, lake, counted)
+    if faults:
+        return Routes(faults=tuple(faults), kindless=counted.kindless, before=counted.before)
+    routes = list[Route]()
     unrouted, left = dict[str, int](), dict[str, int]()
     for kind, records in counted.known.items():
         reader = next((each for each in readers.values() if each.takes(kind)), None)
         if reader is None:
             where = left if takes_kind(bronze.left, kind) else unrouted
-            where[kind] = records
+            where[kind or OTHERS] = records
             continue
-        route = reader.route(kind, records)
-        routes.append(route)
-        if route.missed:
-            unrouted[kind] = route.missed
-        faults += reader.faults(route, bronze)
-    more, rest = counted.more, any(each.takes(REST) for each in readers.values())
+        routes.append(reader.route(kind, records))
+    # Kinds that had no name when they came, and that a table takes by name since, are no kinds of others any more.
+    surplus = sum(max(0, each.taken - each.records) for each in routes if each.kind != REST)
+    routes = [
+        replace(each, missed=max(0, each.missed - surplus)) if each.kind == REST else each
+        for each in routes
+    ]
+    for route in routes:
+        faults += readers[str(route.taker)].faults(route, bronze)
+    more, rest = max(0, counted.more - surplus), any(each.takes(REST) for each in readers.values())
     if isinstance(bronze.left, AllBut) and not rest and more:
         left[OTHERS] = more
     is_known = rest or isinstance(bronze.left, AllBut)
+    kindless = counted.kindless
+    if isinstance(bronze.left, tuple) and None in bronze.left and kindless:
+        left[NO_KIND] = kindless
+        kindless = 0
     return Routes(
         routes=tuple(sorted(routes, key=lambda each: each.kind)),
         unrouted=_commonest_first(unrouted),
         more=0 if is_known else more,
         left=_commonest_first(left),
-        kindless=counted.kindless,
+        kindless=kindless,
         before=counted.before,
+        moved=tuple(each for reader in readers.values() for each in reader.moved()),
         faults=tuple(faults),
     )
+
+
+def _readers(
+    bronze: Ingested, lake: Lake, counted: ByKind
+) -> tuple[dict[str, "_Reader"], list[str]]:
+    """Return the tables that take kinds, or which of them cannot be read; that is no damage of bronze."""
+    found, faults = dict[str, _Reader](), list[str]()
+    for taker in takers_of(bronze, lake):
+        try:
+            found[taker.id] = _Reader.of(taker, bronze, lake, counted)
+        except Exception as error:
+            if damage(error, taker) is None:
+                raise
+            faults.append(f"{taker.id} cannot be read, so what it has of its kinds is not known")
+    return found, faults
 
 
 def _commonest_first(kinds: Mapping[str, int]) -> dict[str, int]:
@@ -156,7 +187,7 @@ class _Reader:
         streamed = taken - by_kind.imported.get(kind, 0)
         missed = self._expected(kind) - self._of_files(self.at.by_kind, kind) - streamed
         # Bronze counts what is deleted since, and does not know kinds that were distinguished in another way.
-        is_known = not self.at.by_kind.before and self.at.more >= 0
+        is_known = not self.at.by_kind.before and not self.at.removed
         return Route(
             kind=kind,
             taker=self.table.id,
@@ -176,11 +207,26 @@ class _Reader:
         unnamed += max(
             0, self._of_files(self.now, route.kind) - self._of_files(self.sums.by_kind, route.kind)
         )
-        if route.streamed > expected + unnamed:
+        is_lacking = route.missed and not self._took_others
+        if route.streamed > expected + unnamed or is_lacking:
             yield (
                 f"{self.table.id} has read {route.streamed:,} records of {_name(route.kind)}, and {bronze.id} has counted "
                 f"{expected:,} up to there"
             )
+
+    @property
+    def _took_others(self) -> bool:
+        """Return whether it has read records while it took other kinds than it does today."""
+        return self.sums.rerouted or self.sums.takes != self.table.takes_in_words
+
+    def moved(self) -> Iterator[str]:
+        """Yield the kinds that it does not take any more, and of which it has rows."""
+        for kind, rows in self.sums.by_kind.taken.items():
+            if rows and not any(takes_kind(each, kind) for each in self.table.taken):
+                yield (
+                    f"{self.table.id} has {rows:,} records of the kind {kind}, which it does not take any more: "
+                    f"`strandline rebuild {self.table.id}` leaves them out"
+                )
 
     def _of_files(self, by_kind: ByKind, kind: str) -> int:
         """Return how many records of a kind came from files."""
@@ -208,12 +254,13 @@ def sentences(bronze: Ingested, found: Routes) -> Iterator[str]:
         listed = [f"{kind} {n:,}" for kind, n in found.unrouted.items()]
         listed += [f"further kinds {found.more:,}"] if found.more else []
         yield f"unrouted in {bronze.id}, of kinds that no table takes: {', '.join(listed)}"
-    missed = [each for each in found.routes if each.missed]
-    for each in missed:
-        yield (
-            f"of these, {each.missed:,} of the kind {each.kind} came before {each.taker} took it: "
-            f"`strandline rebuild {each.taker}` brings them in"
-        )
+    for each in found.routes:
+        if each.missed:
+            yield (
+                f"{each.missed:,} records of {_name(each.kind)} came to {bronze.id} before {each.taker} took it: "
+                f"`strandline rebuild {each.taker}` brings them in"
+            )
+    yield from found.moved
     if found.kindless:
         yield (
             f"without a kind in {bronze.id}: {found.kindless:,} records, which no table takes: "

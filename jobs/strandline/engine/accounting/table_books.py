@@ -39,6 +39,8 @@ from strandline.engine.lake.log.log_actions import table_id
 # Books: the sums of a ledger, followed from its last snapshot on. These check nothing, as those of a quarantine.
 
 
+NO_KINDS = asdict(ByKind())
+
 MOST = 100
 """How many faults are kept; the first ones lead to the cause."""
 
@@ -122,8 +124,8 @@ class Source:
             kept = 0 if entry.replaced else 1
             written = entry.written + entry.removed + kept * written
             removed = entry.removed + kept * removed
+            by_kind.add(entry, appended)
             appended += entry.appended
-            by_kind.add(entry)
         return Source(
             version=version,
             written=written,
@@ -174,7 +176,11 @@ class Books(PlainBooks):
         """Return what is carried forward beside the sums, as JSON."""
         known = self.sheet.sources.items()
         fits = {name: fingerprint(self._source(name), each.version) for name, each in known}
-        return {**super().encoded(), **asdict(self.sheet), "fits": fits}
+        sheet = asdict(self.sheet)
+        for each in sheet["sources"].values():
+            if each["by_kind"] == NO_KINDS:  # as older code has closed them
+                del each["by_kind"]
+        return {**super().encoded(), **sheet, "fits": fits}
 
     def _restore(self, sheet: Mapping[str, Any]) -> bool:
         self.sheet = _decoded(sheet)

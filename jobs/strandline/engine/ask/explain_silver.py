@@ -46,6 +46,7 @@ from strandline.engine.ask.verdict import (
     shown_row,
 )
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import IMPORT, Entry, entry_at
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.vacuum import EXPLAINED, swept
@@ -95,7 +96,7 @@ def _explain_no_row(
 ) -> Finding:
     """Explain why a record of bronze is neither a row of a table nor held by it."""
     (bronze,) = silver.reads
-    if (elsewhere := _explain_route(silver, bronze, record)) is not None:
+    if (elsewhere := _explain_route(silver, bronze, record, world.lake)) is not None:
         return elsewhere
     read = reading_commit(silver, world.lake, spot, taken.version)
     if read is None:
@@ -103,7 +104,9 @@ def _explain_no_row(
     return _explain_absent(silver, record, read, world)
 
 
-def _explain_route(silver: Judged, bronze: Ingested, record: Mapping[str, Any]) -> Finding | None:
+def _explain_route(
+    silver: Judged, bronze: Ingested, record: Mapping[str, Any], lake: Lake
+) -> Finding | None:
     """Explain that a record is of a kind which the table does not take; None where it is of its own, or the topic has no kinds."""
     if not silver.is_routed:
         return None
@@ -113,7 +116,7 @@ def _explain_route(silver: Judged, bronze: Ingested, record: Mapping[str, Any]) 
     if by != today:
         sentence = (
             f"bronze has kept it {f'as {kind!r} by {by}' if by else 'without a kind'}, and kinds are distinguished by {today} "
-            f"now: {silver.id} has no row of it, and takes it where it reads it again, if its bytes say so"
+            f"now: {silver.id} has no row of it; by its bytes it is of another kind or a copy, or it is not read yet"
         )
         return make_finding(silver, Verdict.UNKNOWN, sentence, **known)
     if kind is None:
@@ -121,7 +124,9 @@ def _explain_route(silver: Judged, bronze: Ingested, record: Mapping[str, Any]) 
         return make_finding(bronze, Verdict.NO_KIND, sentence, **known)
     if any(takes_kind(each, kind) for each in silver.taken):
         return None
-    taker = next((each for each in takers_of(bronze) if takes_kind(each.taken[0], kind)), None)
+    taker = next(
+        (each for each in takers_of(bronze, lake) if takes_kind(each.taken[0], kind)), None
+    )
     if taker is None:
         left = ", on purpose" if takes_kind(bronze.left, kind) else ""
         sentence = f"it is of the kind {kind!r} ({today}), which no table takes{left}"

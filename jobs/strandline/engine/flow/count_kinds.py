@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from strandline.core.routes import KIND, KIND_BY, REST, AllBut, declared_now, found_now, kinds_named
-from strandline.core.table import Ingested
+from strandline.core.table import Ingested, Judged
 from strandline.engine.accounting.routes import takers_of
 from strandline.engine.lake.commit.delta_commit import Written
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import added_file
 from strandline.engine.lake.log.ledger_sums import MOST_KINDS
 from strandline.engine.lake.log.log_actions import file_of
@@ -39,36 +39,39 @@ def with_kinds(records: DataFrame, table: Ingested) -> DataFrame:
     return records.withColumns({KIND: found_now(by), KIND_BY: declared_now(by)})
 
 
-def kinds_in(table: Ingested, path: Place, written: Written) -> Kinds:
+def kinds_in(table: Ingested, lake: Lake, written: Written) -> Kinds:
     """Count the records of each kind in files that were just written: of kinds that a table takes, and of others."""
     if not table.has_kinds or written.is_empty:
         return Kinds()
+    path, takers = lake.table(table), takers_of(table, lake)
     peeked = peek_files([file_of(path, added_file(each)) for each in written.files], "records")
     ((every, has_kind),) = peeked.ask(f"SELECT count(*), count({KIND}) FROM records")  # noqa: S608  # our own names
-    known = [*dict.fromkeys([*kinds_taken(table), *_kept_from_rest(table)])]
+    known = [*dict.fromkeys([*kinds_taken(takers), *_kept_from_rest(takers)])]
     found = _by_kind(peeked, known)
-    commonest = {} if takes_rest(table) else _by_kind(peeked, known, others=True)
+    commonest = {} if takes_rest(takers) else _by_kind(peeked, known, others=True)
     return shared_out(
-        table,
+        takers,
         {**found, **commonest},
         kindless=int(str(every)) - int(str(has_kind)),
         all_kinds=int(str(has_kind)),
     )
 
 
-def shared_out(table: Ingested, found: dict[str, int], *, kindless: int, all_kinds: int) -> Kinds:
+def shared_out(
+    takers: Sequence[Judged], found: dict[str, int], *, kindless: int, all_kinds: int
+) -> Kinds:
     """Return how many records came of each kind that a table takes, of others, and without one.
 
     Args:
-        table: The bronze table.
+        takers: The tables that take kinds of them.
         found: The records by kind: of all that a table names, and of the commonest others.
         kindless: The records without a kind.
         all_kinds: Those with one.
     """
-    taken = {kind: found.get(kind, 0) for kind in kinds_taken(table)}
+    taken = {kind: found.get(kind, 0) for kind in kinds_taken(takers)}
     others = {kind: rows for kind, rows in found.items() if kind not in taken}
-    if takes_rest(table):
-        kept_from_rest = _kept_from_rest(table)
+    if takes_rest(takers):
+        kept_from_rest = _kept_from_rest(takers)
         others = {kind: rows for kind, rows in others.items() if kind in kept_from_rest}
         taken[REST] = all_kinds - sum(taken.values()) - sum(others.values())
     named = sorted(others, key=lambda kind: (-others[kind], kind))[:MOST_KINDS]
@@ -77,19 +80,19 @@ def shared_out(table: Ingested, found: dict[str, int], *, kindless: int, all_kin
     return Kinds(kinds=taken, unrouted=others, unrouted_more=more, kindless=kindless)
 
 
-def kinds_taken(table: Ingested) -> list[str]:
+def kinds_taken(takers: Sequence[Judged]) -> list[str]:
     """Return the kinds that tables name to take."""
-    return sorted({kind for each in takers_of(table) for kind in kinds_named(each.takes)})
+    return sorted({kind for each in takers for kind in kinds_named(each.takes)})
 
 
-def takes_rest(table: Ingested) -> bool:
+def takes_rest(takers: Sequence[Judged]) -> bool:
     """Return whether a table takes all other kinds."""
-    return any(isinstance(each.takes, AllBut) for each in takers_of(table))
+    return any(isinstance(each.takes, AllBut) for each in takers)
 
 
-def _kept_from_rest(table: Ingested) -> set[str]:
+def _kept_from_rest(takers: Sequence[Judged]) -> set[str]:
     """Return the kinds that the table of all others leaves out."""
-    rest = [each.takes for each in takers_of(table)]
+    rest = [each.takes for each in takers]
     return {kind for each in rest if isinstance(each, AllBut) for kind in each.others}
 
 

@@ -27,6 +27,8 @@ from strandline.core.routes import KIND, KIND_BY
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import HEADERS, NOTHING_ARRIVED, Topic
 from strandline.engine.accounting import new_entry
+from strandline.engine.accounting.routes import takers_of
+from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow.batch.governor import Governor
 from strandline.engine.flow.count_kinds import kinds_in, with_kinds
 from strandline.engine.kafka import topic_log
@@ -343,6 +345,7 @@ class Intake:
         """Make the table unless it exists, and check that its topics are those of the last run."""
         self._spark = spark
         self._table = table
+        self._lake = lake
         self._path = lake.table(table)
         self._mode = mode
         self._clock = clock
@@ -368,6 +371,7 @@ class Intake:
         self._log = Backlog(address, options, self._topics, known)
         self._stream = identities(table.id, self._log, self._newest)
         self._refuse_another_topic()
+        self._refuse_behind()
         make(spark, table, self._path)
         self._history = sums_of(
             self._path
@@ -443,6 +447,31 @@ class Intake:
             read = range_ends(self._newest.offsets)
             refuse_unlike(self._table.id, self._newest.stream, self._stream, read)
 
+    def _refuse_behind(self) -> None:
+        """Refuse another declaration of kinds while a table has not read what came by the former one.
+
+        It would judge these by the new one, and a table that has read them has judged them by the former: a record that
+        moves between the two would be in both, or in neither.
+
+        Raises:
+            DefinitionError: A table has not.
+        """
+        newest = self._newest
+        if newest is None or not newest.routed_by or newest.routed_by == self._table.routed_by:
+            return
+        sums = {self._table.id: sums_of(self._path)}
+        for taker in takers_of(self._table, self._lake):
+            begun = is_table(self._lake.table(taker))
+            if begun and (rows := Books(taker, self._lake).follow().unread(sums)) > 0:
+                raise DefinitionError(
+                    f"kinds of {self._table.id} are distinguished by {self._table.routed_by} now, and {taker.id} has not read "
+                    f"{rows:,} records that came by {newest.routed_by}",
+                    hint=f"run {taker.id} by the former declaration first (`strandline run {taker.id}` before the edit), or "
+                    f"compute it anew by this one: `strandline rebuild {taker.id}`, then `strandline promote {taker.id}`.",
+                    table=self._table.id,
+                    behind=taker.id,
+                )
+
     def _refuse_recreated(self) -> None:
         """Refuse a slice that was read, before its commit, if a topic was recreated since the run began.
 
@@ -487,7 +516,7 @@ class Intake:
         )
         entry = replace(
             begun.as_received(written.rows),
-            **asdict(kinds_in(self._table, self._path, written)),
+            **asdict(kinds_in(self._table, self._lake, written)),
             routed_by=self._table.routed_by,
             most=most,
             without_record=span - written.rows,

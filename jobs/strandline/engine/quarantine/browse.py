@@ -193,6 +193,12 @@ def connected(table: Table, lake: Lake) -> Duck:
 def _offer_kindless(connection: Duck, table: Ingested, lake: Lake) -> None:
     """Offer the records of bronze that have no kind, as the records of a quarantine; they are in bronze, and nowhere else."""
     lake.refuse_missing(table)
+    if KIND not in kinds(lake.table(table)):
+        raise DefinitionError(
+            f"{table.id} has no record yet that came since its topic has kinds",
+            hint=f"run it: `strandline run {table.id}`; what came before is asked by the tables that read it.",
+            table=table.id,
+        )
     register(connection, "__bronze", lake.table(table), None)
     own = {"reasons": f"['{NO_KIND}']", "event_at": "NULL::TIMESTAMPTZ"}
     columns = ", ".join(f"{own.get(each, each)} AS {each}" for each in QUARANTINE.fieldNames())

@@ -176,7 +176,7 @@ def refuse_unheld(table: Table, lake: Lake) -> Judged:
     if isinstance(table, Ingested) and table.has_kinds:
         raise DefinitionError(
             f"the records of {table.id} without a kind are in bronze, where they stay as received",
-            hint="let the Topic's `kind` find theirs; a backfill of the table that takes it then brings them in.",
+            hint="let the Topic's `kind` find theirs; a rebuild of the table that takes it then brings them in.",
             table=table.id,
         )
     if not isinstance(table, Judged):

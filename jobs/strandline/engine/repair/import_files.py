@@ -30,6 +30,7 @@ from strandline.core.routes import KIND
 from strandline.core.table import Ingested
 from strandline.core.topic import NOTHING_ARRIVED, RECEIVED, Parse, Topic
 from strandline.engine.accounting import new_entry
+from strandline.engine.accounting.routes import takers_of
 from strandline.engine.flow.count_kinds import Kinds, shared_out, with_kinds
 from strandline.engine.flow.ingest import make
 from strandline.engine.lake.commit.file_index import MICROSECOND
@@ -319,19 +320,21 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
         )
         ImportSlices(path, part_of_imports(note.topic)).note(note.first + at, latest_version(path))
         received = with_kinds(as_received(spark, rows, note.topic, clock()), table)
-        entry = replace(entry, **asdict(_kinds(received, table))).closed(meter)
+        entry = replace(entry, **asdict(_kinds(received, table, lake))).closed(meter)
         append(spark, path, received, entry, may_fill=is_first)
         at += len(part)
         yield entry
 
 
-def _kinds(received: DataFrame, table: Ingested) -> Kinds:
+def _kinds(received: DataFrame, table: Ingested, lake: Lake) -> Kinds:
     """Count the records of each kind in a slice, which is in memory."""
     if not table.has_kinds:
         return Kinds()
     found = {row[0]: row[1] for row in received.groupBy(KIND).count().collect()}
     kindless = found.pop(None, 0)
-    return shared_out(table, found, kindless=kindless, all_kinds=sum(found.values()))
+    return shared_out(
+        takers_of(table, lake), found, kindless=kindless, all_kinds=sum(found.values())
+    )
 
 
 def append(

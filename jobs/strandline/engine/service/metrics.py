@@ -87,8 +87,7 @@ ROWS = Metric(
 )
 KINDS = Metric(
     "strandline_records_by_route",
-    "Records of topics with kinds: of bronze those that a table took, that none takes, and without a kind; of silver those that "
-    "it left to others.",
+    "Records of topics with kinds: of bronze those that a table took, that none took, and without a kind; of silver others.",
     ("table", "route"),
 )
 HELD = Metric(
@@ -141,7 +140,7 @@ DAMAGED = Metric(
 
 LEDGER_METRICS = (
     DAMAGED,
-    *(VERSION, BATCHES, READ, WRITTEN, ROWS, HELD, BALANCED, OFF, FAULTS, LOST),
+    *(VERSION, BATCHES, READ, WRITTEN, ROWS, KINDS, HELD, BALANCED, OFF, FAULTS, LOST),
     *(LAG, BEHIND, TOOK, AT, WATERMARK, NEWEST),
 )
 

@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from strandline.core.formats.parse import RESCUED
 from strandline.core.model import FEATURES, SCORE
+from strandline.core.routes import KIND
 from strandline.core.static import Static, frames_from
 from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.topic import RECEIVED
@@ -322,7 +323,7 @@ def _number(expression: Mapping[str, Any]) -> int:
 # same name is shown.
 
 
-UNREADABLE = ("_payload", "_message_key", "_headers", RESCUED)
+UNREADABLE = ("_payload", "_message_key", "_headers", KIND, RESCUED)
 """Columns that may hold anything, and so sensitive values too."""
 
 

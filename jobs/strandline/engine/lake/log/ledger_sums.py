@@ -83,22 +83,19 @@ class ByKind:
         """Return the records of each kind that has a name here."""
         return {**self.taken, **{k: n + self.taken.get(k, 0) for k, n in self.unrouted.items()}}
 
-    @property
-    def total(self) -> int:
-        """Return all records that it counts."""
-        named = sum(self.taken.values()) + sum(self.unrouted.values())
-        return named + self.more + self.kindless + self.before
+    def add(self, entry: Entry, read_before: int) -> None:
+        """Add the next entry.
 
-    def add(self, entry: Entry) -> None:
-        """Add the next entry."""
-        if entry.offsets and entry.read and (entry.routed_by or self.by):
-            if entry.routed_by != self.by:  # of one declaration another knows nothing
-                self.before = self.total
-                self.taken, self.unrouted, self.more, self.kindless = {}, {}, 0, 0
-                self.imported = {}
-                self.by = entry.routed_by
-        elif entry.offsets:
-            self.before += entry.read
+        Args:
+            entry: The entry.
+            read_before: All that the entries before it have read.
+        """
+        if entry.offsets and entry.read and entry.routed_by != self.by:
+            # Of one declaration another knows nothing.
+            self.before = read_before
+            self.taken, self.unrouted, self.more, self.kindless = {}, {}, 0, 0
+            self.imported = {}
+            self.by = entry.routed_by
         _count(self.taken, entry.kinds)
         _count(self.unrouted, entry.unrouted)
         self.more += entry.unrouted_more + _all_but_commonest(self.unrouted)
@@ -261,10 +258,10 @@ class Sums:
         if entry.replaced:
             self._begin_again(version, entry)
         self.batches += 1
+        self._reroute(entry)
+        self.by_kind.add(entry, self.read)
         self.read += entry.read
         self.others += entry.others
-        self._reroute(entry)
-        self.by_kind.add(entry)
         self.good += entry.good
         self.passed_over += entry.passed_over or 0
         self.counted += entry.counted
@@ -303,7 +300,7 @@ class Sums:
         if not entry.versions:
             return
         is_other = (entry.takes, entry.routed_by) != (self.takes, self.by_kind.by)
-        self.rerouted |= is_other and self.batches > 1
+        self.rerouted |= is_other and bool(self.seen)
         self.takes, self.by_kind.by = entry.takes, entry.routed_by
 
     def _remove(self, entry: Entry) -> None:
@@ -316,7 +313,8 @@ class Sums:
     def _begin_again(self, version: int, entry: Entry) -> None:
         self.batches = self.read = self.good = self.duplicates = self.dropped = self.written = 0
         self.lost_by_function = self.made_by_function = self.passed_over = self.counted = 0
-        self.others, self.by_kind, self.takes, self.rerouted = 0, ByKind(), "", False
+        self.others, self.by_kind, self.rerouted = 0, ByKind(), False
+        self.takes, self.by_kind.by = entry.takes, entry.routed_by if entry.versions else ""
         self.healed = self.back = self.expired = self.forgotten = self.released = 0
         self.drops, self.brought_back, self.dropped_above = [], 0, {}
         self.held, self.imported, self.brought, self.before_static = {}, {}, 0, {}
