@@ -25,6 +25,7 @@ from strandline.core.table import Judged, Table
 from strandline.engine.accounting import new_entry
 from strandline.engine.flow.batch.trigger_limit import ReplanError
 from strandline.engine.lake.commit import create_table, delta_commit
+from strandline.engine.lake.commit.table_frames import sized
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.ledger import Entry, entries, latest_version
@@ -265,7 +266,7 @@ class Taker:
     def _written(self, commit: delta_commit.Commit, rows: static_versions.Rows) -> int:
         if not rows.num_rows:
             return 0
-        return commit.write(self._spark.createDataFrame(rows).coalesce(1)).rows
+        return commit.write(sized(self._spark.createDataFrame(rows), rows.num_rows)).rows
 
     def _from(self, static: Static, before: Sequence[str]) -> datetime | None:
         """Return the moment from which a version holds after others; None for all time."""
