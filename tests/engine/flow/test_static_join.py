@@ -452,6 +452,29 @@ def test_a_source_that_cannot_be_read_lets_the_last_version_go_on_and_is_said_on
     assert (outlook(table, lake), taken(spark, lake, table)) == ([], []), "the same rows"
 
 
+def test_a_version_that_is_never_written_in_time_lets_the_last_one_go_on(
+    spark: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    """Each attempt took longer than the moment leaves from which it would hold, and there was no last attempt."""
+    static = campaigns(tmp_path)
+    table, file, moment = table_of(static), tmp_path / "campaigns.csv", NOON
+    file.write_text(FIRST)
+    taken(spark, lake, table)
+    file.write_text(SECOND)
+
+    def slow() -> datetime:
+        nonlocal moment
+        moment += timedelta(minutes=1)
+        return moment
+
+    said: list[str] = []
+    Taker(spark, table, lake, slow, said.append).take()
+
+    assert "could not be written within 30 seconds, 3 times; its version 1 goes on" in said[0]
+    assert latest_version(lake.table(static)) == 1
+    assert "version 2 of" in taken(spark, lake, table)[0]
+
+
 def test_a_moment_that_is_declared_is_kept_where_no_event_of_it_was_joined(
     spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
@@ -522,6 +545,8 @@ def test_a_file_of_parquet_and_a_delta_table_are_read_and_of_other_types_refused
             lake,
             table_of(replace(static, columns="product string, more string", key=("more",))),
         )
+    with pytest.raises(DefinitionError, match="has the key product, stock, and its versions have"):
+        taken(spark, lake, table_of(replace(static, key=("product", "stock"))))
     wider = replace(static, columns=f"{columns}, more string")
     assert "version 4 of static.products" in taken(spark, lake, table_of(wider))[0], (
         "3 is the column"
@@ -578,6 +603,11 @@ def test_a_join_that_could_not_be_repeated_is_refused_with_what_to_write(
             ),
             (
                 views.selectExpr("*", "1 AS campaign"),
+                {},
+                "adds campaign, which the rows have already",
+            ),
+            (
+                views.selectExpr("*", "1 AS Campaign"),
                 {},
                 "adds campaign, which the rows have already",
             ),

@@ -36,6 +36,9 @@ from strandline.engine.runtime.meter import Meter
 SLACK = timedelta(minutes=1)
 """From the moment at which it is decided from when a version holds to its commit; what takes longer is decided anew."""
 
+TRIES = 3
+"""Times that a version is decided and written before its table goes on without it."""
+
 ALIAS = "static__"
 """What the name of a static table begins with in a plan."""
 
@@ -236,7 +239,9 @@ class Taker:
         path = self._lake.table(static)
         schema = static_versions.schema_of(static)
         if newest is None:
-            create_table.create(self._spark, path, schema)
+            create_table.create(
+                self._spark, path, schema, properties=static_versions.properties_of(static)
+            )
         with turn(self._spark, path):
             create_table.add_columns(self._spark, path, schema)
             # Another process may have been faster, and with what was there later.
@@ -251,7 +256,7 @@ class Taker:
         if before and not changed:
             return
         nth = latest_version(path) + 1
-        while True:
+        for _ in range(TRIES):
             decided = self._clock()
             at = self._from(static, before)
             commit = delta_commit.Commit(self._spark, path)
@@ -259,6 +264,12 @@ class Taker:
             if not before or self._clock() - decided < SLACK / 2:
                 break
             commit.abandon()
+        else:
+            raise TransientError(
+                f"version {nth} of {static.id} could not be written within {SLACK.seconds // 2} seconds, {TRIES} times",
+                hint="the lake's disk or store is slow; the next look tries again, and the moment from which it holds is later then.",
+                static=static.id,
+            )
         entry = new_entry.content(static, nth, source.text, written, at)
         commit.commit(entry.closed(meter, written=written).encoded())
         self._says(f"{self._table.id}: {_sentence(static, nth, changed, at, before)}")
