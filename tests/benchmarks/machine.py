@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -52,6 +53,19 @@ class Noise:
             "steal": round(100 * (self.steal - earlier.steal) / span, 1),
             "others": round(100 * max(busy - own, 0.0) / span, 1),
         }
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of some work, with those of all processes that were started."""
+    before = _used()
+    work()
+    return _used() - before
+
+
+def _used() -> float:
+    this = psutil.Process()
+    times = [each.cpu_times() for each in (this, *this.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
 
 
 def _processor() -> str:

@@ -15,7 +15,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import fastavro
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +28,7 @@ from strandline.core.topic import Parse
 from strandline.engine.flow.ingest import ids_behind
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import settings
+from tests.benchmarks import machine
 from tests.engine.records import NOON
 
 ROWS, RUNS, SLICE = 400_000, 3, 50_000
@@ -158,21 +158,7 @@ def consumed(rows: DataFrame) -> None:
 
 def cpu(work: Callable[[], None]) -> float:
     """Return the least CPU seconds of some runs, with those of all processes that were started."""
-    return min(_cpu_once(work) for _ in range(RUNS))
-
-
-def _cpu_once(work: Callable[[], None]) -> float:
-    before = _used()
-    work()
-    return _used() - before
-
-
-def _used() -> float:
-    this = psutil.Process()
-    return sum(
-        each.cpu_times().user + each.cpu_times().system
-        for each in [this, *this.children(recursive=True)]
-    )
+    return min(machine.cpu(work) for _ in range(RUNS))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,10 @@ compared with what was written.
 
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import psutil
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
@@ -31,6 +29,7 @@ from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import settings
 from strandline_quality.rules import required
+from tests.benchmarks import machine
 from tests.engine.records import NOON
 
 ROWS, COMMITS, ROUNDS = 300_000, 3, 3
@@ -77,9 +76,11 @@ def main() -> None:
         for number in range(ROUNDS + 1):
             for name, tables in WAYS.items():
                 lake = Lake(Path(folder) / f"{number}-{name}").open_for_writing()
-                seconds = cpu(lambda lake=lake, tables=tables: fill(spark, tables[0].bronze, lake))
+                seconds = machine.cpu(
+                    lambda lake=lake, tables=tables: fill(spark, tables[0].bronze, lake)
+                )
                 plain, with_kind = (plain, seconds) if tables[0].is_routed else (seconds, with_kind)
-                seconds = cpu(lambda lake=lake, tables=tables: follow(spark, tables, lake))
+                seconds = machine.cpu(lambda lake=lake, tables=tables: follow(spark, tables, lake))
                 if number:  # the first warms up
                     took[name].append(seconds)
             if number:
@@ -147,21 +148,6 @@ def follow(spark: SparkSession, tables: tuple[Judged, ...], lake: Lake) -> None:
     if good != ROWS:
         message = f"{good} rows of {ROWS}"
         raise AssertionError(message)
-
-
-def cpu(work: Callable[[], None]) -> float:
-    """Return the CPU seconds of a run, with those of all processes that were started."""
-    before = _used()
-    work()
-    return _used() - before
-
-
-def _used() -> float:
-    this = psutil.Process()
-    return sum(
-        each.cpu_times().user + each.cpu_times().system
-        for each in [this, *this.children(recursive=True)]
-    )
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class Route:
 
     Args:
         kind: The kind; ``REST`` for all that a table takes which declares ``all_but``.
-        taker: The table that accounts for it; None where there is none.
+        taker: The table that accounts for it.
         records: The records that bronze has counted.
         taken: Those that the table has read.
         streamed: Of these, those that no import has brought.
@@ -40,7 +40,7 @@ class Route:
     """
 
     kind: str
-    taker: str | None
+    taker: str
     records: int
     taken: int = 0
     streamed: int = 0
@@ -113,7 +113,7 @@ def routes_of(bronze: Ingested, lake: Lake, counted: ByKind) -> Routes:
         for each in routes
     ]
     for route in routes:
-        faults += readers[str(route.taker)].faults(route, bronze)
+        faults += readers[route.taker].faults(route, bronze)
     more, rest = max(0, counted.more - surplus), any(each.takes(REST) for each in readers.values())
     if isinstance(bronze.left, AllBut) and not rest and more:
         left[OTHERS] = more
@@ -170,14 +170,18 @@ class _Reader:
         books = Books(table, lake).follow()
         return cls(table, books.sums, books.sheet.sources.get(bronze.id, Source()), now)
 
-    def takes(self, kind: str) -> bool:
+    @property
+    def rest(self) -> AllBut | None:
+        """Return what it leaves out where it takes all other kinds."""
         takes, _ = self.table.taken
-        return isinstance(takes, AllBut) if kind == REST else takes_kind(takes, kind)
+        return takes if isinstance(takes, AllBut) else None
+
+    def takes(self, kind: str) -> bool:
+        return self.rest is not None if kind == REST else takes_kind(self.table.taken[0], kind)
 
     def route(self, kind: str, records: int) -> Route:
         """Compare what bronze had counted of a kind with what the table has read of it."""
-        takes, _ = self.table.taken
-        if isinstance(takes, AllBut) and kind != REST:  # it counts all of its kinds together
+        if self.rest and kind != REST:  # it counts all of its kinds together
             return Route(kind=kind, taker=self.table.id, records=records)
         by_kind = self.sums.by_kind
         # What a table of all others reads beside them has a name.
@@ -230,17 +234,15 @@ class _Reader:
 
     def _of_files(self, by_kind: ByKind, kind: str) -> int:
         """Return how many records of a kind came from files."""
-        takes, _ = self.table.taken
-        if kind == REST and isinstance(takes, AllBut):
-            return sum(n for each, n in by_kind.imported.items() if each not in takes.others)
+        if kind == REST and (rest := self.rest):
+            return sum(n for each, n in by_kind.imported.items() if takes_kind(rest, each))
         return by_kind.imported.get(kind, 0)
 
     def _expected(self, kind: str) -> int:
-        takes, _ = self.table.taken
-        by_kind = self.at.by_kind
-        if kind != REST or not isinstance(takes, AllBut):
+        by_kind, rest = self.at.by_kind, self.rest
+        if kind != REST or rest is None:
             return by_kind.known.get(kind, 0)
-        named = sum(rows for each, rows in by_kind.known.items() if each not in takes.others)
+        named = sum(rows for each, rows in by_kind.known.items() if takes_kind(rest, each))
         return named + by_kind.more
 
 

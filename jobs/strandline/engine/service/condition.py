@@ -12,13 +12,13 @@ from typing import Any
 
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.routes import routes_of, sentences
-from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import radar
 from strandline.engine.flow.radar import Level
 from strandline.engine.gates import gate_files
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, latest_version
+from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.service.background_stream import ALERTS, STREAM
 from strandline.engine.service.desired_state import Order, order
 from strandline.engine.service.heartbeat import heartbeat
@@ -138,7 +138,7 @@ def unrouted(tables: Sequence[Table], lake: Lake) -> Iterator[Trouble]:
         if not isinstance(table, Ingested) or not table.has_kinds or not lake.exists(table):
             continue
         try:
-            found = routes_of(table, lake, Books(table, lake).follow().sums.by_kind)
+            found = routes_of(table, lake, sums_of(lake.table(table)).by_kind)
         except Exception as error:
             if damage(error, table) is None:
                 raise

@@ -105,24 +105,18 @@ def lost_words(sheet: Balance) -> str:
 def table_rows(where: Lake) -> tuple[list[dict[str, object]], list[DataError]]:
     """Return a row for each table, and why some cannot be read; those have an empty one."""
     rows, damaged = [], list[DataError]()
-    for table in catalog.tables():
+    tables = catalog.tables()
+    statics = {static.id: static for table in tables for static in table.static}
+    for each in (*tables, *statics.values()):
         try:
-            rows.append(_row(table, where))
+            row = _static_row(each, where) if isinstance(each, Static) else _row(each, where)
         except Exception as error:
-            found = damage(error, table)
+            found = damage(error, each)
             if found is None:
                 raise
             damaged.append(found)
-            rows.append(_damaged_row(table))
-    for static in {each.id: each for table in catalog.tables() for each in table.static}.values():
-        try:
-            rows.append(_static_row(static, where))
-        except Exception as error:
-            found = damage(error, static)
-            if found is None:
-                raise
-            damaged.append(found)
-            rows.append({**_of_static(static), "mode": "damaged"})
+            row = _damaged_row(each)
+        rows.append(row)
     return rows, damaged
 
 
@@ -207,8 +201,10 @@ def _mode(table: Table, where: Lake, newest: Entry | None) -> str:
     return newest.mode if newest else "never run"
 
 
-def _damaged_row(table: Table) -> dict[str, object]:
+def _damaged_row(table: Table | Static) -> dict[str, object]:
     """Return the same of a table that cannot be read."""
+    if isinstance(table, Static):
+        return {**_of_static(table), "mode": "damaged"}
     none = dict.fromkeys(("rows", "quarantined"))
     reads = ", ".join(map(str, (*table.reads, *table.static)))
     last = dict.fromkeys(("watermark", "certificate", "gate"))

@@ -89,17 +89,19 @@ def parted(events: DataFrame, table: Judged) -> DataFrame:
     """Count the records that a table leaves to others, where they pass, and those of each kind that it names."""
     if not table.is_routed:
         return events
-    known = with_kind(with_newest_arrival(events), table.bronze.kind_by)
-    goes = ~is_taken(F.col(KIND), *table.taken)
-    return known.observe(OTHERS, *_left(goes), *_of_kinds(table))
+    return _with_kind(events, table).observe(OTHERS, *_figures_of_kinds(table))
 
 
-def _left(goes: Column) -> tuple[Column, Column]:
-    return F.count_if(goes).alias("rows"), _xor(goes).alias("places")
+def _with_kind(events: DataFrame, table: Judged) -> DataFrame:
+    return with_kind(with_newest_arrival(events), table.bronze.kind_by)
 
 
-def _of_kinds(table: Judged) -> list[Column]:
-    return [F.count_if(F.col(KIND) == F.lit(each)).alias(f"kind_{n}") for n, each in _named(table)]
+def _figures_of_kinds(table: Judged) -> list[Column]:
+    """Return how many records are left to others, the XOR of their places, and the number of each kind that is named."""
+    kind = F.col(KIND)
+    goes = ~is_taken(kind, *table.taken)
+    named = (F.count_if(kind == F.lit(each)).alias(f"kind_{n}") for n, each in _named(table))
+    return [F.count_if(goes).alias("rows"), _xor(goes).alias("places"), *named]
 
 
 def _named(table: Judged) -> list[tuple[int, str]]:
@@ -259,8 +261,7 @@ def counted_again(records: DataFrame, table: Judged) -> Passed:
     """Count what a table leaves to others, and what it reads of each kind, in the records themselves."""
     if not table.is_routed:
         return Passed(out=(0, 0))
-    known = with_kind(with_newest_arrival(records), table.bronze.kind_by)
-    found = known.agg(*_left(~is_taken(F.col(KIND), *table.taken)), *_of_kinds(table)).collect()[0]
+    found = _with_kind(records, table).agg(*_figures_of_kinds(table)).collect()[0]
     kinds = {kind: int(found[2 + number]) for number, kind in _named(table)}
     return Passed(out=(0, 0), others=(int(found[0]), int(found[1] or 0)), kinds=kinds)
 
