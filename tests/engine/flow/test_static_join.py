@@ -338,6 +338,62 @@ def test_an_event_before_the_first_version_has_the_default_and_is_counted(
         assert newest_static(static, lake).holds_from == begins.isoformat()
 
 
+def test_rows_before_the_first_version_are_counted_in_a_source_that_its_event_time_partitions(
+    spark: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    """Its files lack that column. A row that is computed again is no other row, and one more of late news is one."""
+    (tmp_path / "campaigns.csv").write_text(FIRST)
+    static = campaigns(tmp_path, holds_from=NOON)
+    source = Recomputed(
+        name="views_of_ads",
+        reads=(VIEWS,),
+        transform=lambda views: views.groupBy(
+            "ad_id", F.window("viewed_at", "10 seconds").start.alias("window_from")
+        ).agg(F.count("*").alias("views")),
+        key=("ad_id", "window_from"),
+        key_null_ok=("ad_id",),
+        window="10 seconds",
+        window_from="window_from",
+    )
+    table = Recomputed(
+        name="views_of_campaigns",
+        reads=(source,),
+        transform=lambda views: (
+            static.joined(views, at="window_from")
+            .groupBy("campaign", "window_from")
+            .agg(F.sum("views").alias("views"))
+        ),
+        key=("campaign", "window_from"),
+        key_null_ok=("campaign",),
+        window="10 seconds",
+        window_from="window_from",
+        static=(static,),
+    )
+    log = """
+        batch | view_id | ad_id | viewed_at
+        1     | 1       | a1    | 11:00:01
+        1     | 2       | a2    | 12:00:02
+        2     | 3       | a1    | 11:00:03
+        3     | 4       | a2    | 11:00:04
+        4     | 5       | a1    | 12:00:05
+    """
+    counted_until = []
+    for number in "1234":
+        put(lake, {VIEWS: (VIEW, log)}, number)
+        derive(spark, lake, source)
+        derive(spark, lake, table)
+        counted_until.append(sums_of(lake.table(table)).before_static)
+
+    assert counted_until == [{static.id: count} for count in (1, 1, 2, 2)]
+    assert live(lake, table, "campaign", "window_from", "views") == rows("""
+        campaign | window_from | views
+        -        | 11:00:00    | 3
+        spring   | 12:00:00    | 1
+        summer   | 12:00:00    | 1
+    """)
+    assert balance(table, lake).faults == []
+
+
 def newest_static(static: Static, lake: Lake) -> Entry:
     """Return the entry of the newest version."""
     found = static_versions.newest(static, lake)

@@ -36,8 +36,8 @@ from strandline.engine.flow.batch.batch_writer import only_selects
 from strandline.engine.flow.batch.dimension_lookup import adorned
 from strandline.engine.flow.batch.static_join import (
     all_before_first,
-    before_first,
     joining,
+    last_first_moment,
     noted,
     rows_before_first,
 )
@@ -54,7 +54,6 @@ from strandline.engine.lake.horizon import computable_from
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.lake.log.log_actions import Added, added
 from strandline.engine.runtime.meter import Meter
 
 # Compute a table once over all of its sources, by the same functions as its stream.
@@ -210,16 +209,7 @@ class Afresh:
             return compute(self._spark, self._table, self._lake, mode=self._mode)
         read = sum(entry.written + entry.removed for entry in unread)
         entry = self._entry(newest.batch + 1, now, read)
-        if self._table.static:
-            parts = {s.id: self._parts(s, before[s] + 1, now[s]) for s in sources}
-            entry = replace(
-                entry, before_static=before_first(self._spark, self._table, self._lake, parts)
-            )
         return self._put(self._touched(before, now), now, entry, meter)
-
-    def _parts(self, source: Table, first: int, last: int) -> list[tuple[int, Added]]:
-        path = self._lake.table(source)
-        return [(version, added(path, version)) for version in range(first, last + 1)]
 
     def anew(self) -> Entry:
         """Recompute every window that lacks no row by retention, whatever has changed; older windows stay as they are.
@@ -281,10 +271,27 @@ class Afresh:
             begins = F.unix_micros(self._table.window_from)
             inside = begins.between(starts.lowest, starts.highest)
             written = write(commit, rows.where(inside), folder=self._table.window_from)
+            entry = replace(entry, before_static=self._before_first(starts, now))
         final = entry.closed(meter, written=written.rows)
         version = commit.commit(final.encoded())
         self._shelf.replaced(version, touched, written)
         return final
+
+    def _before_first(self, starts: Span, now: Mapping[Computed, int]) -> dict[str, int]:
+        """Return how many more rows of the sources lie before the first version of a static table than were counted.
+
+        They are counted among the rows of the versions that are read: files that came since the last run may be gone again, and
+        a row that only replaces one was counted.
+        """
+        first = last_first_moment(self._table, self._lake)
+        until = -OPEN if first is None else (first - EPOCH) // MICROSECOND
+        if starts.lowest >= until:
+            return {}
+        rows = [self._stocks[source].rows(at, last=until) for source, at in now.items()]
+        found = all_before_first(self._table, self._lake, rows)
+        counted = sums_of(self._lake.table(self._table)).before_static
+        more = {each: found.get(each, 0) - counted.get(each, 0) for each in {*found, *counted}}
+        return {each: count for each, count in more.items() if count}
 
     def _near(self, source: Computed, starts: Span, version: int) -> DataFrame:
         """Return the rows of a source in windows that start within a span, and those that they reach."""

@@ -164,6 +164,12 @@ def all_before_first(table: Table, lake: Lake, read: Iterable[DataFrame]) -> dic
     return found
 
 
+def last_first_moment(table: Table, lake: Lake) -> datetime | None:
+    """Return the latest moment from which the first version of a static table holds; None where each holds of all time."""
+    firsts = (static_versions.first_moment(each, lake) for each in table.static)
+    return max((each for each in firsts if each is not None), default=None)
+
+
 def _counts(table: Table, lake: Lake, rows: DataFrame, column: str) -> dict[str, int]:
     firsts = {each.id: static_versions.first_moment(each, lake) for each in table.static}
     counts = {
