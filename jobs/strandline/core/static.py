@@ -45,6 +45,7 @@ DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
 ADDRESS = re.compile(r"s3a://[^/].*|file:///.*", re.IGNORECASE)
 COLUMN = re.compile(r"\s*([A-Za-z]\w*)\s+([^,(]+(?:\([^)]*\))?)\s*(?:,|$)")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 WRITTEN: Mapping[type[DataType], type | tuple[type, ...]] = {
     StringType: str,
@@ -75,6 +76,8 @@ class Static:
         key: The columns that identify a row; no two rows agree in them, and none of them is NULL.
         file: A file of CSV with a line of names, or of Parquet; a path within the project's folder, or an address on a store.
         delta: The folder of a Delta table elsewhere.
+        query: A SELECT that a database of PostgreSQL answers.
+        url: The variable of the environment with that database's address, which has a password and is no part of a declaration.
         rows: A few rows, each with the values of all columns in their order.
         holds_from: The moment from which its content holds: the first one, and later ones where this is a later moment. Without
             it the first holds of all time before, and a later one as soon as it can.
@@ -89,6 +92,8 @@ class Static:
     key: tuple[str, ...]
     file: str | None = None
     delta: str | None = None
+    query: str | None = None
+    url: str | None = None
     rows: tuple[tuple[object, ...], ...] | None = None
     holds_from: datetime | None = None
     default: Mapping[str, object] = field(default_factory=dict, hash=False)
@@ -97,14 +102,16 @@ class Static:
         """Refuse a declaration that nothing could be read by."""
         if not NAME.fullmatch(self.name):
             raise self.refused("has a name that is no name of a folder", "use a-z, 0-9 and _.")
-        named = [each for each in ("file", "delta", "rows") if getattr(self, each) is not None]
+        sources = ("file", "delta", "query", "rows")
+        named = [each for each in sources if getattr(self, each) is not None]
         if len(named) != 1:
             raise self.refused(
                 f"declares {' and '.join(named) or 'nothing'} to read",
-                "give it one of file=, delta= and rows=.",
+                "give it one of file=, delta=, query= and rows=.",
             )
-        for name in {*named} - {"rows"}:
+        for name in {*named} & {"file", "delta"}:
             self._refuse_address(name, getattr(self, name))
+        self._refuse_query(self.query, self.url)
         self._refuse_columns()
         self._refuse_defaults()
         if self.rows is not None:
@@ -185,6 +192,20 @@ class Static:
             raise self.refused(
                 f"reads {path}, which is neither a path nor an address of a store",
                 "name a path from the project's folder, a whole one, or s3a://bucket/path; what is elsewhere is brought there.",
+            )
+
+    def _refuse_query(self, query: object, url: object) -> None:
+        if query is None and url is None:
+            return
+        if not isinstance(query, str) or not query.strip():
+            raise self.refused(
+                f"has query={query!r} for the database of {url}",
+                'write query="SELECT product, price FROM products", with all of its columns.',
+            )
+        if not isinstance(url, str) or not VARIABLE.fullmatch(url):
+            raise self.refused(
+                "has a query and no variable of the environment as its url",
+                'write url="SHOP_DATABASE" and set that variable to postgresql://…: an address has a password.',
             )
 
     def _refuse_moment(self, moment: object) -> None:

@@ -555,6 +555,11 @@ def store_options() -> StoreOptions:
     return StoreOptions(endpoint=endpoint or None, region=region)
 
 
+def address_in(variable: str) -> str:
+    """Return the address in a variable that a declaration names, because it has a password; empty without one."""
+    return os.environ.get(variable, "")
+
+
 def lineage_namespace() -> str | None:
     """Return the namespace of jobs for OpenLineage; None without a receiver. Its client is not asked: its import takes long."""
     if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":

@@ -161,11 +161,10 @@ def _static_row(static: Static, where: Lake) -> dict[str, object]:
 
 def _of_static(static: Static) -> dict[str, object]:
     """Return the columns of that row in their order, with what the declaration says."""
-    reads = static.file or static.delta or "rows of its declaration"
     none = dict.fromkeys(("rows", "quarantined", "copies", "version", "mode"))
     return {
         "table": static.id,
-        "reads": reads,
+        "reads": static_versions.source_said(static),
         **none,
         **dict.fromkeys(("watermark", "certificate", "gate")),
     }

@@ -45,6 +45,9 @@ ALIAS = "static__"
 LOOK = 1.0
 """Seconds between two looks of a table that is always on at the sources of its static tables."""
 
+ASKED = 60.0
+"""Seconds between two questions to a database, which shows by nothing else that it has other rows."""
+
 Says = Callable[[str], None]
 
 
@@ -219,9 +222,11 @@ class Taker:
             if static.id not in self._stamps:
                 static_versions.refuse_other_shape(static, self._lake)
             try:
-                stamp = static_versions.stamp(static)
+                stamp = self._stamp(static)
                 if self._stamps.get(static.id) == stamp:
                     continue
+                if static.query is not None:  # one that is away is not waited for at each look
+                    self._stamps[static.id] = stamp
                 self._take(static)
                 self._stamps[static.id] = stamp
                 self._said.pop(static.id, None)
@@ -232,6 +237,12 @@ class Taker:
                 self._say_once(
                     static, f"{error.message}; its version {newest[0]} goes on. {error.hint}"
                 )
+
+    @staticmethod
+    def _stamp(static: Static) -> str:
+        if static.query is not None:
+            return str(time.monotonic() // ASKED)
+        return static_versions.stamp(static)
 
     def _say_once(self, static: Static, line: str) -> None:
         if self._said.get(static.id) != line:

@@ -30,6 +30,7 @@ from strandline.engine.lake.files.place import URL, Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, entries, is_table, last_entry, latest_version
+from strandline.engine.lake.read import static_query
 from strandline.engine.lake.read.open_table import kinds, live_files, opened
 from strandline.engine.lake.read.table_versions import refuse_features
 from strandline.engine.lake.snapshot_files import link_commit
@@ -96,7 +97,7 @@ def stamp(static: Static) -> str:
             return str(latest_version(_place(static.delta)))
     except OSError as error:
         raise _absent(static, error) from error
-    return repr(static.rows)
+    return repr(static.query or static.rows)
 
 
 def read(static: Static, unless: str = "") -> Source | None:
@@ -115,7 +116,7 @@ def read(static: Static, unless: str = "") -> Source | None:
         content = _content(static, _rows(static, found))
     except UNREADABLE as error:
         raise static.refused(
-            f"cannot be read from {_said(static)}: {_reason(error)}",
+            f"cannot be read from {source_said(static)}: {_reason(error)}",
             f"its columns are {static.columns}; correct the source, or the declaration.",
         ) from error
     except OSError as error:
@@ -141,6 +142,8 @@ def _bytes(static: Static) -> tuple[bytes, str]:
                 f"reads {static.delta}, where no Delta table is", "name its folder."
             )
         return str(latest_version(place)).encode(), static.delta
+    if static.query is not None:
+        return static_query.answered(static, MOST + 1), str(static.url)
     return repr(static.rows).encode(), "rows"
 
 
@@ -154,6 +157,8 @@ def _rows(static: Static, found: bytes) -> pa.Table:
         )
     if static.delta is not None:
         return _cast(_delta_rows(static, static.delta), wanted)
+    if static.query is not None:
+        return _cast(pa.ipc.open_stream(found).read_all(), wanted)
     if str(static.file).lower().endswith(".parquet"):
         return _cast(parquet.read_table(BytesIO(found)), wanted)
     return csv.read_csv(
@@ -205,7 +210,7 @@ def _cast(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
     rows = rows.select(wanted.names)
     for field in wanted:
         has = rows.schema.field(field.name).type
-        if _family(has) != _family(field.type):
+        if not pa.types.is_null(has) and _family(has) != _family(field.type):
             raise ValueError(f"its column {field.name} is {has}")
     return rows.cast(wanted)
 
@@ -233,14 +238,14 @@ def _content(static: Static, rows: pa.Table) -> Content:
     keys = _tuples(rows, static.key)
     if lacking := sum(None in key for key in keys):
         raise static.refused(
-            f"has {lacking:,} rows whose key ({', '.join(static.key)}) is NULL in {_said(static)}",
+            f"has {lacking:,} rows whose key ({', '.join(static.key)}) is NULL in {source_said(static)}",
             "give each a key, or take it out.",
         )
     found = dict(zip(keys, _tuples(rows, static.values), strict=True))
     if len(found) < len(keys):
         twice = [key for key, times in Counter(keys).items() if times > 1]
         raise static.refused(
-            f"has {len(keys) - len(found):,} rows too many in {_said(static)}, such as two of "
+            f"has {len(keys) - len(found):,} rows too many in {source_said(static)}, such as two of "
             f"{'; '.join(_key_text(static, key) for key in twice[:SHOWN])}",
             f"a row is known by {', '.join(static.key)}: leave one of each, or add the column by which they differ to the key.",
         )
@@ -268,8 +273,10 @@ def _arrow(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def _said(static: Static) -> str:
-    return str(static.file or static.delta or "its rows")
+def source_said(static: Static) -> str:
+    """Return in words what a static table reads; of a database, the variable that has its address."""
+    asked = f"the query of {static.url}" if static.query else "rows of its declaration"
+    return static.file or static.delta or asked
 
 
 def _place(path: str) -> Place:
@@ -280,7 +287,7 @@ def _place(path: str) -> Place:
 
 def _absent(static: Static, error: OSError) -> DefinitionError:
     return static.refused(
-        f"cannot be read: {_said(static)}: {error.strerror or _reason(error) or type(error).__name__}",
+        f"cannot be read: {source_said(static)}: {error.strerror or _reason(error) or type(error).__name__}",
         f"a path begins at {tables_root()}, the project's folder.",
     )
 
