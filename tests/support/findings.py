@@ -8,6 +8,7 @@ from strandline_quality.report.findings import (
     Flow,
     Gate,
     Hour,
+    KindOfRecord,
     Open,
     Proof,
     Reason,
@@ -106,6 +107,10 @@ def findings(odd: str = "", verdict: Verdict = Verdict.HELD) -> TableFindings:
         proof=Proof(standing=f"equal{odd}", at="2026-11-20T00:00:00+00:00", rows=1_100_000),
         rules=(
             {"rule": f"missing:value{odd}", "holds": f"`value` IS NOT NULL{odd}", "owner": odd},
+        ),
+        kinds=(
+            KindOfRecord(kind=f"refund{odd}", rows=1_204, goes="no table takes it", homeless=True),
+            KindOfRecord(kind="order_created", rows=1_200_000, goes="a table takes it"),
         ),
         drift=(
             Drift(

@@ -74,6 +74,23 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KindOfRecord:
+    """The records of a kind in a topic that has several, since the first batch.
+
+    Args:
+        kind: The kind, or what is said of those without a name.
+        rows: How many came.
+        goes: Where they go.
+        homeless: Whether no table has them, and no declaration says that this is meant.
+    """
+
+    kind: str
+    rows: int
+    goes: str
+    homeless: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
     """One day of one table."""
 
@@ -233,6 +250,7 @@ class TableFindings:
     proof: Proof | None
     rules: tuple[dict[str, str], ...]
     drift: tuple[Drift, ...] = ()
+    kinds: tuple[KindOfRecord, ...] = ()
     own_day: tuple[str, str] | None = None
 
 

@@ -4,9 +4,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.history.anomalies import RULES, VOLUME, Mark
 from strandline.engine.history.queries import Batch, Range
-from strandline.engine.trust.day_verdicts import Known, capped, flow, judged, versions_in
+from strandline.engine.trust.day_verdicts import Known, capped, flow, judged, kinds, versions_in
 from strandline_quality.report.findings import Verdict
 
 DAY = date(2026, 11, 20)
@@ -210,3 +211,25 @@ def test_a_day_counts_where_the_rows_that_it_read_went(
 
     assert (one.good, one.duplicates, one.quarantined) == parts
     assert one.read == sum(parts)
+
+
+def test_what_no_table_takes_is_the_first_of_the_kinds() -> None:
+    """Then the commonest; a kind of which there is no record is none."""
+    sheet = Balance(
+        table="bronze.shop",
+        kinds={"click": 900, "order_created": 1_000, "order_paid": 0},
+        unrouted={"visit": 2, "refund": 1_204},
+        unrouted_more=7,
+        kindless=3,
+        left_out={"heartbeat": 5},
+    )
+
+    assert [(each.kind, each.rows, each.goes) for each in kinds(sheet)] == [
+        ("refund", 1_204, "no table takes it"),
+        ("further kinds", 7, "no table takes it"),
+        ("without a kind", 3, "no table takes it"),
+        ("visit", 2, "no table takes it"),
+        ("order_created", 1_000, "a table takes it"),
+        ("click", 900, "a table takes it"),
+        ("heartbeat", 5, "left on purpose"),
+    ]

@@ -289,6 +289,7 @@ class _Desk:
             proof=day_verdicts.proof(table, self._lake),
             rules=rulebook(table),
             drift=last(self._drifts.get(table.id, {})),
+            kinds=day_verdicts.kinds(sheet),
             own_day=self._own_day(table),
         )
 

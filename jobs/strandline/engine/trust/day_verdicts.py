@@ -24,6 +24,7 @@ from strandline_quality.report.findings import (
     Failing,
     Flow,
     Hour,
+    KindOfRecord,
     Proof,
     Reason,
     Sheet,
@@ -251,6 +252,23 @@ def sheet(of_ledger: Balance) -> Sheet:
         faults=tuple(of_ledger.faults),
         keeps_copies=of_ledger.keeps_copies,
     )
+
+
+def kinds(of_ledger: Balance) -> tuple[KindOfRecord, ...]:
+    """Return the records of each kind and where they go; those that no table has first, and then the commonest."""
+    nowhere = {**of_ledger.unrouted, "further kinds": of_ledger.unrouted_more}
+    found = [
+        *(_kind(kind, rows, "no table takes it", homeless=True) for kind, rows in nowhere.items()),
+        _kind("without a kind", of_ledger.kindless, "no table takes it", homeless=True),
+        *(_kind(kind, rows, "a table takes it") for kind, rows in of_ledger.kinds.items()),
+        *(_kind(kind, rows, "left on purpose") for kind, rows in of_ledger.left_out.items()),
+    ]
+    some = [each for each in found if each.rows]
+    return tuple(sorted(some, key=lambda each: (not each.homeless, -each.rows, each.kind)))
+
+
+def _kind(kind: str, rows: int, goes: str, *, homeless: bool = False) -> KindOfRecord:
+    return KindOfRecord(kind=kind, rows=rows, goes=goes, homeless=homeless)
 
 
 def hours(own: Sequence[Batch], before: Sequence[Batch]) -> tuple[Hour, ...]:
