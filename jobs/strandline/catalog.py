@@ -76,6 +76,11 @@ def tables() -> tuple[Table, ...]:
     return tuple(found[name] for name in sorted(order, key=lambda name: _rank(found, name)))
 
 
+def statics() -> tuple[Static, ...]:
+    """Return the static tables that tables join, each once."""
+    return tuple({each.id: each for table in tables() for each in table.static}.values())
+
+
 def declares(part: str) -> bool:
     """Return whether the project has the module of a part; one that cannot be read is there."""
     try:

@@ -36,7 +36,7 @@ from strandline.engine.repair.closed_range import Span
 from strandline_dagster import checks
 from strandline_dagster.alarms import again_or_failed, failure
 from strandline_dagster.days import DAYS
-from strandline_dagster.keys import key, plain, pool, topic_key
+from strandline_dagster.keys import key, plain, pool, source_key, topic_key
 from strandline_dagster.links import linked, newest_alerts
 from strandline_dagster.resources import LakeResource, SparkResource, parent_of
 
@@ -50,7 +50,11 @@ def spec_of(table: Table, days: DailyPartitionsDefinition) -> AssetSpec:
     """Return what Dagster shows of a table, derived from its declaration."""
     return AssetSpec(
         key(table),
-        deps=[*(topic_key(topic) for topic in table.topics), *(key(each) for each in table.needs)],
+        deps=[
+            *(topic_key(topic) for topic in table.topics),
+            *(key(each) for each in table.needs),
+            *(source_key(each.id) for each in table.static),
+        ],
         group_name=table.layer.value,  # Dagster accepts no subclass of a text
         kinds={"spark", "delta"},
         owners=[f"team:{table.owner}"] if table.owner else [],
@@ -139,7 +143,7 @@ def lineage_of(columns: Columns) -> TableColumnLineage:
     """Return column lineage in the form that Dagster draws."""
     return TableColumnLineage(
         {
-            name: [TableColumnDep(key(catalog.find(source)), column) for source, column in of]
+            name: [TableColumnDep(source_key(source), column) for source, column in of]
             for name, of in columns.items()
         }
     )

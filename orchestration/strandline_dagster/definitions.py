@@ -12,6 +12,7 @@ from strandline_dagster.assets import assets
 from strandline_dagster.model_assets import model_assets
 from strandline_dagster.resources import RESOURCES
 from strandline_dagster.schedules import CATCH_UP, every_quarter_of_an_hour
+from strandline_dagster.static_assets import static_assets
 from strandline_dagster.topics import (
     look_at_topics,
     retention,
@@ -32,7 +33,14 @@ from strandline_dagster.written import look_at_the_stream
 ALERTING = alerting()
 
 DEFINITIONS = Definitions(
-    assets=[well.spec(), *topics(ALERTING.sources), *assets(), *model_assets(), *ALERTING.assets],
+    assets=[
+        well.spec(),
+        *topics(ALERTING.sources),
+        *static_assets(),
+        *assets(),
+        *model_assets(),
+        *ALERTING.assets,
+    ],
     asset_checks=[well.check(), *vitals.checks(), *retention_checks(), *ALERTING.checks],
     jobs=[
         CATCH_UP,

@@ -16,6 +16,11 @@ def key(table: Table) -> AssetKey:
     return AssetKey([table.layer.value, table.name])
 
 
+def source_key(name: str) -> AssetKey:
+    """Return the same of a name alone, which may be that of a static table."""
+    return AssetKey(name.split(".", 1))
+
+
 def topic_key(topic: Topic) -> AssetKey:
     """Return the name of a topic as Dagster writes it."""
     return AssetKey([TOPICS, topic.name])

@@ -1,4 +1,4 @@
-"""Reports commits that no run made: the batches of a stream, and the days that it has closed.
+"""Reports commits that no run made: the batches of a stream, the days that it has closed, and versions of static tables.
 
 The source is the ledgers, not the stream: nothing is lost while Dagster is down, every commit of a stream that died is
 reported, and ``jobs`` need not know Dagster. Once a minute is enough: each event takes some kilobytes of Dagster's
@@ -7,8 +7,9 @@ storage until it is purged (orchestration/strandline_dagster/upkeep/purge.py), a
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 
 from dagster import (
@@ -26,12 +27,13 @@ from dagster import (
 from strandline import catalog
 
 from strandline.core.modes import MicroBatch
+from strandline.core.static import Static
 from strandline.core.table import Table
 from strandline.engine.flow.lineage.column_lineage import cached_lineage
 from strandline.engine.flow.running import Report
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import Entry, between, latest_version
+from strandline.engine.lake.log.ledger import Entry, between, is_table, latest_version
 from strandline.engine.lake.read.open_table import kinds, live_rows
 from strandline.engine.repair.closed_range import closed_days
 from strandline.engine.runtime import clock
@@ -43,6 +45,7 @@ from strandline_dagster.days import begins
 from strandline_dagster.keys import key
 from strandline_dagster.links import linked, newest_alerts
 from strandline_dagster.resources import LakeResource, unless_away
+from strandline_dagster.static_assets import versions_since
 
 EVERY = 60
 DAYS = 30
@@ -55,19 +58,25 @@ Cursor = dict[str, Any]
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
 @unless_away
 def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult:
-    """Report the commits of the stream since the last look, and the days closed since."""
+    """Report the commits of the stream since the last look, the days closed since, and versions of static tables."""
     where = lake.lake()
     beat = heartbeat(where, clock.now())
     pulses = beat["tables"] if beat and beat["alive"] else {}
     seen: Cursor = json.loads(context.cursor) if context.cursor else {}
     events: list[Event] = []
     link = linked(lake)
-    for table in catalog.tables():
-        if where.exists(table):
+    looks: list[tuple[Table | Static, Callable[[Cursor], Iterator[Event]]]] = [
+        *((each, partial(versions_since, each, where)) for each in catalog.statics()),
+        *(
+            (each, partial(_of_table, each, where, pulse=pulses.get(each.id), link=link))
+            for each in catalog.tables()
+        ),
+    ]
+    for table, look in looks:
+        if is_table(where.table(table)):
             mine: Cursor = dict(seen.get(table.id, {}))
             try:
-                found = [*_batches(table, where, mine, pulses.get(table.id), link)]
-                found += _days(table, where, mine)
+                found = [*look(mine)]
             except Exception as error:
                 if (damaged := damage(error, table)) is None:
                     raise
@@ -83,6 +92,13 @@ def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> 
                 context.instance.report_runless_asset_event(each)
         let_the_second_pass(time.time())
     return SensorResult(asset_events=answers or events, cursor=json.dumps(seen))
+
+
+def _of_table(
+    table: Table, lake: Lake, seen: Cursor, pulse: Mapping[str, Any] | None, link: checks.More
+) -> Iterator[Event]:
+    yield from _batches(table, lake, seen, pulse, link)
+    yield from _days(table, lake, seen)
 
 
 def _batches(

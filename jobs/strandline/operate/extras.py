@@ -23,7 +23,7 @@ def used(lake: str | None = None) -> dict[str, str]:
     found = dict.fromkeys(_asked(), f"{FILE} asks for it")
     if catalog.declares("alerts"):
         found.setdefault("alerts", "the project declares alerts")
-    for static in (each for table in catalog.tables() for each in table.static):
+    for static in catalog.statics():
         if static.query is not None:
             found.setdefault("postgres", f"{static.id} asks a database")
     return {**found, **dict(_of_settings(lake))}

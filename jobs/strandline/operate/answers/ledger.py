@@ -153,7 +153,7 @@ def _static_row(static: Static, where: Lake) -> dict[str, object]:
     newest = static_versions.newest(static, where)
     return {
         **_of_static(static),
-        "rows": static_versions.rows_of_newest(static, where),
+        "rows": static_versions.rows_of(static, where, newest[0]) if newest else 0,
         "version": newest[0] if newest else None,
         "mode": newest[1].mode if newest else "never run",
     }

@@ -479,10 +479,9 @@ def _rows_of(files: Sequence[str]) -> Any:  # noqa: ANN401  # as above
     return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
 
-def rows_of_newest(static: Static, lake: Lake) -> int:
-    """Return how many rows the newest version has."""
-    path = lake.table(static)
-    return len(_latest(static, _rows_at(static, path, latest_version(path))))
+def rows_of(static: Static, lake: Lake, version: int) -> int:
+    """Return how many rows a version has."""
+    return len(_latest(static, _rows_at(static, lake.table(static), version)))
 
 
 def at(static: Static, lake: Lake, moment: datetime) -> tuple[int, Entry] | None:
