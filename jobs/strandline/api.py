@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from strandline.core.formats.parse_csv import parse_csv, parse_raw
     from strandline.core.formats.parse_registered import registered
     from strandline.core.formats.writer_schema import Format, Reference, WriterSchema
+    from strandline.core.items import Skip
     from strandline.core.kind import Emit, Layer
     from strandline.core.lateness import Lateness
     from strandline.core.local_day import Day
@@ -120,6 +121,7 @@ _HOMES = {
         "schema_id",
     ),
     "strandline.core.stateful": ("folded",),
+    "strandline.core.items": ("Skip",),
     "strandline.core.static": ("Static",),
     "strandline.core.table": (
         "Appended",
@@ -210,6 +212,7 @@ __all__ = [
     "Reference",
     "Rule",
     "Severity",
+    "Skip",
     "State",
     "Static",
     "Table",

@@ -131,6 +131,7 @@ def figures(report: Report) -> dict[str, int | float | str]:
         "good": report.good,
         "duplicates": report.copies,
         "quarantined": report.quarantined.total(),
+        "skipped": report.skipped.total(),
         "dropped_by_watermark": report.dropped_by_watermark,
         "lost_by_function": report.lost_by_function,
         "made_by_function": report.made_by_function,

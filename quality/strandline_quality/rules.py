@@ -12,7 +12,7 @@ is no reason to hold back the good ones beside it, an hour of bad rows is.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypedDict, Unpack
@@ -222,14 +222,17 @@ def warning(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.on_fail is OnFail.WARN)
 
 
-def broken(rules: Sequence[Rule], *others: Column) -> Column:
+def broken(
+    rules: Sequence[Rule], *others: Column, asked: Callable[[Rule], str] = lambda rule: rule.asked
+) -> Column:
     """Return the names of the rules that a row breaks, in the order of their declaration.
 
     Args:
         rules: The rules.
         others: Further names, or NULL, that come after them.
+        asked: How a rule is asked, where its columns are not those of the row.
     """
-    names = [*(F.when(~F.expr(rule.asked), F.lit(rule.name)) for rule in rules), *others]
+    names = [*(F.when(~F.expr(asked(rule)), F.lit(rule.name)) for rule in rules), *others]
     if not names:
         return F.array().cast("array<string>")
     # Not `array_compact`: Spark interprets its function for every row, and compiles nothing of the projection around it.

@@ -106,7 +106,7 @@ class Naive:
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Validate what would be believed, then write."""
         kept = rows.persist()
-        self._batch.get_batch({"dataframe": good_rows(kept)}).validate(self._suite)
+        self._batch.get_batch({"dataframe": good_rows(kept, silver.TABLE)}).validate(self._suite)
         self._writer(kept, number)
         kept.unpersist()
 

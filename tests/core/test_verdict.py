@@ -147,7 +147,7 @@ def test_good_rows_and_bad_rows_are_all_rows(spark: SparkSession) -> None:
     ]
     verdicts = judged(frame(spark, events), TABLE)
 
-    good, bad = good_rows(verdicts), bad_rows(verdicts, TABLE)
+    good, bad = good_rows(verdicts, TABLE), bad_rows(verdicts, TABLE)
 
     assert [row["_offset"] for row in good.collect()] == [0]
     assert sorted(row["_offset"] for row in bad.collect()) == [1, 2, 3]

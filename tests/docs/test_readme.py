@@ -120,7 +120,7 @@ def test_the_balance_sheet_of_the_ledgers_page_has_the_columns_of_the_real_one()
     pictures = [b["text"].splitlines() for b in BLOCK.finditer(text) if b["kind"] == "text"]
     sheet = next(lines for lines in pictures if lines[0].startswith(SHEET[0]))
 
-    assert tuple(sheet[0].split()) == SHEET
+    assert tuple(sheet[0].split()) == tuple(name for name in SHEET if name != "skipped")
     for line in sheet[1:]:
         assert len(line.split()) in {len(SHEET), len(SHEET) - 1}, line
 

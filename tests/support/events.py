@@ -96,7 +96,7 @@ def believed(spark: SparkSession, lake: Lake, events: Iterable[Event]) -> list[E
     """
     made = []
     for batch in commits(events):
-        good = good_rows(judged(frame(spark, batch), silver.TABLE))
+        good = good_rows(judged(frame(spark, batch), silver.TABLE), silver.TABLE)
         make(spark, silver.TABLE, lake, judged(frame(spark, batch), silver.TABLE))
         commit = delta_commit.Commit(spark, lake.table(silver.TABLE))
         entry = _entry(lake, silver.TABLE, commit.write(good.coalesce(1)).rows)

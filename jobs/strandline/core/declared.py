@@ -14,6 +14,7 @@ from math import inf, isfinite
 from typing import TypeAlias
 
 from strandline.core.errors import DefinitionError
+from strandline.core.items import NO_ITEMS, Skip, skips_of
 from strandline.core.kind import Kind, Layer
 from strandline.core.lateness import length_of
 from strandline.core.local_day import Window, length_of_window
@@ -285,6 +286,50 @@ def refuse_routes(table: Kind, taken: tuple[Takes, Takes], *, has_kinds: bool) -
             table,
             f"names {repr(both) if both else 'all kinds but some'} in `takes` and in `also`",
             "name it in `takes` where the table accounts for it, in `also` where another one does.",
+        )
+
+
+def refuse_list(table: Kind, rows: object, names: Sequence[str]) -> None:
+    """Refuse what is no name of a list, and a record that is known by it."""
+    if rows is None:
+        return
+    if not isinstance(rows, str) or not rows or "`" in rows or "." in rows:
+        raise _refused(
+            table,
+            f"declares rows={rows!r}, which is no column",
+            'write rows="items", the column of its function that has the list; a nested list is selected there under a name.',
+        )
+    if rows in names:
+        raise _refused(
+            table,
+            f"makes rows of the list {rows}, by which it knows a record or its time",
+            "let `key` and `event_at` be columns of the record; a row is known by its place in the list beside them.",
+        )
+
+
+def refuse_skips(table: Kind, skips: object) -> None:
+    """Refuse what is no rule by which records are passed over."""
+    several = skips if isinstance(skips, tuple) else (skips,)
+    for each in several:
+        if not isinstance(each, str | Skip) or (isinstance(each, Skip) and not each.where):
+            raise _refused(
+                table,
+                f"has {each!r} among its skips",
+                'write skips="is_test", or skips=(Skip("is_test", name="test orders"), …).',
+            )
+    for skip in skips_of(skips):  # type: ignore[arg-type]  # checked above
+        for hazard in hazards(skip.where):
+            raise _refused(
+                table,
+                f"passes records over where {skip.where!r}: {hazard}",
+                "it is asked of rows that are not checked yet: it must answer for every row, and always the same.",
+            )
+    names = Counter(map(str, skips_of(skips)))  # type: ignore[arg-type]  # as above
+    if twice := [name for name, times in names.items() if times > 1 or name == NO_ITEMS]:
+        raise _refused(
+            table,
+            f"passes records over under the name {' and '.join(twice)} twice",
+            f"give each rule a name of its own; {NO_ITEMS} is that of records with an empty list.",
         )
 
 

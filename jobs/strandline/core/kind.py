@@ -106,6 +106,12 @@ class Kind:
         return ""
 
     @property
+    def row_key(self) -> tuple[str, ...]:
+        """Return the columns that identify a row; of a record with several rows not its key alone."""
+        key: tuple[str, ...] = getattr(self, "key", ())
+        return key
+
+    @property
     def keeps_copies(self) -> bool:
         """Return whether an event is known by its place in Kafka alone, so that no copy of it is looked for."""
         return False

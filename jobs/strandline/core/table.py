@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from strandline.core import declared
+from strandline.core.items import ITEM, Skip, skips_of
 from strandline.core.kind import Emit, Kind, Layer
 from strandline.core.lateness import Lateness
 from strandline.core.local_day import Window, length_of_window
@@ -191,6 +192,12 @@ class Judged(_Computed):
         believes_history: Whether an event that is later than it admits is believed all the same, as history. Its copies are
             found among the table's rows, because no state is kept for that long, and a stream that reads the table drops
             it where it keeps state. For a table of few such events, such as alerts.
+        takes: The kinds of records for which it accounts, where its topic has several.
+        also: Kinds that it reads beside them, for which another table accounts.
+        rows: The column with a list: each of its items is a row, with the record's other columns. The record is judged whole, a
+            rule may name fields of an item, and ``key`` and ``event_at`` are the record's; a row is known by its place in the
+            list (``_item``) beside the key.
+        skips: The records that it passes over, as SQL over the columns of its function; each is counted under its name.
     """
 
     layer: ClassVar[Layer] = Layer.SILVER
@@ -203,9 +210,13 @@ class Judged(_Computed):
     believes_history: bool = False
     takes: str | Takes = ()
     also: str | Takes = ()
+    rows: str | None = None
+    skips: "str | Skip | tuple[str | Skip, ...]" = ()
 
     def __post_init__(self) -> None:
         _Computed.__post_init__(self)
+        declared.refuse_list(self, self.rows, (*self.key, self.event_at))
+        declared.refuse_skips(self, self.skips)
         declared.refuse_short(self, "keeps_held", self.keeps_held)
         declared.refuse_other_than_bronze(self, self.reads)
         declared.refuse_rules(self, self.rules)
@@ -238,6 +249,21 @@ class Judged(_Computed):
     def routed_by(self) -> str:
         """Return how kinds are distinguished; empty where its records are of one kind."""
         return self.bronze.routed_by
+
+    @property
+    def skipping(self) -> tuple[Skip, ...]:
+        """Return the rules by which it passes records over."""
+        return skips_of(self.skips)
+
+    @property
+    def passes_over(self) -> bool:
+        """Return whether a record may be no row on purpose: by a rule, or because its list is empty."""
+        return bool(self.skips or self.rows)
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """Return the columns that identify a row."""
+        return (*self.key, ITEM) if self.rows else self.key
 
     @property
     def keeps_copies(self) -> bool:

@@ -7,6 +7,7 @@ Duplicates agree in ``_key`` and ``_time``: the table's key and the event time o
 by its place in Kafka instead, and its ``_time`` is not taken from the payload, because its payload is not believed: it
 is the arrival, or the newest arrival before the commit where that is later, so that no state refuses the row, or where
 the arrival is of a broken clock, so that it does not move the watermark past the rows after it.
+Records that the table passes over have the name of the rule in ``_skipped`` (jobs/strandline/core/items.py).
 The event of a table that believes history may be older than any state: such a row is good and passes state like a bad
 one, under its own place and arrival, and is compared with the table's rows when it is written (jobs/strandline/engine/flow/batch/write_rows.py).
 ``_warned`` names the rules that a row breaks and may break, believed or not; it is counted and not stored.
@@ -15,10 +16,13 @@ Payload, key and headers stay with bad rows only: for good ones bronze has them,
 the shuffle would triple its bytes.
 """
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from strandline.core.declared import refuse_unsearchable
+from strandline.core.items import SKIPPED, Listed, listed, skipped_by
 from strandline.core.lateness import DISORDERED, LATE, SKEW, interval, is_stamped_ahead
 from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Judged
@@ -31,7 +35,9 @@ DUPLICATE_OF = ("_key", "_bad", "_time")
 WARNED = "_warned"
 
 
-def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> DataFrame:
+def judged(
+    events: DataFrame, table: Judged, *, in_any_order: bool = False, keeps_skipped: bool = False
+) -> DataFrame:
     """Run a silver table's function over bronze events and add each event's verdict.
 
     Args:
@@ -39,6 +45,7 @@ def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> D
         table: A judged table.
         in_any_order: Whether a row is believed whose only fault is the order in which it arrived. True where a closed
             range is computed again; a stream has dropped the state that could admit it.
+        keeps_skipped: Whether the records that the table passes over are returned as well, which are no rows.
 
     Raises:
         DefinitionError: A rule of the table cannot be asked.
@@ -46,12 +53,17 @@ def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> D
     refuse_unsearchable(table, table.rules)
     rows = computed(events, table)
     event_at = F.col(table.event_at)
+    its = listed(table.id, rows, table.rows) if table.rows else None
+    is_read = F.col("_problem").isNull()
+    if table.passes_over:
+        rows = rows.withColumn(SKIPPED, F.when(is_read, skipped_by(table.skipping, table.rows)))
+        is_read &= F.col(SKIPPED).isNull()
     # A column of its own, because each use of an expression copies it: with fifty rules, three copies cost a batch
     # 0.1 s of planning.
-    faults = broken(_judging(table), *table.lateness.reasons(event_at))
+    faults = broken(_judging(table, its), *table.lateness.reasons(event_at), asked=_asked_by(its))
     if table.believes_history:
         faults = F.array_remove(faults, LATE)
-    rows = rows.withColumn("_broken", F.when(F.col("_problem").isNull(), faults))
+    rows = rows.withColumn("_broken", F.when(is_read, faults))
     passes = F.size("_broken") == 0
     if in_any_order:
         passes |= F.col("_broken") == F.array(F.lit(DISORDERED))
@@ -59,8 +71,15 @@ def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> D
         ~passes, F.col("_broken")
     )
     rows = rows.withColumn("_reasons", verdict).drop("_broken")
-    rows = rows.withColumns({**_handles(table), **_warnings(table)})
-    return _beside_state(rows, table) if table.believes_history and not in_any_order else rows
+    rows = rows.withColumns({**_handles(table), **_warnings(table, its)})
+    if table.believes_history and not in_any_order:
+        rows = _beside_state(rows, table)
+    return rows if keeps_skipped else without_skipped(rows, table)
+
+
+def without_skipped(rows: DataFrame, table: Judged) -> DataFrame:
+    """Return judged rows without the records that the table passes over."""
+    return rows.where(F.col(SKIPPED).isNull()).drop(SKIPPED) if table.passes_over else rows
 
 
 def computed(events: DataFrame, table: Judged, *, of_any_kind: bool = False) -> DataFrame:
@@ -98,10 +117,18 @@ def may_have_copies_in_the_table(table: Judged) -> Column:
     return F.col("_reasons").isNull() & is_old
 
 
-def good_rows(rows: DataFrame) -> DataFrame:
-    """Select the believed rows with the table's own columns and their identity."""
+def good_records(rows: DataFrame) -> DataFrame:
+    """Select the believed records with the columns of the table's function and their identity."""
     own = own_columns(rows)
     return rows.where(F.col("_reasons").isNull()).select(*own, *IDENTITY)
+
+
+def good_rows(rows: DataFrame, table: Judged) -> DataFrame:
+    """Return the rows of a table: its believed records, or the items of their lists."""
+    records = good_records(rows)
+    if table.rows is None:
+        return records
+    return listed(table.id, records, table.rows).rows(records, IDENTITY)
 
 
 def bad_rows(rows: DataFrame, table: Judged) -> DataFrame:
@@ -136,11 +163,16 @@ def with_newest_arrival(events: DataFrame) -> DataFrame:
 
 def own_columns(rows: DataFrame) -> list[str]:
     """Return the columns that the table's function computed."""
-    added = {*CARRIED, *DUPLICATE_OF, "_reasons", WARNED, KIND}
+    added = {*CARRIED, *DUPLICATE_OF, "_reasons", WARNED, KIND, SKIPPED}
     return [name for name in rows.columns if name not in added]
 
 
-def _judging(table: Judged) -> tuple[Rule, ...]:
+def _asked_by(its: Listed | None) -> Callable[[Rule], str]:
+    """Return how a rule is asked: of the record, or of each item of its list."""
+    return its.asked if its else lambda rule: rule.asked
+
+
+def _judging(table: Judged, its: Listed | None) -> tuple[Rule, ...]:
     """Return the rules that decide whether a row is believed, including those that every table needs.
 
     Two NULLs are not the same event, yet state would take the second for a copy of the first; and an event without a
@@ -150,14 +182,15 @@ def _judging(table: Judged) -> tuple[Rule, ...]:
     demanded = {rule.holds for rule in own}
     own_key = () if table.keeps_copies else table.key  # each record has a place
     always = required(*dict.fromkeys((*own_key, table.event_at)))
-    return (*own, *(rule for rule in always if rule.holds not in demanded))
+    of_list = (its.demand,) if its else ()
+    return (*of_list, *own, *(rule for rule in always if rule.holds not in demanded))
 
 
-def _warnings(table: Judged) -> dict[str, Column]:
+def _warnings(table: Judged, its: Listed | None) -> dict[str, Column]:
     rules = warning(table.rules)
     if not rules:
         return {}
-    warned = broken(rules)
+    warned = broken(rules, asked=_asked_by(its))
     return {WARNED: F.when(F.col("_problem").isNull() & (F.size(warned) > 0), warned)}
 
 
@@ -178,6 +211,8 @@ def _identity() -> Column:
 
 def _handles(table: Judged) -> dict[str, Column]:
     is_good = F.col("_reasons").isNull()
+    if table.passes_over:
+        is_good &= F.col(SKIPPED).isNull()
     key = F.col(table.key[0]) if len(table.key) == 1 else F.struct(*table.key)
     return {
         "_key": F.when(is_good, key),

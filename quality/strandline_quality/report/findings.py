@@ -43,12 +43,13 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """The rows read, by outcome: read + made = good + duplicates + quarantined + dropped + lost."""
+    """The rows read, by outcome: read + made = good + duplicates + quarantined + skipped + dropped + lost."""
 
     read: int = 0
     good: int = 0
     duplicates: int = 0
     quarantined: int = 0
+    skipped: int = 0
     dropped: int = 0
     lost: int = 0
     made: int = 0

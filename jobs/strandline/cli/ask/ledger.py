@@ -3,9 +3,9 @@
 ``ledger`` and ``tables``: verbs that only read, and need no Spark.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import groupby
+from itertools import compress, groupby
 from typing import Annotated
 
 import typer
@@ -37,6 +37,7 @@ SHEET = (
     "good",
     "duplicates",
     "quarantined",
+    "skipped",
     "dropped",
     "lost",
     "made",
@@ -70,11 +71,13 @@ def ledger(
     audit: AuditOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Prove where every event is: read = good + duplicates + quarantined + dropped + lost - made, hop by hop.
+    r"""Prove where every event is: read = good + duplicates + quarantined + skipped + dropped + lost - made, hop by hop.
 
     ``imported`` are the rows read that came from files and not from Kafka (`strandline import`).
     Of a topic with kinds ``read`` are the records of those that a table takes; below are those that it left to other tables, and
     for bronze those that no table takes, by kind.
+    ``skipped`` are the records that a table passes over on purpose (its `skips`), named below; a record with an empty list is one
+    of them (`no_items`). Where a table makes rows of a list, these are counts of records, and its rows are counted below.
     ``lost`` and ``made`` are the records for which a table's function gave no row, and the rows that it gave beyond one for
     each record: like ``dropped``, a fault where it is not 0.
     ``duplicates`` are "not looked for" where events have no id (``key=PLACE``): what was sent twice is two rows there.
@@ -106,12 +109,16 @@ def ledger(
 
 def print_sheets(sheets: list[Balance]) -> None:
     """Print balance sheets, and below them the reasons of the quarantine."""
-    show(None, SHEET, [_row(sheet) for sheet in sheets])
+    is_shown = [name != "skipped" or any(sheet.skipped for sheet in sheets) for name in SHEET]
+    rows = [tuple(compress(_row(sheet), is_shown)) for sheet in sheets]
+    show(None, tuple(compress(SHEET, is_shown)), rows)
     for sheet in sheets:
         if sheet.quarantined:
-            reasons = sorted(sheet.quarantined.items(), key=lambda item: -item[1])
-            listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons)
-            say(f"quarantined by {sheet.table}: {listed}")
+            say(f"quarantined by {sheet.table}: {named(sheet.quarantined)}")
+        if sheet.skipped:
+            say(f"passed over by {sheet.table}: {named(sheet.skipped)}")
+        if sheet.listed:
+            say(f"{sheet.table} makes a row of each item of {sheet.listed}: {sheet.rows:,} rows")
         if sheet.lost:
             say(f"lost to {sheet.table}: {lost_words(sheet)}")
         if sheet.others:
@@ -122,6 +129,12 @@ def print_sheets(sheets: list[Balance]) -> None:
             say(f"{sheet.table} looks for no copies: its key is the place of a record (key=PLACE)")
         if sheet.imported:
             say(f"imported to {sheet.table}: {sheet.imported:,} of the rows read came from files")
+
+
+def named(counts: Mapping[str, int]) -> str:
+    """Return counts with their names, the largest first."""
+    found = sorted(counts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {count:,}" for name, count in found)
 
 
 def _say_recreated(where: Lake) -> None:
@@ -161,6 +174,7 @@ def _row(sheet: Balance) -> tuple[object, ...]:
         sheet.good,
         sheet.copies,
         sum(sheet.quarantined.values()),
+        sum(sheet.skipped.values()),
         sheet.dropped_by_watermark,
         sheet.lost_by_function,
         sheet.made_by_function,

@@ -19,6 +19,7 @@ WORDS = {
     Fate.WAITS: "a row, later",
     Fate.REMAINS: "bad as before",
     Fate.CHANGES: "bad for other reasons",
+    Fate.SKIPPED: "passed over",
 }
 
 
@@ -74,6 +75,7 @@ def _print(result: Replayed, *, dry_run: bool) -> None:
     say(
         f"{result.table}: of {result.rows:,} open rows {result.healed:,} {word}, {result.duplicates:,} are copies, "
         f"{result.remain + result.changed:,} are still bad, {result.wait:,} wait"
+        + (f", {result.skipped:,} are passed over" if result.skipped else "")
     )
     if result.possible_from:
         say(

@@ -1,7 +1,7 @@
 """The proof that every event is accounted for, hop by hop, from the logs alone; no Spark, no broker.
 
-Three things must agree: each entry with itself (read + made by the function = good + duplicates + quarantined + dropped
-by the watermark + lost by the function, of which the last and the first are faults by themselves), each table with its sources (the rows read are the rows that they had, without a gap), and the ledger
+Three things must agree: each entry with itself (read + made by the function = good + duplicates + quarantined + skipped +
+dropped by the watermark + lost by the function, of which the last and the first are faults by themselves), each table with its sources (the rows read are the rows that they had, without a gap), and the ledger
 with the rows in the table's files.
 The first two are sums that are carried forward (jobs/strandline/engine/accounting/table_books.py), so a sheet costs what was committed
 since they were last written down, and not what was ever committed.
@@ -139,11 +139,16 @@ class Balance:
     read: int = 0
     others: int = 0
     """Rows of its source that it left to other tables, because they are of kinds that it does not take."""
+    skipped: dict[str, int] = field(default_factory=dict)
+    """The rows that a silver table passes over on purpose, by the name of the rule."""
     good: int = 0
+    """Rows accepted; of a table that makes rows of a list the records."""
+    listed: str = ""
+    """The list of whose items a table makes rows."""
     passed_over: int = 0
-    """Of these, the rows that a derived table left out on purpose, as far as that is known."""
+    """Of the rows accepted, those that a derived table left out on purpose, as far as that is known."""
     counted: int = 0
-    """Of these, the rows that its windows count, where it names the column that counts them."""
+    """Of the rows accepted, those that its windows count, where it names the column that counts them."""
     duplicates: int = 0
     keeps_copies: bool = False
     """Whether none is looked for, because events are known by their places alone."""
@@ -248,6 +253,8 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         table=table.id,
         read=sums.read,
         others=sums.others,
+        skipped=dict(sums.skipped),
+        listed=(isinstance(table, Judged) and table.rows) or "",
         good=sums.good + sums.brought_back,
         passed_over=sums.passed_over,
         counted=sums.counted,

@@ -269,7 +269,8 @@ def _explain_absent(
     """Explain why a record that was read is neither a row nor in the quarantine."""
     version, entry = read
     batch = {"version": version, "batch": entry.batch, "duplicates": entry.duplicates}
-    first = None if silver.keeps_copies else original(silver, world.lake, record)
+    has_no_copies = silver.keeps_copies or (entry.skipped and not entry.duplicates)
+    first = None if has_no_copies else original(silver, world.lake, record)
     if first is not None:
         spot = Spot.of(first.row)
         sentence = f"it is a copy of {spot}, which came first and is in {silver.id}"
@@ -311,7 +312,7 @@ def _or_a_copy(
 
 
 def _explain_nowhere(silver: Judged, entry: Entry, batch: Mapping[str, object]) -> Finding | None:
-    """Explain a fault of the batch that read a record: rows that its entry has counted as in no place."""
+    """Explain a record that is in no place: by what the entry of the batch that read it has counted so."""
     if entry.dropped_by_watermark:
         sentence = f"it was below the watermark of {silver.id}, which dropped rows of that batch"
         dropped = entry.dropped_by_watermark
@@ -323,6 +324,10 @@ def _explain_nowhere(silver: Judged, entry: Entry, batch: Mapping[str, object]) 
             "record that is no row needs one with `_problem` set"
         )
         return make_finding(silver, Verdict.LEFT_OUT, sentence, silver=batch, lost=lost)
+    if entry.skipped:
+        names = ", ".join(f"{name} {count:,}" for name, count in entry.skipped.items())
+        sentence = f"{silver.id} passes it over by a rule; of the batch that read it: {names}"
+        return make_finding(silver, Verdict.SKIPPED, sentence, silver=batch, skipped=entry.skipped)
     return None
 
 

@@ -276,6 +276,7 @@ class Readable(Scope):
                 "good": sheet.good,
                 "duplicates": sheet.duplicates,
                 "quarantined": sum(sheet.quarantined.values()),
+                "skipped": sum(sheet.skipped.values()),
                 "dropped": sheet.dropped_by_watermark,
                 "lost": sheet.lost_by_function,
                 "made": sheet.made_by_function,

@@ -63,6 +63,7 @@ class Verdict(StrEnum):
     NO_PARTNER = "join partner absent"
     OPEN = "window still open"
     LEFT_OUT = "left out by the table's function"
+    SKIPPED = "passed over by a rule"
     OTHER_KIND = "of a kind that another table takes"
     UNROUTED = "of a kind that no table takes"
     NO_KIND = "without a kind"

@@ -373,6 +373,8 @@ def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) ->
     yield f"{table.key} {table.event_at} {table.closes_at} {table.lateness} {table.rules}"
     if isinstance(table, Judged) and table.believes_history:
         yield "believes history"
+    if isinstance(table, Judged) and table.passes_over:
+        yield f"rows {table.rows}, skips {table.skipping}"
     if table.routed_by:
         yield f"takes {table.takes_in_words} by {table.routed_by}"
     yield f"{output_mode(table)} {getattr(table, 'window_from', '')}"

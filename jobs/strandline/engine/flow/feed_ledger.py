@@ -340,7 +340,7 @@ class FeedLedger:
     @property
     def _reads_all(self) -> bool:
         """Return whether its tables judge each record of their topics, so that an offset without a verdict has no record."""
-        return not any(each.is_routed for each in self._feed.tables)
+        return not any(each.is_routed or each.passes_over for each in self._feed.tables)
 
     def _commit(  # noqa: PLR0913  # the figures of an entry
         self,

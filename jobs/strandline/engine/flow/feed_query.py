@@ -153,7 +153,9 @@ def counted(  # noqa: PLR0913  # what, which epoch, and Kafka
         return verdicts
     late = F.timestamp_millis(F.lit(planned.late_ms))
     below = (
-        good_rows(rows[table.id]).where(F.col(table.event_at) <= late) if table.id in rows else None
+        good_rows(rows[table.id], table).where(F.col(table.event_at) <= late)
+        if table.id in rows
+        else None
         for table in feed.tables
     )
     return verdicts + Counts(dropped=feed.transform.waiting(list(below)).count())
@@ -367,8 +369,8 @@ def believed(records: DataFrame, table: Judged, *, counts: bool = False) -> Data
             many were believed.
     """
     if counts:
-        return good_rows(observed(judged_at(records, table, F.current_timestamp()), table))
-    return good_rows(judged_at(records, table, F.lit(None).cast("timestamp")))
+        return good_rows(observed(judged_at(records, table, F.current_timestamp()), table), table)
+    return good_rows(judged_at(records, table, F.lit(None).cast("timestamp")), table)
 
 
 def as_records(rows: DataFrame, feed: Feed) -> DataFrame:

@@ -29,7 +29,7 @@ from strandline.core.table import (
     Windowed,
 )
 from strandline.core.topic import ORDER, QUARANTINE
-from strandline.core.verdict import DUPLICATE_OF, good_rows, judged
+from strandline.core.verdict import DUPLICATE_OF, good_rows, judged, without_skipped
 from strandline.engine.flow.batch.batch_accounting import parted, watched
 from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.flow.batch.trigger_limit import EVERYTHING
@@ -62,8 +62,9 @@ def shaped(sources: Sequence[DataFrame], table: Computed, *, fenced: bool = Fals
     match table:
         case Judged():
             (events,) = sources
-            own = judged(parted(events, table), table)
-            verdicts = watched(watermarked(own, "_time", table.lateness))
+            own = judged(parted(events, table), table, keeps_skipped=True)
+            passed = watched(watermarked(own, "_time", table.lateness), table)
+            verdicts = without_skipped(passed, table)
             # The watermark stays where no state waits for it: repairs know by it what the stream has left.
             return verdicts if table.keeps_copies else first_copies(verdicts, DUPLICATE_OF, ORDER)
         case Windowed() | Appended():
@@ -242,7 +243,7 @@ def make(spark: SparkSession, table: Computed, lake: Lake, result: DataFrame) ->
             create_table.create(
                 spark,
                 lake.table(table),
-                nullable(good_rows(result).schema),
+                nullable(good_rows(result, table).schema),
                 properties={"delta.dataSkippingStatsColumns": f"{table.event_at},{HANDLES}"},
             )
         case Windowed() | Appended():

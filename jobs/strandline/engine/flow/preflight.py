@@ -498,7 +498,7 @@ def _judged(table: Streamed, lake: Lake, run: Frames, plan: StatefulPlan) -> Ver
     record, held = read_record(checkpoint), operator_names(checkpoint)
     former = StatefulPlan.of_json(dict(record.plan)) if record else None
     of_state = list(state_differences(former, plan, held))
-    if changed := _changed_identity(table, former, held):
+    if changed := _changed_rows(table, lake) or _changed_identity(table, former, held):
         of_state = [changed, *(each for each in of_state if each.remedy is Remedy.NOTHING)]
     spark = None
     if held and plan.operators:
@@ -531,6 +531,22 @@ def _changed_identity(
         if table.keeps_copies
         else f"its key is {', '.join(table.key)} now, and was the place of a record (key=PLACE): the copies that it has are "
         "rows of it, and its stream has kept no key by which later ones are found"
+    )
+    return Difference(what=what, remedy=Remedy.REBUILD)
+
+
+def _changed_rows(table: Streamed, lake: Lake) -> Difference | None:
+    """Return what it means that a table now makes rows of a list, or no longer does."""
+    found = last_entry(lake.table(table))
+    if found is None or not isinstance(table, Judged):
+        return None
+    had_items = found[1].items is not None
+    if had_items is bool(table.rows):
+        return None
+    what = (
+        f"it makes a row of each item of {table.rows} now, and the rows that it has are of records"
+        if table.rows
+        else "it makes a row of each record now, and the rows that it has are of items"
     )
     return Difference(what=what, remedy=Remedy.REBUILD)
 
@@ -568,7 +584,7 @@ def _of_tables(
 def columns_of(table: Streamed, run: Frames) -> StructType:
     """Return the columns that a table's rows would have."""
     if isinstance(table, Judged):
-        return good_rows(run.result).schema
+        return good_rows(run.result, table).schema
     return unknown(table, run.result).schema
 
 

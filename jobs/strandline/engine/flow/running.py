@@ -139,6 +139,7 @@ class Report:
     duplicates: int = 0
     keeps_copies: bool = False
     quarantined: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
     broke: Counter[str] = field(default_factory=Counter)
     failed: set[str] = field(default_factory=set)
     dropped_by_watermark: int = 0
@@ -162,6 +163,7 @@ class Report:
         self.duplicates += entry.duplicates
         self.keeps_copies |= entry.keeps_copies
         self.quarantined.update(entry.quarantined)
+        self.skipped.update(entry.skipped)
         self.broke.update(entry.broke)
         self.failed.update(entry.failed)
         self.dropped_by_watermark += entry.dropped_by_watermark
@@ -176,6 +178,7 @@ class Report:
         return {
             **values,
             "quarantined": dict(self.quarantined),
+            "skipped": dict(self.skipped),
             "broke": dict(self.broke),
             "failed": sorted(self.failed),
         }

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from strandline.core.formats.parse import RESCUED
-from strandline.core.table import Table
+from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import WARNED, own_columns
 from strandline.engine.gates import gate_files
@@ -56,13 +56,19 @@ def counted(rows: DataFrame, table: Table) -> Tally:
     """Count judged rows by the rules that they break, in one execution for any number of rules."""
     by = ["_reasons", *([WARNED] if WARNED in rows.columns else [])]
     newest = F.unix_micros(F.max(str(table.event_at))).alias("newest")
-    found, latest = Tally(), 0
-    for group in rows.groupBy(*by).agg(F.count(F.lit(1)).alias("n"), newest).collect():
+    figures = [F.count(F.lit(1)).alias("n"), newest]
+    listed = table.rows if isinstance(table, Judged) else None
+    if listed:
+        figures.append(F.sum(F.size(listed)).alias("items"))
+    found, latest = Tally(items=0 if listed else None), 0
+    for group in rows.groupBy(*by).agg(*figures).collect():
         reasons = group["_reasons"]
         if reasons:
             found.held[reasons[0]] += group["n"]
         else:
             found.good += group["n"]
+            if found.items is not None:
+                found.items += group["items"]
             latest = max(latest, group["newest"] or 0)
         for name in {*(reasons or ()), *((group[WARNED] if WARNED in by else None) or ())}:
             found.broke[name] += group["n"]

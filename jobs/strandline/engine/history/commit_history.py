@@ -129,6 +129,8 @@ def _counts(entry: Entry, written: Mapping[str, Any]) -> Iterator[tuple[str, flo
     for name in ALWAYS:
         yield name, float(written[name]) if name in written else 0.0
     yield "quarantined", float(sum(entry.quarantined.values()))
+    if entry.skipped:
+        yield "skipped", float(sum(entry.skipped.values()))
     for name in SELDOM:
         if written.get(name):
             yield name, float(written[name])

@@ -44,12 +44,14 @@ class Tally:
         held: The other rows, by the reason under which the ledger counts them.
         broke: Rows by every rule or reason that they break.
         newest: The newest event time among the good rows.
+        items: The items of the good rows, where the table makes rows of lists.
     """
 
     good: int = 0
     held: Counter[str] = field(default_factory=Counter)
     broke: Counter[str] = field(default_factory=Counter)
     newest: datetime | None = None
+    items: int | None = None
 
     @property
     def rows(self) -> int:

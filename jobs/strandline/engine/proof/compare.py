@@ -224,7 +224,7 @@ def compare(  # noqa: PLR0913  # two sides, and their names
             _offer_rows(duck, side, table, lake, version)
         within = _within(f'"{table.event_at}"', span, kept.events)
         secret = hidden(table, left) | hidden(table, right)
-        results = [_compared(table.id, table.key, duck, sides, within, secret, without)]
+        results = [_compared(table.id, table.row_key, duck, sides, within, secret, without)]
     if isinstance(table, Judged):
         with spilling() as duck:
             for side, lake, versions in (

@@ -114,7 +114,7 @@ def expected(table: Table, totals: Mapping[str, int] | None = None) -> tuple[Exp
         totals: Totals that the ledger or the source has and the rows must meet exactly, by the SQL that sums the rows.
     """
     # By silver's definition a copy is the same key at the same time.
-    names = dict.fromkeys((*table.key, *([table.event_at] if table.event_at else [])))
+    names = dict.fromkeys((*table.row_key, *([table.event_at] if table.event_at else [])))
     key = ", ".join(f"`{name}`" for name in names)
     own: list[Expectation] = [*shares(table.rules)]
     own += [each for each in table.expects if each.aggregate is not None]

@@ -64,11 +64,19 @@ class Status(StrEnum):
     """It is bad for other reasons than before; a new record has those."""
     BACKFILLED = "backfilled"
     """A backfill of its range judged it again."""
+    SKIPPED = "skipped"
+    """The table passes it over, by a rule of its declaration."""
     DISCARDED = "discarded"
     REOPENED = "reopened"
 
 
-RELEASED = (Status.REPLAYED, Status.DUPLICATE, Status.STILL_BAD, Status.BACKFILLED)
+RELEASED = (
+    Status.REPLAYED,
+    Status.DUPLICATE,
+    Status.STILL_BAD,
+    Status.BACKFILLED,
+    Status.SKIPPED,
+)
 """After these the ledger no longer counts the record."""
 
 RECORD = ("_topic", "_partition", "_offset", "reasons", "event_at")

@@ -24,6 +24,7 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.formats.writer_schema import schemas_from
+from strandline.core.items import ITEM, SKIPPED
 from strandline.core.stateful import first_copies
 from strandline.core.table import (
     Appended,
@@ -43,6 +44,7 @@ from strandline.core.verdict import (
     judged,
     time_of_a_bad_row,
     with_newest_arrival,
+    without_skipped,
 )
 from strandline.engine.accounting import new_entry
 from strandline.engine.flow.batch.dimension_lookup import adorned
@@ -103,6 +105,7 @@ class Rejudged:
         held: Records that come to the quarantine.
         lost: The number of released records by first reason.
         gained: The number of new records by first reason.
+        skipped: The number of records that are passed over from now on, by the name of the rule.
         verdicts: The verdict on each event of the range.
         through: How many rows of the range go because the table's function has no row for their record any more, and how
             many more of a record's rows it has than before.
@@ -115,6 +118,7 @@ class Rejudged:
     held: DataFrame
     lost: Counter[str]
     gained: Counter[str]
+    skipped: Counter[str]
     verdicts: DataFrame
     through: Through
 
@@ -129,50 +133,62 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
     version, read = read_together(table, table.upstream, lake)
     events = _events(spark, table, lake, span, read)
     with schemas_from(Shelf(lake.schemas)), joining(table, lake):
-        verdicts = judged(events, table, in_any_order=True)
-    verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
-    firsts = verdicts
+        everything = judged(events, table, in_any_order=True, keeps_skipped=True)
+    everything = everything.persist(StorageLevel.MEMORY_AND_DISK)
+    verdicts = firsts = without_skipped(everything, table)
     if not table.keeps_copies:
         firsts = first_copies(verdicts, DUPLICATE_OF, ORDER).persist(StorageLevel.MEMORY_AND_DISK)
     live = rows_at(spark, lake.table(table), version)
     inside = span.holds(table.event_at)
     known = records(spark, table, lake)
     moves = _moves(
-        verdicts,
+        everything,
         live.select(*PLACE, inside.alias("was_in")),
         known.select(*PLACE, F.col("reasons").alias("were")),
         table,
         span,
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        gained, lost = _counted(moves, table)
+        gained, lost, skipped = _counted(moves, table)
+        rows = good_rows(firsts, table).where(inside)
         coming, leaving = (moves.where(each).select(*PLACE) for each in ("comes", "leaves"))
         yield Rejudged(
             version=version,
             live=live.where(inside),
-            rows=good_rows(firsts).where(inside),
+            rows=rows,
             released=known.join(leaving, [*PLACE], "left_semi"),
             held=bad_rows(firsts, table).join(coming, [*PLACE], "left_semi"),
             lost=lost,
             gained=gained,
+            skipped=skipped,
             verdicts=firsts.where(span.holds("_time")),
-            through=_through(events, verdicts, live.where(inside), good_rows(firsts).where(inside)),
+            through=_through(events, everything, live.where(inside), rows, table),
         )
     finally:
-        for each in (moves, firsts, verdicts):
+        for each in (moves, firsts, everything):
             each.unpersist()
 
 
-def _through(events: DataFrame, verdicts: DataFrame, live: DataFrame, rows: DataFrame) -> Through:
+def _through(
+    events: DataFrame, verdicts: DataFrame, live: DataFrame, rows: DataFrame, table: Judged
+) -> Through:
     """Count what the function does otherwise than when the live rows were made."""
     known = live.join(events.select(*PLACE), [*PLACE], "left_semi")
-    lost = known.join(verdicts.select(*PLACE), [*PLACE], "left_anti").count()
-    return Through(lost=lost, made=_more_than_records(rows) - _more_than_records(live))
+    gone = known.join(verdicts.select(*PLACE), [*PLACE], "left_anti")
+    lost = places_in(gone) if table.rows else gone.count()
+    return Through(
+        lost=lost, made=_more_than_records(rows, table) - _more_than_records(live, table)
+    )
 
 
-def _more_than_records(rows: DataFrame) -> int:
-    """Return how many rows there are beyond one for each record."""
-    of_record = rows.groupBy(*PLACE).count()
+def places_in(rows: DataFrame) -> int:
+    """Return of how many records there are rows."""
+    return rows.select(*PLACE).distinct().count()
+
+
+def _more_than_records(rows: DataFrame, table: Judged) -> int:
+    """Return how many rows there are beyond one for each record, and for each item of its list."""
+    of_record = rows.groupBy(*PLACE, *([ITEM] if table.rows else [])).count()
     found = of_record.agg(F.sum(F.col("count") - 1)).collect()[0][0]
     return int(found or 0)
 
@@ -192,13 +208,17 @@ def _moves(
     verdicts: DataFrame, live: DataFrame, held: DataFrame, table: Judged, span: Span
 ) -> DataFrame:
     """Return for each event near the range where it was and where it goes."""
+    skip = F.col(SKIPPED) if table.passes_over else F.lit(None).cast("string")
     events = verdicts.select(
         *PLACE,
         "_reasons",
-        F.col("_reasons").isNull().alias("good"),
+        skip.alias("skip"),
+        (F.col("_reasons").isNull() & skip.isNull()).alias("good"),
         span.holds("_time").alias("in_range"),
         F.coalesce(span.holds(table.event_at), F.lit(False)).alias("claims_range"),
     )
+    if table.rows:  # of a record, not of each of its rows
+        live = live.dropDuplicates([*PLACE])
     known = events.join(live, [*PLACE], "left_outer").join(held, [*PLACE], "left_outer")
     was_in = F.coalesce("was_in", F.lit(False))
     was_out = ~F.coalesce("was_in", F.lit(True))
@@ -206,11 +226,15 @@ def _moves(
     good, in_range = F.col("good"), F.col("in_range")
     is_new = ~F.col("were").eqNullSafe(F.col("_reasons"))
     belongs = was_in | (in_range & ~was_out) | (F.col("claims_range") & was_copy)
-    comes = ~good & is_new & belongs
+    is_passed = F.col("skip").isNotNull()
+    comes = ~good & ~is_passed & is_new & belongs
+    # One that was neither a row nor held was passed over before, as far as the lake knows.
+    passed = is_passed & (was_in | (F.col("were").isNotNull() & belongs))
     return known.select(
         *PLACE,
         comes.alias("comes"),
-        (F.col("were").isNotNull() & ((good & in_range) | comes)).alias("leaves"),
+        (F.col("were").isNotNull() & ((good & in_range) | comes | passed)).alias("leaves"),
+        F.when(passed, F.col("skip")).alias("skip"),
         (was_in & good & ~in_range).alias("moves_out"),
         (was_out & good & in_range).alias("moves_in"),
         _first("_reasons").alias("why"),
@@ -218,10 +242,10 @@ def _moves(
     )
 
 
-def _counted(moves: DataFrame, table: Judged) -> tuple[Counter[str], Counter[str]]:
-    """Count by first reason what comes to the quarantine and what leaves it."""
-    kinds = ("moves_out", "moves_in", "comes", "leaves", "why", "was_why")
-    moving = moves.where("comes OR leaves OR moves_out OR moves_in")
+def _counted(moves: DataFrame, table: Judged) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Count by first reason what comes to the quarantine and what leaves it, and by name what is passed over from now on."""
+    kinds = ("moves_out", "moves_in", "comes", "leaves", "skip", "why", "was_why")
+    moving = moves.where("comes OR leaves OR moves_out OR moves_in OR skip IS NOT NULL")
     counts = moving.groupBy(*kinds).count().collect()
     _refuse_moves(
         table,
@@ -230,12 +254,15 @@ def _counted(moves: DataFrame, table: Judged) -> tuple[Counter[str], Counter[str
     )
     gained: Counter[str] = Counter()
     lost: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     for row in counts:
+        if row["skip"] is not None:
+            skipped[row["skip"]] += row["count"]
         if row["comes"]:
             gained[row["why"]] += row["count"]
         if row["leaves"]:
             lost[row["was_why"]] += row["count"]
-    return gained, lost
+    return gained, lost, skipped
 
 
 def _refuse_moves(table: Judged, *, out: int, into: int) -> None:
@@ -295,6 +322,7 @@ def leave_behind(table: Table, lake: Lake) -> None:
 
 ROLE = "backfill"
 MODE = "backfill"
+NONE: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,8 +334,15 @@ class _Work:
     meter: Meter
     guard: Guard | None = None
 
-    def entry(
-        self, *, came: int, gone: int, held: Mapping[str, int], through: Through = NOTHING
+    def entry(  # noqa: PLR0913  # what it changes
+        self,
+        *,
+        came: int,
+        gone: int,
+        held: Mapping[str, int],
+        skipped: Mapping[str, int] = NONE,
+        records: int | None = None,
+        through: Through = NOTHING,
     ) -> Entry:
         """Return the ledger entry of the change."""
         source = ", ".join(source.id for source in self.table.upstream)
@@ -315,8 +350,9 @@ class _Work:
             self.table, MODE, f"{MODE} {uuid.uuid4()}", source, self.span.in_text()
         )
         is_judged = isinstance(self.table, Judged)
-        return noted(begun, self.table, self.lake).exchanged(
-            came=came, gone=gone, held=held, is_judged=is_judged, through=through
+        begun = replace(noted(begun, self.table, self.lake), skipped=dict(skipped))
+        return begun.exchanged(
+            came=came, gone=gone, held=held, is_judged=is_judged, records=records, through=through
         )
 
 
@@ -385,6 +421,8 @@ def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
             came=came,
             gone=gone,
             held={why: n for why, n in held.items() if n},
+            skipped=again.skipped,
+            records=places_in(again.rows) - places_in(again.live) if table.rows else None,
             through=again.through,
         )
         if half is not None:  # the name of the interrupted one, so that it counts as done

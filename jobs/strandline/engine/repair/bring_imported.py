@@ -321,12 +321,16 @@ def _slice(
             note_range(table, lake, *reach.in_text())
         if healed.gained and sums_of(lake.quarantine(table)).imported.get(part, 0) < end:
             hold(spark, table, lake, healed.held, replace(begun, quarantined=dict(healed.gained)))
-        whole = replace(begun, read=end - first)
+        whole = replace(begun, read=end - first, skipped=dict(healed.skipped))
         if table.is_routed:
             routed = replace(whole, takes=table.takes_in_words, routed_by=table.routed_by)
             whole = routed.routed(own.others[0], own.kinds)
         entry = whole.exchanged(
-            came=came, gone=gone, held=dict(healed.gained), through=healed.through
+            came=came,
+            gone=gone,
+            held=dict(healed.gained),
+            records=healed.records,
+            through=healed.through,
         )
         final = entry.closed(meter)
         path = lake.table(table)

@@ -31,9 +31,10 @@ from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
 from strandline.core.formats.writer_schema import schemas_from
+from strandline.core.items import SKIPPED
 from strandline.core.table import Judged, Table
 from strandline.core.topic import ORDER, PLACE
-from strandline.core.verdict import bad_rows, good_rows, judged
+from strandline.core.verdict import bad_rows, good_rows, judged, without_skipped
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import readable_at
 from strandline.engine.flow.batch.static_join import joining
@@ -109,9 +110,11 @@ class Fate(StrEnum):
     """Bad for the same reasons as before."""
     CHANGES = "changes"
     """Bad for other reasons than before."""
+    SKIPPED = "skipped"
+    """The table passes it over by a rule."""
 
 
-MOVING = (Fate.HEALS, Fate.DUPLICATE, Fate.CHANGES)
+MOVING = (Fate.HEALS, Fate.DUPLICATE, Fate.CHANGES, Fate.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +168,8 @@ class Healing:
         rows: The rows that come to silver.
         gone: The places of silver's rows that are no longer the first copy.
         came_and_gone: How many rows come to silver, and how many go.
+        records: By how many the records of silver's rows become more or less.
+        skipped: The number of records that the table passes over, by the name of the rule.
         held: The records of rows that are held for other reasons from now on.
         touched: The range of event time in which silver changes; of arrival time when only reasons change; None when
             nothing changes.
@@ -178,6 +183,8 @@ class Healing:
     rows: DataFrame
     gone: DataFrame
     came_and_gone: tuple[int, int]
+    records: int
+    skipped: Mapping[str, int]
     held: DataFrame
     touched: Span | None
     waits_until: datetime | None
@@ -209,6 +216,7 @@ class Replayed:
         healed: How many of them are in silver now.
         duplicates: How many are copies of a row that counts.
         changed: How many are bad for other reasons than before.
+        skipped: How many the table passes over by a rule.
         remain: How many are bad as before.
         wait: How many would heal, but a stream still owns their time.
         waits_for: The table whose stream is furthest behind, if rows wait.
@@ -223,6 +231,7 @@ class Replayed:
     healed: int
     duplicates: int
     changed: int
+    skipped: int
     remain: int
     wait: int
     waits_for: str | None
@@ -247,10 +256,12 @@ def healing(
     """
     chosen = chosen.select(*PLACE, "_arrived_at", F.col("reasons").alias("_were")).persist()
     with schemas_from(Shelf(lake.schemas)), joining(table, lake):
-        verdicts = judged(_events(spark, table, lake, chosen), table, in_any_order=True)
+        verdicts = judged(
+            _events(spark, table, lake, chosen), table, in_any_order=True, keeps_skipped=True
+        )
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     is_closed = F.lit(False) if closed is None else F.col("_time") < F.lit(closed)
-    good = verdicts.where(F.col("_reasons").isNull() & is_closed)
+    good = without_skipped(verdicts, table).where(F.col("_reasons").isNull() & is_closed)
     version, _ = read_together(table, table.upstream, lake)
     ranked = _ranked(spark, table, lake, good.select(*COPY, *ORDER), version).persist()
     fates = _fates(verdicts, chosen, ranked, is_closed).persist()
@@ -260,15 +271,24 @@ def healing(
         gone = ranked.where("NOT _is_new AND _nth > 1").select(*PLACE)
         kinds, reach = _kinds(fates)
         came = sum(kind.rows for kind in kinds if kind.fate is Fate.HEALS)
+        went = gone.count()
+        healed = verdicts.join(places[Fate.HEALS], [*PLACE], "left_semi")
+        rows = good_rows(without_skipped(healed, table), table)
+        come_and_go = came, went
+        if table.rows:
+            live = rows_at(spark, lake.table(table), version)
+            come_and_go = rows.count(), live.join(gone, [*PLACE], "left_semi").count()
         waiting = reach(Fate.WAITS)
         yield Healing(
             kinds=kinds,
             moving=moving.select(*PLACE, "_fate"),
-            rows=good_rows(verdicts.join(places[Fate.HEALS], [*PLACE], "left_semi")),
+            rows=rows,
             gone=gone,
-            came_and_gone=(came, gone.count()),
+            came_and_gone=come_and_go,
+            records=came - went,
+            skipped=_skipped_among(fates),
             held=bad_rows(verdicts.join(places[Fate.CHANGES], [*PLACE], "left_semi"), table),
-            touched=reach(Fate.HEALS, Fate.DUPLICATE) or reach(Fate.CHANGES),
+            touched=reach(Fate.HEALS, Fate.DUPLICATE) or reach(Fate.CHANGES, Fate.SKIPPED),
             waits_until=waiting.until if waiting else None,
             through=_through(chosen, verdicts),
             version=version,
@@ -314,6 +334,8 @@ def _ranked(
     )
     events = new.select(F.col("_key").alias("_k"), F.col("_time").alias("_t")).distinct()
     is_copy = F.col("_key").eqNullSafe(F.col("_k")) & (F.col("_time") == F.col("_t"))
+    if table.rows:  # its record, not each of its rows
+        live = live.dropDuplicates([*PLACE])
     rivals = live.join(events, is_copy, "left_semi")
     order = _events(spark, table, lake, rivals).select(*PLACE, "_batch")
     old = rivals.join(order, [*PLACE], "left_outer").select(
@@ -327,18 +349,26 @@ def _fates(
     verdicts: DataFrame, chosen: DataFrame, ranked: DataFrame, is_closed: Column
 ) -> DataFrame:
     """Add the fate of each row."""
+    skip = F.col(SKIPPED) if SKIPPED in verdicts.columns else F.lit(None).cast("string")
     fate = (
-        F.when(F.col("_reasons").isNull() & ~is_closed, Fate.WAITS.value)
+        F.when(skip.isNotNull(), Fate.SKIPPED.value)
+        .when(F.col("_reasons").isNull() & ~is_closed, Fate.WAITS.value)
         .when(F.col("_reasons").isNull() & (F.col("_nth") == 1), Fate.HEALS.value)
         .when(F.col("_reasons").isNull(), Fate.DUPLICATE.value)
         .when(F.col("_reasons").eqNullSafe(F.col("_were")), Fate.REMAINS.value)
         .otherwise(Fate.CHANGES.value)
     )
-    known = verdicts.select(*PLACE, "_reasons", "_time").join(
+    known = verdicts.select(*PLACE, "_reasons", "_time", skip.alias(SKIPPED)).join(
         chosen.select(*PLACE, "_were"), [*PLACE]
     )
     new = ranked.where("_is_new").select(*PLACE, "_nth")
     return known.join(new, [*PLACE], "left_outer").withColumn("_fate", fate)
+
+
+def _skipped_among(fates: DataFrame) -> dict[str, int]:
+    """Count by the name of the rule the records that are passed over."""
+    counts = fates.where(F.col(SKIPPED).isNotNull()).groupBy(SKIPPED).count()
+    return dict(counts.collect())
 
 
 def _kinds(fates: DataFrame) -> tuple[tuple[Kind, ...], Callable[..., Span | None]]:
@@ -416,6 +446,7 @@ STATUS = {
     Fate.HEALS: Status.REPLAYED,
     Fate.DUPLICATE: Status.DUPLICATE,
     Fate.CHANGES: Status.STILL_BAD,
+    Fate.SKIPPED: Status.SKIPPED,
 }
 
 
@@ -531,6 +562,7 @@ def _summary(table: Table, lake: Lake, healed: Healing) -> Replayed:
         healed=healed.count(Fate.HEALS),
         duplicates=healed.count(Fate.DUPLICATE),
         changed=healed.count(Fate.CHANGES),
+        skipped=healed.count(Fate.SKIPPED),
         remain=healed.count(Fate.REMAINS),
         wait=healed.count(Fate.WAITS),
         waits_for=furthest_behind(table, lake).id if waits else None,
@@ -563,7 +595,7 @@ def begin(work: Work, healed: Healing, span: Span) -> Entry:
 def _release(work: Work, moving: DataFrame, entry: Entry) -> None:
     status = F.col("_fate")
     became = F.when(status == F.lit(Fate.HEALS.value), STATUS[Fate.HEALS].value)
-    for fate in (Fate.DUPLICATE, Fate.CHANGES):
+    for fate in (Fate.DUPLICATE, Fate.CHANGES, Fate.SKIPPED):
         became = became.when(status == F.lit(fate.value), STATUS[fate].value)
     resolve(
         work.spark,
@@ -585,7 +617,10 @@ def _bring(work: Work, healed: Healing, begun: Entry, released: Mapping[str, int
     held.update(healed.gained)
     came, gone = healed.came_and_gone
     remaining = {why: count for why, count in held.items() if count}
-    final = begun.exchanged(came=came, gone=gone, held=remaining).closed(work.meter)
+    begun = replace(begun, skipped=dict(healed.skipped))
+    final = begun.exchanged(came=came, gone=gone, held=remaining, records=healed.records).closed(
+        work.meter
+    )
     write_healed(spark, table, lake, healed, final)
     work.on_table(table, final)
     return final

@@ -292,6 +292,7 @@ def _classes(sums: Sums) -> dict[str, int]:
         "good": sums.good + sums.brought_back,
         "duplicate": sums.duplicates + healed + found_again,
         "quarantined": sum(sums.held.values()),
+        "skipped": sum(sums.skipped.values()),
         "dropped": sums.dropped - healed - sums.brought_back,
         "lost": sums.lost_by_function - found_again,
         "made": sums.made_by_function,

@@ -94,7 +94,8 @@ def flow(hours: Sequence[Batch]) -> Flow:
     def total(name: str) -> int:
         return round(sum(hour.value(name) for hour in hours))
 
-    parts = _without_moves({name: total(name) for name in ("good", "duplicates", "quarantined")})
+    names = ("good", "duplicates", "quarantined", "skipped")
+    parts = _without_moves({name: total(name) for name in names})
     return Flow(
         read=total("read"),
         dropped=total("dropped_by_watermark"),
@@ -170,7 +171,8 @@ def _reasons(known: Known, day: date) -> Iterator[_Why]:
 
 
 def _lost(sums: Flow) -> Iterator[_Why]:
-    accounted = sums.good + sums.duplicates + sums.quarantined + sums.dropped + sums.lost
+    kept = sums.good + sums.duplicates + sums.quarantined
+    accounted = kept + sums.skipped + sums.dropped + sums.lost
     if sums.read + sums.made != accounted:
         yield Verdict.UNBALANCED, f"{sums.read:,} rows were read and {accounted:,} accounted for"
     if sums.dropped:
@@ -240,6 +242,7 @@ def sheet(of_ledger: Balance) -> Sheet:
             good=of_ledger.good,
             duplicates=of_ledger.duplicates,
             quarantined=sum(of_ledger.quarantined.values()),
+            skipped=sum(of_ledger.skipped.values()),
             dropped=of_ledger.dropped_by_watermark,
             lost=of_ledger.lost_by_function,
             made=of_ledger.made_by_function,

@@ -20,6 +20,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from strandline.core.items import SKIPPED, names_of
 from strandline.core.local_day import Day, Window
 from strandline.core.routes import KIND, AllBut, is_taken, with_kind
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
@@ -80,9 +81,15 @@ Mark = tuple[int, int]
 """A number of records, and the XOR of the hashes of their places."""
 
 
-def watched(rows: DataFrame) -> DataFrame:
-    """Count the rows that leave a silver function, where they pass."""
-    return rows.observe(NAME, F.count(F.lit(1)).alias("rows"), _xor().alias("places"))
+def watched(rows: DataFrame, table: Judged) -> DataFrame:
+    """Count the rows that leave a silver function, where they pass, and those that the table passes over, by name."""
+    skipped = (F.count_if(F.col(SKIPPED) == name).alias(f"skip_{n}") for n, name in _skips(table))
+    return rows.observe(NAME, F.count(F.lit(1)).alias("rows"), _xor().alias("places"), *skipped)
+
+
+def _skips(table: Judged) -> list[tuple[int, str]]:
+    """Return the names under which a table passes records over, in their order."""
+    return [*enumerate(names_of(table.skipping, table.rows))]
 
 
 def parted(events: DataFrame, table: Judged) -> DataFrame:
@@ -124,11 +131,13 @@ class Passed:
         out: What left the function.
         others: What was left to other tables before it.
         kinds: The rows of each kind that the table names.
+        skipped: Of what left the function, the records that the table passes over, by name.
     """
 
     out: Mark
     others: Mark = (0, 0)
     kinds: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def together(self) -> Mark:
@@ -149,12 +158,14 @@ def of_batch(table: Judged, kept: DataFrame) -> Passed:
 
 
 def _passed(metrics: Any, table: Judged) -> Passed:  # noqa: ANN401  # py4j's objects have no types
-    out = _mark(metrics.apply(NAME))
+    left = metrics.apply(NAME)
+    out = _mark(left)
+    skipped = {name: n for at, name in _skips(table) if (n := int(left.getLong(2 + at)))}
     if not table.is_routed:
-        return Passed(out=out)
+        return Passed(out=out, skipped=skipped)
     row = metrics.apply(OTHERS)
     kinds = {kind: int(row.getLong(2 + number)) for number, kind in _named(table)}
-    return Passed(out=out, others=_mark(row), kinds=kinds)
+    return Passed(out=out, others=_mark(row), kinds=kinds, skipped=skipped)
 
 
 def _mark(row: Any) -> Mark:  # noqa: ANN401  # as above
@@ -252,18 +263,29 @@ class Watch:
         if passed.together != self.read():
             records = self.records()
             passed, through = counted_again(records, self.table), compared(records, self.table)
+        entry = replace(entry, skipped=passed.skipped)
         if not self.table.is_routed:
             return entry, through
         return entry.routed(passed.others[0], passed.kinds), through
 
 
 def counted_again(records: DataFrame, table: Judged) -> Passed:
-    """Count what a table leaves to others, and what it reads of each kind, in the records themselves."""
+    """Count what a table leaves to others, what it reads of each kind and what it passes over, in the records themselves."""
+    skipped = skipped_among(judged(records, table, keeps_skipped=True), table)
     if not table.is_routed:
-        return Passed(out=(0, 0))
+        return Passed(out=(0, 0), skipped=skipped)
     found = _with_kind(records, table).agg(*_figures_of_kinds(table)).collect()[0]
     kinds = {kind: int(found[2 + number]) for number, kind in _named(table)}
-    return Passed(out=(0, 0), others=(int(found[0]), int(found[1] or 0)), kinds=kinds)
+    others = int(found[0]), int(found[1] or 0)
+    return Passed(out=(0, 0), others=others, kinds=kinds, skipped=skipped)
+
+
+def skipped_among(verdicts: DataFrame, table: Judged) -> dict[str, int]:
+    """Count by name the records that a table passes over among judged ones."""
+    if not table.passes_over:
+        return {}
+    passed = verdicts.where(F.col(SKIPPED).isNotNull())
+    return dict(passed.groupBy(SKIPPED).count().collect())
 
 
 def compared(records: DataFrame, table: Judged) -> Through:

@@ -20,7 +20,12 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.table import Derived, Judged, Upserted, Windowed
 from strandline.core.topic import ORDER, PLACE
-from strandline.core.verdict import bad_rows, good_rows, may_have_copies_in_the_table
+from strandline.core.verdict import (
+    bad_rows,
+    good_records,
+    good_rows,
+    may_have_copies_in_the_table,
+)
 from strandline.engine.flow.batch.batch_accounting import Watch
 from strandline.engine.gates.batch_check import Guard, counted
 from strandline.engine.lake.commit import delta_commit
@@ -282,7 +287,9 @@ class Fork:
             judged = counted(believed, self.table)
             good, held = judged.good, judged.held
             entry, through = watch.through(kept, entry)
-            entry = replace(entry, before_static=self.before(good_rows(believed)))
+            entry = replace(
+                entry, before_static=self.before(good_records(believed)), items=judged.items
+            )
             entry = entry.settled(
                 good=good,
                 held=held,
@@ -297,7 +304,9 @@ class Fork:
                 entry = self.guard.admit(entry, judged, believed)
             if (held or self.replaces) and not held_already:
                 self._put(self.quarantine, bad_rows(kept, self.table), held.total(), entry, meter)
-            final = self._put(self.path, good_rows(believed), good, entry, meter, compared_at)
+            count = good if judged.items is None else judged.items
+            rows = good_rows(believed, self.table)
+            final = self._put(self.path, rows, count, entry, meter, compared_at)
             if self.guard:
                 self.guard.passed(final.stream, final.batch)
             return final

@@ -154,7 +154,7 @@ def _on_empty_tables(spark: SparkSession, table: Computed) -> DataFrame:
     ]
     with frames_from(_no_content):
         rows = shaped(empty, table)
-    return good_rows(rows) if isinstance(table, Judged) else rows
+    return good_rows(rows, table) if isinstance(table, Judged) else rows
 
 
 def _no_content(static: Static, _at: str, rows: DataFrame) -> DataFrame:

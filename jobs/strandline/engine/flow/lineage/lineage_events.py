@@ -66,6 +66,7 @@ class LedgerRunFacet(RunFacet):
     good: int = 0
     duplicates: int = 0
     quarantined: int = 0
+    skipped: int = 0
     droppedByWatermark: int = 0  # noqa: N815  # as all names of OpenLineage
     lostByFunction: int = 0  # noqa: N815  # as above
     madeByFunction: int = 0  # noqa: N815  # as above
@@ -142,6 +143,7 @@ def _of_run(run: TableRun, error: BaseException | None) -> dict[str, RunFacet]:
             good=own.good,
             duplicates=own.duplicates,
             quarantined=own.quarantined.total(),
+            skipped=own.skipped.total(),
             droppedByWatermark=own.dropped_by_watermark,
             lostByFunction=own.lost_by_function,
             madeByFunction=own.made_by_function,

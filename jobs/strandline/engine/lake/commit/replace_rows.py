@@ -427,14 +427,14 @@ def reach_of_change(rows: DataFrame, held: DataFrame, source: Computed) -> Reach
     The key joins each row to the one that it replaces, so nothing is sorted or shuffled as in ``reach_of``.
     """
     end = _end(source)
-    others = [name for name in rows.columns if name not in {*source.key, *_moving(source)}]
+    others = [name for name in rows.columns if name not in {*source.row_key, *_moving(source)}]
     begins = F.unix_micros(source.event_at)
     compared = [begins.alias("_begins"), end.alias("_end"), F.struct(*others, begins).alias("_row")]
-    new = rows.select(*source.key, *compared)
-    old = held.select(*source.key, *compared).withColumnsRenamed(
+    new = rows.select(*source.row_key, *compared)
+    old = held.select(*source.row_key, *compared).withColumnsRenamed(
         {name: f"{name}_before" for name in ("_begins", "_end", "_row")}
     )
-    both = by_key(new, old, source.key, "left")
+    both = by_key(new, old, source.row_key, "left")
     since = F.least("_begins", F.coalesce("_begins_before", "_begins"))
     until = F.coalesce("_end_before", "_end")
     is_same = F.col("_row").eqNullSafe(F.col("_row_before"))

@@ -132,9 +132,12 @@ class Entry:
         kindless: The records without a kind, which no table takes.
         routed_by: How kinds were distinguished; empty where the topics have none.
         takes: Which of them the table took.
-        good: Rows accepted; of a derived table the rows taken in: those read that its state did not refuse.
+        skipped: Of the rows read, those that a silver table passes over on purpose, by the name of the rule.
+        good: Rows accepted; of a silver table that makes rows of lists the records; of a derived table the rows taken in: those read that its state did not refuse.
         passed_over: Of these, the rows that a derived table left out on purpose. Known where its function only selects
             from one source, so that no row waits and none becomes several; None elsewhere.
+        items: Of a table that makes rows of lists, the items of the records accepted, as they were counted before they were
+            written: ``written`` counts them in the files. None elsewhere.
         counted: Of these, the rows that are counted in the windows that were written, where the table names the column
             that counts them (``source_count``); the others wait for their windows to close, or were left out.
         duplicates: Copies of rows accepted earlier: the rows that left the table's function, less those that were kept.
@@ -207,7 +210,9 @@ class Entry:
     kindless: int = 0
     routed_by: str = ""
     takes: str = ""
+    skipped: Mapping[str, int] = field(default_factory=dict)
     good: int = 0
+    items: int | None = None
     passed_over: int | None = None
     counted: int = 0
     duplicates: int = 0
@@ -280,10 +285,9 @@ class Entry:
     @property
     def accounted(self) -> int:
         """Return the rows whose destination is known, those included that were never sent."""
-        held = sum(self.quarantined.values())
-        return (
-            self.good + self.duplicates + held + self.dropped_by_watermark + self.lost_by_function
-        )
+        kept = self.good + self.duplicates + sum(self.quarantined.values())
+        gone = sum(self.skipped.values()) + self.dropped_by_watermark + self.lost_by_function
+        return kept + gone
 
     @property
     def is_accounted(self) -> bool:
@@ -303,7 +307,7 @@ class Entry:
                 because only copies are dropped between the function and the rows.
         """
         left = self.read - through.lost + through.made
-        missing = left - good - sum(held.values()) - dropped
+        missing = left - good - sum(held.values()) - sum(self.skipped.values()) - dropped
         return replace(
             self,
             good=good,
@@ -340,13 +344,14 @@ class Entry:
         """Add the rows of a step that judges none: each record that it reads is a row that it writes."""
         return replace(self, read=rows, good=rows, written=rows)
 
-    def exchanged(
+    def exchanged(  # noqa: PLR0913  # what a repair may change
         self,
         *,
         came: int,
         gone: int,
         held: Mapping[str, int],
         is_judged: bool = True,
+        records: int | None = None,
         through: Through = NOTHING,
     ) -> "Entry":
         """Add what a repair changed. It reads no new event, so what comes to the table has left the quarantine, or was no row.
@@ -356,9 +361,11 @@ class Entry:
             gone: Rows that were removed.
             held: By how many the rows held back become more or less, by reason.
             is_judged: Whether the table's own books count what it has, and not what it has read.
+            records: By how many the records of these rows become more or less, where a record is not one row.
             through: What the table's function lost and made.
         """
-        good = came - gone if is_judged else 0
+        grown = came - gone if records is None else records
+        good = grown if is_judged else 0
         settled = self.settled(good=good, held=held, dropped=0, through=through)
         return replace(settled, came=came, gone=gone)
 

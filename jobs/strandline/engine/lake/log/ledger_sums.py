@@ -141,7 +141,8 @@ class Sums:
         by_kind: The records of each kind, where the topics have several.
         takes: Of silver, which of them it took last.
         rerouted: Whether it took others before, or kinds were distinguished in another way then.
-        good: Rows accepted.
+        skipped: Rows that a silver table passes over on purpose, by the name of the rule.
+        good: Rows accepted; of a table that makes rows of lists the records.
         passed_over: Of these, those that a derived table left out on purpose, as far as that is known.
         counted: Of these, those that the windows count which its own writer wrote.
         duplicates: Copies.
@@ -188,6 +189,7 @@ class Sums:
     by_kind: ByKind = field(default_factory=ByKind)
     takes: str = ""
     rerouted: bool = False
+    skipped: dict[str, int] = field(default_factory=dict)
     good: int = 0
     passed_over: int = 0
     counted: int = 0
@@ -262,6 +264,7 @@ class Sums:
         self.by_kind.add(entry, self.read)
         self.read += entry.read
         self.others += entry.others
+        _count(self.skipped, entry.skipped)
         self.good += entry.good
         self.passed_over += entry.passed_over or 0
         self.counted += entry.counted
@@ -318,6 +321,7 @@ class Sums:
         self.healed = self.back = self.expired = self.forgotten = self.released = 0
         self.drops, self.brought_back, self.dropped_above = [], 0, {}
         self.held, self.imported, self.brought, self.before_static = {}, {}, 0, {}
+        self.skipped = {}
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
             self.generations.pop()

@@ -1,0 +1,156 @@
+"""Records that are several rows, and records that are none.
+
+A record is judged whole, and its copies are found, before rows are made of its list: so a bad item holds its record, and what came
+twice is one record. A rule may name fields of an item as the rows will have them. It is then asked of each item, within the record:
+the fields are bound as variables of a lambda, because rows that were made first would have to be brought together again.
+
+What a table passes over it says by a rule, and each record that goes is counted under its name: a function that drops records
+itself loses them, for no count distinguishes them from a fault.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StructType
+
+from strandline.core.errors import DefinitionError
+from strandline_quality.rules import Rule
+
+ITEM = "_item"
+"""The column with the place of an item in its record's list, from 0."""
+
+SKIPPED = "_skipped"
+"""The column with the name of the rule by which a record is passed over."""
+
+NO_ITEMS = "no_items"
+"""Under which name records with an empty list are passed over."""
+
+_EACH = "_one_of_them"
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Records that a table passes over on purpose; they are counted by name, and are no rows.
+
+    Args:
+        where: A SQL predicate over the columns of the table's function; a record of which it is NULL is not passed over.
+        name: The name under which they are counted; the predicate itself when empty.
+    """
+
+    where: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name or self.where
+
+
+def skips_of(declared: "str | Skip | Sequence[str | Skip]") -> tuple[Skip, ...]:
+    """Return what a table passes over; one rule may be without a tuple, and a text is its own name."""
+    several = (declared,) if isinstance(declared, str | Skip) else declared
+    return tuple(each if isinstance(each, Skip) else Skip(each) for each in several if each)
+
+
+def skipped_by(skips: Sequence[Skip], listed: str | None) -> Column:
+    """Return the name of the first rule by which a record is passed over; NULL where none does.
+
+    Args:
+        skips: The rules.
+        listed: The column with the list of which rows are made.
+    """
+    chosen = F.lit(None).cast("string")
+    empty = [Skip(f"size(`{listed}`) = 0", NO_ITEMS)] if listed else []
+    for skip in reversed([*skips, *empty]):
+        chosen = F.when(F.expr(skip.where), F.lit(str(skip))).otherwise(chosen)
+    return chosen
+
+
+def names_of(skips: Sequence[Skip], listed: str | None) -> list[str]:
+    """Return the names under which records may be passed over, in the order in which they are asked."""
+    return [*dict.fromkeys([*map(str, skips), *([NO_ITEMS] if listed else [])])]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A list of which rows are made.
+
+    Args:
+        column: The column with the list.
+        fields: The columns that an item becomes, each with how it is read of the item; of a list of plain values the column itself.
+    """
+
+    column: str
+    fields: Mapping[str, str]
+
+    @property
+    def demand(self) -> Rule:
+        """Return the rule that a record has a list, and that no item of it is NULL."""
+        holds = f"`{self.column}` IS NOT NULL AND NOT exists(`{self.column}`, {_EACH} -> {_EACH} IS NULL)"
+        return Rule(name=f"missing:{self.column}", holds=holds)
+
+    def asked(self, rule: Rule) -> str:
+        """Return how a rule is asked of a record; of each of its items, where it names one of their fields.
+
+        A name that is only part of a text binds a variable that is not used, which changes no answer. Of a list or an item that
+        is missing nothing else is asked: that is a reason by itself.
+        """
+        text = rule.asked.lower()
+        named = [name for name in self.fields if name.lower() in text]
+        if not named or rule == self.demand:
+            return rule.asked
+        bound = reduce(_bound, ((name, self.fields[name]) for name in named), rule.asked)
+        return f"coalesce(forall(`{self.column}`, {_EACH} -> {_EACH} IS NULL OR ({bound})), true)"
+
+    def rows(self, records: DataFrame, last: Sequence[str]) -> DataFrame:
+        """Make a row of each item.
+
+        Args:
+            records: The records.
+            last: Their columns that come last.
+        """
+        own = [name for name in records.columns if name not in {self.column, *last}]
+        made = records.select(*own, *last, F.posexplode(self.column).alias(ITEM, _EACH))
+        items = [F.expr(how).alias(name) for name, how in self.fields.items()]
+        return made.select(*own, *items, *last, ITEM)
+
+
+def _bound(asked: str, named: tuple[str, str]) -> str:
+    """Return a predicate in which a field of the item has its name.
+
+    A variable of a lambda is of an array's items: so the field is put into an array of one.
+    """
+    name, how = named
+    return f"forall(array({how}), `{name}` -> {asked})"
+
+
+def listed(table: str, rows: DataFrame, column: str) -> Listed:
+    """Return the list of which a table makes rows.
+
+    Raises:
+        DefinitionError: Its function gives no such list, or an item has a field of a name that the record has.
+    """
+    found = {each.name: each.dataType for each in rows.schema}.get(column)
+    if not isinstance(found, ArrayType):
+        has = f"is {found.simpleString()}" if found else "is no column of what its function gives"
+        raise DefinitionError(
+            f'{table} makes rows of its list {column} (rows="{column}"), which {has}',
+            hint=f"let the function select {column} as an array, of structs or of plain values; the columns of a struct become "
+            "columns of the rows.",
+            table=table,
+        )
+    if not isinstance(found.elementType, StructType):
+        return Listed(column, {column: _EACH})
+    fields = found.elementType.fieldNames()
+    taken = {name.lower() for name in rows.columns if name != column} | {ITEM}
+    twice = [name for name in fields if name.lower() in taken]
+    if twice:
+        raise DefinitionError(
+            f"{table}: the items of {column} have {' and '.join(twice)}, and so has the record: a row cannot have both",
+            hint="give one of the two another name in the function, such as "
+            f"transform({column}, x -> named_struct('item_{twice[0]}', x.{twice[0]}, …)).",
+            table=table,
+        )
+    return Listed(column, {name: f"{_EACH}.`{name}`" for name in fields})
