@@ -302,6 +302,11 @@ def unreadable(error: Exception, name: str) -> DefinitionError:
 
 def _hint(error: Exception) -> str:
     """Return what to change: an extra to install, or for a field that a kind of table needs or has not the fields of the kind."""
+    if _lacks_spark(error):
+        return (
+            "modules are read without Spark, which a column such as F.desc(…) needs: write it within the table's function, or "
+            "as SQL in a text."
+        )
     extra = extras.of_module(error.name or "") if isinstance(error, ModuleNotFoundError) else None
     if extra:
         return extras.hint(extra)
@@ -322,6 +327,13 @@ def _hint(error: Exception) -> str:
     )
 
 
+def _lacks_spark(error: Exception) -> bool:
+    """Return whether PySpark was asked for a column, and there is no session; some of its functions say so by an assertion alone."""
+    frames = traceback.extract_tb(error.__traceback__)
+    asserts = isinstance(error, AssertionError) and "pyspark" in frames[-1].filename
+    return asserts or "SESSION_OR_CONTEXT_NOT_EXISTS" in str(error)
+
+
 def _is_needed(field: Field[object]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
@@ -340,6 +352,7 @@ def _culprit(error: Exception, name: str) -> str:
         frame
         for frame in ours
         if not any(Path(frame.filename).is_relative_to(each) for each in REFUSING)
+        and "site-packages" not in frame.filename
     ]
     ours = declared or ours
     return f"{_short(ours[-1].filename)}:{ours[-1].lineno}" if ours else name

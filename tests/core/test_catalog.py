@@ -11,6 +11,7 @@ from textwrap import dedent
 from typing import TypeAlias
 
 import pytest
+from pyspark import SparkContext
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
@@ -201,6 +202,21 @@ def test_a_mistake_is_refused_with_its_file_and_line(
 
     assert f"scratch_silver/pings.py:{line}: " in caught.value.message
     assert word in caught.value.message
+
+
+@pytest.mark.parametrize("made", ["F.desc('at')", "F.col('at') + 1", "Window.partitionBy('at')"])
+def test_a_column_that_is_made_where_a_module_is_read_is_refused_with_the_way(
+    declare: Declare, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    """Its line is the user's and not one of Spark's, whatever called it; another test's session would hide it."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    code = f"from pyspark.sql import Window, functions as F\n\nORDER = {made}\n"
+    declare(bronze={"pings": code})
+
+    with pytest.raises(DefinitionError, match=r"scratch_bronze/pings\.py:3: ") as caught:
+        catalog.tables()
+
+    assert "within the table's function" in caught.value.hint
 
 
 @pytest.mark.whole

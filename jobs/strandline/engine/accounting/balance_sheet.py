@@ -389,7 +389,8 @@ def _function_faults(books: Books, sheet: Balance) -> Iterator[str]:
     if sheet.lost_by_function:
         yield (
             f"the table's function gave no row for {sheet.lost_by_function} records, {where}; give each a row, with "
-            "`_problem` set where it is none, and compute the table again (`strandline rebuild`)"
+            "`_problem` set where it is none, declare in `skips` what the table passes over, and compute it again "
+            "(`strandline rebuild`)"
         )
     if sheet.counted > sheet.good:
         more = sheet.counted - sheet.good
@@ -399,8 +400,8 @@ def _function_faults(books: Books, sheet: Balance) -> Iterator[str]:
         )
     if sheet.made_by_function:
         yield (
-            f"the table's function gave more rows than records, {sheet.made_by_function} of them, {where}; a table above "
-            "may make several rows out of one, this one must not"
+            f"the table's function gave more rows than records, {sheet.made_by_function} of them, {where}; give "
+            'each one row with its list, and declare the list: rows="items" makes a row of each item'
         )
 
 

@@ -582,7 +582,8 @@ def begin(work: Work, healed: Healing, span: Span) -> Entry:
     if healed.through.made:
         raise DefinitionError(
             f"the function of {work.table.id} gives {healed.through.made:,} more rows than there are held records",
-            hint="one record is one row, or it cannot be released once; make several rows out of one in a table above.",
+            hint="one record is one row of the function, or it cannot be released once; let it have the list in a column, and "
+            'declare that: rows="items".',
             table=work.table.id,
         )
     source = f"quarantine.{work.table.name}"
