@@ -195,6 +195,12 @@ def _unknown(source: AlertSource) -> Iterator[tuple[str, str]]:
             "let a rule look at a table whose events have an id.",
         )
         return
+    if table.rows:
+        yield (
+            f"the source {table.id} makes a row of each item of {table.rows}, and an alert has its id by the key of its record",
+            "let a rule look at a table of the records themselves.",
+        )
+        return
     if table.static:
         yield (
             f"the source {table.id} joins {' and '.join(map(str, table.static))}, whose versions are in a lake, and rules have none",

@@ -8,7 +8,7 @@ What a table passes over it says by a rule, and each record that goes is counted
 itself loses them, for no count distinguishes them from a fault.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -27,6 +27,11 @@ SKIPPED = "_skipped"
 
 NO_ITEMS = "no_items"
 """Under which name records with an empty list are passed over."""
+
+OWN = frozenset(
+    {ITEM, SKIPPED, "_key", "_bad", "_time", "_reasons", "_broken", "_warned", "_problem"}
+)
+"""Columns that a verdict adds to a record."""
 
 _EACH = "_one_of_them"
 
@@ -104,6 +109,10 @@ class Listed:
         bound = reduce(_bound, ((name, self.fields[name]) for name in named), rule.asked)
         return f"coalesce(forall(`{self.column}`, {_EACH} -> {_EACH} IS NULL OR ({bound})), true)"
 
+    def any_of(self, condition: str) -> str:
+        """Return how a condition is asked that one of the items must meet."""
+        return f"NOT {self.asked(Rule(name='', holds=f'NOT coalesce(({condition}), false)'))}"
+
     def rows(self, records: DataFrame, last: Sequence[str]) -> DataFrame:
         """Make a row of each item.
 
@@ -126,11 +135,17 @@ def _bound(asked: str, named: tuple[str, str]) -> str:
     return f"forall(array({how}), `{name}` -> {asked})"
 
 
-def listed(table: str, rows: DataFrame, column: str) -> Listed:
+def listed(table: str, rows: DataFrame, column: str, secret: Collection[str] = ()) -> Listed:
     """Return the list of which a table makes rows.
 
+    Args:
+        table: The table's one name.
+        rows: What its function gives.
+        column: The column with the list.
+        secret: The masked columns of the table.
+
     Raises:
-        DefinitionError: Its function gives no such list, or an item has a field of a name that the record has.
+        DefinitionError: Its function gives no such list, or rows cannot have the columns of its items.
     """
     found = {each.name: each.dataType for each in rows.schema}.get(column)
     if not isinstance(found, ArrayType):
@@ -141,10 +156,30 @@ def listed(table: str, rows: DataFrame, column: str) -> Listed:
             "columns of the rows.",
             table=table,
         )
+    if ITEM in rows.columns:
+        raise DefinitionError(
+            f"{table} has a column {ITEM}, which is the place of an item in its list",
+            hint="give it another name in the function.",
+            table=table,
+        )
     if not isinstance(found.elementType, StructType):
         return Listed(column, {column: _EACH})
     fields = found.elementType.fieldNames()
-    taken = {name.lower() for name in rows.columns if name != column} | {ITEM}
+    if column in secret:
+        raise DefinitionError(
+            f"{table} names {column} sensitive, which is no column of its rows: they have the fields of its items",
+            hint=f"name those that are: {', '.join(fields)}.",
+            table=table,
+        )
+    taken = {name.lower() for name in rows.columns if name != column} | OWN
+    lower = [name.lower() for name in fields]
+    odd = [name for name in fields if "`" in name or lower.count(name.lower()) > 1]
+    if odd:
+        raise DefinitionError(
+            f"{table}: a row cannot have the fields {' and '.join(map(repr, odd))} of the items of {column}",
+            hint="give each a name of its own, in whichever case, without a backtick.",
+            table=table,
+        )
     twice = [name for name in fields if name.lower() in taken]
     if twice:
         raise DefinitionError(

@@ -96,6 +96,11 @@ class Kind:
         return False
 
     @property
+    def listed(self) -> str:
+        """Return the list of whose items it makes rows; empty where a record is a row."""
+        return ""
+
+    @property
     def takes_in_words(self) -> str:
         """Return which kinds of a topic's records it reads; empty where it reads each."""
         return ""

@@ -261,6 +261,11 @@ class Judged(_Computed):
         return bool(self.skips or self.rows)
 
     @property
+    def listed(self) -> str:
+        """Return the list of whose items it makes rows; empty where a record is a row."""
+        return self.rows or ""
+
+    @property
     def row_key(self) -> tuple[str, ...]:
         """Return the columns that identify a row."""
         return (*self.key, ITEM) if self.rows else self.key

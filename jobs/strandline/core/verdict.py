@@ -53,7 +53,7 @@ def judged(
     refuse_unsearchable(table, table.rules)
     rows = computed(events, table)
     event_at = F.col(table.event_at)
-    its = listed(table.id, rows, table.rows) if table.rows else None
+    its = list_of(rows, table)
     is_read = F.col("_problem").isNull()
     if table.passes_over:
         rows = rows.withColumn(SKIPPED, F.when(is_read, skipped_by(table.skipping, table.rows)))
@@ -126,9 +126,13 @@ def good_records(rows: DataFrame) -> DataFrame:
 def good_rows(rows: DataFrame, table: Judged) -> DataFrame:
     """Return the rows of a table: its believed records, or the items of their lists."""
     records = good_records(rows)
-    if table.rows is None:
-        return records
-    return listed(table.id, records, table.rows).rows(records, IDENTITY)
+    its = list_of(records, table)
+    return its.rows(records, IDENTITY) if its else records
+
+
+def list_of(rows: DataFrame, table: Judged) -> Listed | None:
+    """Return the list of which a table makes rows, as its function gives it; None where a record is a row."""
+    return listed(table.id, rows, table.rows, table.secret) if table.rows else None
 
 
 def bad_rows(rows: DataFrame, table: Judged) -> DataFrame:

@@ -4,14 +4,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from strandline.core.formats.writer_schema import WriterSchema, schemas_from
+from strandline.core.items import ITEM, SKIPPED
 from strandline.core.static import frames_from
 from strandline.core.table import Judged
 from strandline.core.topic import IDENTITY, RECEIVED
-from strandline.core.verdict import judged, own_columns
+from strandline.core.verdict import good_rows, judged, own_columns, without_skipped
 from strandline.engine.flow.batch.static_join import frame_of_now
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import Settings
@@ -54,7 +57,8 @@ def judge(
         schemas: What a schema registry knows, for a topic of ``registered()``; of any other id a payload is ``unknown_schema``.
 
     Returns:
-        The table's columns, and in ``reasons`` why the row goes to the quarantine; None for a good row.
+        The table's columns, and in ``reasons`` why the row goes to the quarantine; None for a good row. Where the table passes
+        records over, in ``skipped`` the name of the rule; where it makes rows of a list, a row of each item of a good record.
     """
     name = topic or table.reads[0].topics[0].name
     received: list[tuple[object, ...]] = [
@@ -63,15 +67,35 @@ def judge(
     ]
     known = {each.number: each for each in schemas}
     with schemas_from(known.get), frames_from(frame_of_now):
-        rows = judged(spark.createDataFrame(received, RECEIVED), table)
-    return [_shown(row.asDict(recursive=True)) for row in _in_order(rows).collect()]
+        rows = judged(spark.createDataFrame(received, RECEIVED), table, keeps_skipped=True)
+        found = [*_records(rows, table), *_items(rows, table)]
+    return [row for _, row in sorted(found, key=lambda each: each[0])]
 
 
-def _in_order(rows: DataFrame) -> DataFrame:
-    own = [name for name in own_columns(rows) if name not in IDENTITY]
-    return rows.orderBy("_offset").select(*own, "_reasons")
+Placed: TypeAlias = tuple[tuple[int, int], dict[str, object]]
+"""A row, with the number of its payload and its place in the list."""
 
 
-def _shown(row: dict[str, object]) -> dict[str, object]:
-    reasons = row.pop("_reasons")
-    return {**row, "reasons": reasons}
+def _records(rows: DataFrame, table: Judged) -> Iterator[Placed]:
+    """Yield payloads that are one row, or none."""
+    own = [name for name in own_columns(rows) if name not in {*IDENTITY, table.rows}]
+    skip = F.col(SKIPPED) if table.passes_over else F.lit(None)
+    if table.rows:
+        rows = rows.where(F.col("_reasons").isNotNull() | skip.isNotNull())
+    for row in rows.select("_offset", *own, "_reasons", skip.alias(SKIPPED)).collect():
+        shown = row.asDict(recursive=True)
+        place, reasons, skipped = (shown.pop(name) for name in ("_offset", "_reasons", SKIPPED))
+        more = {"skipped": skipped} if table.passes_over else {}
+        yield (place, 0), {**shown, "reasons": reasons, **more}
+
+
+def _items(rows: DataFrame, table: Judged) -> Iterator[Placed]:
+    """Yield the rows of believed payloads with a list."""
+    if not table.rows:
+        return
+    for row in good_rows(without_skipped(rows, table), table).collect():
+        shown: dict[str, Any] = {**row.asDict(recursive=True), "reasons": None, "skipped": None}
+        yield (
+            (shown["_offset"], shown[ITEM]),
+            {name: value for name, value in shown.items() if name not in IDENTITY},
+        )

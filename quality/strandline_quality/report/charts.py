@@ -277,6 +277,7 @@ def _key(findings: TableFindings, hours: Sequence[Hour | None]) -> list[tuple[st
     if findings.judges:
         kinds += [] if findings.sheet.keeps_copies else [("--copy", "copies")]
         kinds.append(("--bad", "held back"))
+        kinds += [("--line", "passed over")] if findings.sheet.flow.skipped else []
     if any(hour and hour.usual for hour in hours):
         kinds.append(("--usual", "usual"))
     return kinds
@@ -318,5 +319,10 @@ def _bar(hour: Hour) -> Bar:
     label = f"{hour.at[:16]}: {flow.read:,} rows, {flow.quarantined:,} held back"
     if hour.usual:
         label += f"; usually {hour.usual[0]:,.0f} to {hour.usual[1]:,.0f}"
-    parts = (("good", flow.good), ("copy", flow.duplicates), ("held", flow.quarantined))
+    parts = (
+        ("good", flow.good),
+        ("copy", flow.duplicates),
+        ("held", flow.quarantined),
+        ("skip", flow.skipped),
+    )
     return Bar(parts=parts, usual=hour.usual, label=label)

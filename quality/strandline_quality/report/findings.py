@@ -54,6 +54,11 @@ class Flow:
     lost: int = 0
     made: int = 0
 
+    @property
+    def judged(self) -> int:
+        """Return the rows read without those that are passed over on purpose."""
+        return self.read - self.skipped
+
     def __add__(self, other: "Flow") -> "Flow":
         """Return the sum of both."""
         both = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}

@@ -14,8 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    DataType,
     LongType,
     StringType,
+    StructField,
     StructType,
     TimestampType,
 )
@@ -26,6 +28,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.formats.parse import parse_json
 from strandline.core.items import ITEM, NO_ITEMS, Skip
 from strandline.core.modes import Batch
+from strandline.core.static import Static
 from strandline.core.table import Judged, Windowed
 from strandline.core.topic import CARRIED, PLACE
 from strandline.core.verdict import good_rows, judged
@@ -48,7 +51,9 @@ from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.replay import replay
 from strandline.engine.runtime import clock
 from strandline.engine.service.maintain import Policy, maintain
+from strandline.operate import trial
 from strandline_quality.rules import OnFail, Rule, between, required
+from tests.cli.inside import succeeded
 from tests.support import lakes
 from tests.support.events import TOPIC, Event, frame, received
 from tests.support.modes import derive, in_every_mode, proven
@@ -82,6 +87,7 @@ ORDERS = Judged(
         *required("id", "sku"),
         between("qty", 1, 100),
         Rule(name="large", holds="qty < 50", on_fail=OnFail.WARN),
+        Rule(name="few", holds="size(items) <= 50", on_fail=OnFail.WARN),
     ),
 )
 PATIENT = replace(ORDERS, rules=(*required("id", "sku"), between("qty", 0, 100)))
@@ -244,7 +250,7 @@ def test_a_replay_brings_in_every_item_of_a_record_that_heals(
 
 
 def test_a_replay_passes_over_what_a_new_rule_passes_over(
-    spark: SparkSession, streamed: Lake, truth: Sent
+    spark: SparkSession, streamed: Lake, truth: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It leaves the quarantine, comes to no table, and is counted under the rule's name."""
     bad = truth.counts["out_of_range:qty"]
@@ -256,6 +262,10 @@ def test_a_replay_passes_over_what_a_new_rule_passes_over(
     assert sheet.faults == []
     assert (sheet.skipped["samples"], "out_of_range:qty" in sheet.quarantined) == (bad, False)
     assert rows_of(streamed) == truth.rows
+    world = World(lake=streamed, now=NOON)
+    place = next(n for n, each in enumerate(truth.events) if b'"qty":0' in (each.payload or b""))
+    monkeypatch.setattr(catalog, "tables", lambda: (bronze.TABLE, ORDERS))
+    assert why(f"{TOPIC}/0/{place}", ORDERS, world).verdict is Verdict.SKIPPED
 
 
 def test_a_backfill_of_the_same_code_changes_nothing(
@@ -297,6 +307,10 @@ def test_a_backfill_with_a_new_skip_takes_rows_out(
     assert sheet.good == truth.counts["good"] - len(went)
     assert sheet.skipped["size(items) > 2"] >= len(went)
 
+    backfill(spark, ORDERS, streamed, _morning())
+
+    accounted(streamed, truth)
+
 
 def test_a_request_to_forget_takes_whole_records(
     spark: SparkSession, streamed: Lake, truth: Sent, monkeypatch: pytest.MonkeyPatch
@@ -315,6 +329,11 @@ def test_a_request_to_forget_takes_whole_records(
     assert rows_of(streamed) == {row for row in truth.rows if row[0] not in gone}
     assert balance(ORDERS, streamed).faults == []
     assert balance(bronze.TABLE, streamed).faults == []
+    for path in (streamed.table(bronze.TABLE), streamed.quarantine(ORDERS)):
+        left = opened(path).to_pyarrow_table().to_pylist()
+        whole = [each["_payload"] for each in left if each["_payload"].endswith(b"}")]
+        assert whole
+        assert not [each for each in whole if b'"s3"' in each]
 
 
 def test_a_rebuild_is_promoted_and_the_books_go_on(
@@ -336,6 +355,46 @@ def test_an_audit_knows_a_row_by_its_place_in_the_list(spark: SparkSession, stre
     """Two items of a record are no copies of each other."""
     result = audit(spark, ORDERS, streamed, lambda: NOON)
     assert [each.name for each in result.findings if not each.holds] == ["large"]
+
+
+NOTES = Static(name="notes", rows=(("h1", "paper"),), columns="id string, note string", key=("id",))
+
+
+def noted(events: DataFrame) -> DataFrame:
+    """Return orders with a column of a static table."""
+    return NOTES.joined(orders(events), at="at")
+
+
+def test_history_from_a_file_is_counted_in_records_and_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import judges as a replay does, also a table that joins a static one."""
+    table = replace(ORDERS, transform=noted, static=(NOTES,))
+    monkeypatch.setattr(catalog, "tables", lambda: (bronze.TABLE, table))
+    lake, truth = Lake(Place.of(tmp_path / "lake")).open_for_writing(), sent(1, 20)
+    received(lake, truth.events)
+    derive(spark, lake, table)
+    before = NOON - timedelta(days=5)
+    lines = [
+        order("h", before, [{"sku": "a", "qty": 1}, {"sku": "b", "qty": 2}]).replace(b"oh", b"h1"),
+        order("h2", before, []),
+        order("h3", before, [{"sku": "a", "qty": 0}]),
+    ]
+    (tmp_path / "past.jsonl").write_bytes(b"\n".join(lines))
+
+    words = ("import", bronze.TABLE.id, "--topic", TOPIC, tmp_path / "past.jsonl")
+    succeeded(*words, "--lake", lake.root)
+
+    sheet = balance(table, lake)
+    assert sheet.faults == []
+    assert (sheet.read, sheet.good) == (len(truth.events) + 3, truth.counts["good"] + 1)
+    assert sheet.rows == len(truth.rows) + 2
+    assert sheet.skipped[NO_ITEMS] == truth.counts[NO_ITEMS] + 1
+    rows = opened(lake.table(table)).to_pyarrow_table().to_pylist()
+    assert sorted((r["sku"], r["note"]) for r in rows if r["id"] == "h1") == [
+        ("a", "paper"),
+        ("b", "paper"),
+    ]
 
 
 def test_why_says_of_a_record_that_is_no_row_by_which_rule(
@@ -462,6 +521,51 @@ def test_a_mistake_in_the_declaration_has_a_hint(
     with pytest.raises(DefinitionError, match=says) as error:
         judged(frame(spark, []), replace(ORDERS, **change))  # type: ignore[arg-type]
     assert hint in str(error.value.hint)
+
+
+def test_a_trial_shows_items_and_what_is_passed_over(spark: SparkSession) -> None:
+    """In the order of the payloads."""
+    at = NOON - timedelta(minutes=1)
+    found = trial.judge(
+        spark,
+        ORDERS,
+        order(1, at, [{"sku": "a", "qty": 1}, {"sku": "b", "qty": 2}]),
+        order(2, at, []),
+        order(3, at, [{"sku": "a", "qty": 0}]),
+        order(4, at, [{"sku": "a", "qty": 1}], is_test=True),
+    )
+    shown = [(r["id"], r.get("sku"), r.get(ITEM), r["reasons"], r["skipped"]) for r in found]
+    assert shown == [
+        ("o1", "a", 0, None, None),
+        ("o1", "b", 1, None, None),
+        ("o2", None, None, None, NO_ITEMS),
+        ("o3", None, None, ["out_of_range:qty"], None),
+        ("o4", None, None, None, "test orders"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "change", "says"),
+    [
+        ({"sku": StringType(), "SKU": LongType()}, {}, "cannot have the fields 'sku' and 'SKU'"),
+        ({"s`k": StringType()}, {}, "cannot have the fields 's`k'"),
+        ({"_key": StringType()}, {}, "have _key, and so has the record"),
+        ({"sku": StringType()}, {"sensitive": ("items",)}, "names items sensitive"),
+    ],
+)
+def test_items_that_no_row_can_have_are_refused(
+    spark: SparkSession, fields: dict[str, DataType], change: dict[str, Any], says: str
+) -> None:
+    """Spark would end with a sentence about its own names, or a mask would mask nothing."""
+    kind = StructType([StructField(name, each) for name, each in fields.items()])
+    table = replace(
+        ORDERS,
+        transform=lambda rows: orders(rows).withColumn("items", F.lit(None).cast(ArrayType(kind))),
+        rules=(),
+        **change,
+    )
+    with pytest.raises(DefinitionError, match=says):
+        judged(frame(spark, []), table)
 
 
 def test_a_field_that_record_and_item_have_is_refused(spark: SparkSession) -> None:

@@ -254,7 +254,7 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         read=sums.read,
         others=sums.others,
         skipped=dict(sums.skipped),
-        listed=(isinstance(table, Judged) and table.rows) or "",
+        listed=table.listed,
         good=sums.good + sums.brought_back,
         passed_over=sums.passed_over,
         counted=sums.counted,

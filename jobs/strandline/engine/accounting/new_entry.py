@@ -52,6 +52,7 @@ def tables_read(  # noqa: PLR0913  # what names a batch, and what it reads
         read=rows,
         code=code_version(table),
         keeps_copies=table.keeps_copies,
+        listed=table.listed,
         takes=table.takes_in_words,
         routed_by=table.routed_by,
     )

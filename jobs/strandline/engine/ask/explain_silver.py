@@ -263,14 +263,17 @@ def _commit_fields(path: Place, version: int | None) -> dict[str, object]:
     return {**fields, "mode": entry.mode} if entry else fields
 
 
-def _explain_absent(
+def _explain_absent(  # noqa: PLR0911  # a return for each place
     silver: Judged, record: Mapping[str, Any], read: tuple[int, Entry], world: World
 ) -> Finding:
     """Explain why a record that was read is neither a row nor in the quarantine."""
     version, entry = read
     batch = {"version": version, "batch": entry.batch, "duplicates": entry.duplicates}
-    has_no_copies = silver.keeps_copies or (entry.skipped and not entry.duplicates)
-    first = None if has_no_copies else original(silver, world.lake, record)
+    done = done_about(silver, world.lake, dict(record))
+    if done and done[-1]["status"] == Status.SKIPPED:
+        sentence = f"it was held, and {silver.id} passes it over since {done[-1]['at']}, by a rule"
+        return make_finding(silver, Verdict.SKIPPED, sentence, silver=batch, done=done)
+    first = _original(silver, record, entry, world.lake)
     if first is not None:
         spot = Spot.of(first.row)
         sentence = f"it is a copy of {spot}, which came first and is in {silver.id}"
@@ -278,7 +281,7 @@ def _explain_absent(
         return make_finding(
             silver, Verdict.DUPLICATE, sentence, original=spot, same=same, silver=batch
         )
-    gone = _explain_gone(silver, record, version, world)
+    gone = _explain_gone(silver, record, version, world, may_be_deleted=not entry.skipped)
     if gone is not None:
         return gone
     may_be_copy = entry.duplicates > 0 and not has_fields(record["_payload"] or b"", silver.key)
@@ -298,6 +301,17 @@ def _explain_absent(
     no_copy = "" if silver.keeps_copies else ", nor a copy of a row"
     sentence = f"{silver.id} has read it, but it is neither a row, nor in quarantine{no_copy}"
     return make_finding(silver, Verdict.UNACCOUNTED, sentence, silver=batch)
+
+
+def _original(silver: Judged, record: Mapping[str, Any], entry: Entry, lake: Lake) -> Found | None:
+    """Return the row of which a record is a copy; where records were passed over, one whose key its bytes only mention is none."""
+    if silver.keeps_copies or (entry.skipped and not entry.duplicates):
+        return None
+    first = original(silver, lake, record)
+    if first is None or not entry.skipped:
+        return first
+    key = {name: first.row[name] for name in silver.key}
+    return None if has_another(record["_payload"] or b"", key) else first
 
 
 def _or_a_copy(
@@ -332,12 +346,22 @@ def _explain_nowhere(silver: Judged, entry: Entry, batch: Mapping[str, object]) 
 
 
 def _explain_gone(
-    silver: Judged, record: Mapping[str, Any], version: int, world: World
+    silver: Judged,
+    record: Mapping[str, Any],
+    version: int,
+    world: World,
+    *,
+    may_be_deleted: bool,
 ) -> Finding | None:
-    """Explain which commit removed the row of a record; None when none did."""
+    """Explain which commit removed the row of a record; None when none did.
+
+    Where its batch passed records over, it need not have been a row that was deleted, and no file says which.
+    """
     gone = removed_row(world.lake.table(silver), Where(equal=Spot.of(record).where))
     if gone is not None:
         return explain_removed(silver, gone)
+    if not may_be_deleted:
+        return None
     lost = expired_with(silver, record["_arrived_at"], version, world.lake)
     return explain_deleted(silver, *lost) if lost is not None else None
 

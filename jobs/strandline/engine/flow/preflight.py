@@ -540,14 +540,13 @@ def _changed_rows(table: Streamed, lake: Lake) -> Difference | None:
     found = last_entry(lake.table(table))
     if found is None or not isinstance(table, Judged):
         return None
-    had_items = found[1].items is not None
-    if had_items is bool(table.rows):
+    before = found[1].listed
+    if before == table.listed:
         return None
-    what = (
-        f"it makes a row of each item of {table.rows} now, and the rows that it has are of records"
-        if table.rows
-        else "it makes a row of each record now, and the rows that it has are of items"
+    was, now = (
+        f"each item of {each}" if each else "each record" for each in (before, table.listed)
     )
+    what = f"it makes a row of {now} now, and the rows that it has are of {was}"
     return Difference(what=what, remedy=Remedy.REBUILD)
 
 

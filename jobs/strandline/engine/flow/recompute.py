@@ -126,7 +126,8 @@ def compute(
             passed=partial(of_batch, table),
             records=lambda: events,
         )
-        return fork.write(result, entry, meter, watch) or entry
+        with joining(table, lake):  # a function that loses records is asked again
+            return fork.write(result, entry, meter, watch) or entry
     entry = replace(entry, before_static=all_before_first(table, lake, rows))
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()

@@ -204,6 +204,7 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         takes=last.takes,
         skipped=dict(sums.skipped),
         good=sums.good + sums.brought_back,
+        listed=last.listed,
         items=None if last.items is None else live_rows(path, until),
         passed_over=sums.passed_over or None,
         counted=sums.counted,

@@ -241,7 +241,9 @@ class Guard:
         if WARNED in rows.columns:
             breaks = F.coalesce(breaks, F.lit(False)) | F.array_contains(WARNED, rule)
         found = rows.where(breaks).select(*PLACE, *own_columns(rows)).limit(SAMPLES).collect()
-        secret = {*self.table.secret, *([RESCUED] if self.table.secret else ())}
+        # A list may have what its rows mask.
+        whole = (RESCUED, getattr(self.table, "rows", None)) if self.table.secret else ()
+        secret = {*self.table.secret, *whole}
         return [
             {
                 name: mask_value(value) if name in secret else _plain(value)

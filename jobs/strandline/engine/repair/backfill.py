@@ -24,7 +24,7 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.formats.writer_schema import schemas_from
-from strandline.core.items import ITEM, SKIPPED
+from strandline.core.items import ITEM, SKIPPED, names_of
 from strandline.core.stateful import first_copies
 from strandline.core.table import (
     Appended,
@@ -60,6 +60,7 @@ from strandline.engine.lake.horizon import refuse_expired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import IMPORT, NOTHING, Entry, Through
+from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.read.open_table import live_rows
 from strandline.engine.lake.read.static_versions import refuse_untaken
 from strandline.engine.lake.retired import let_go, retired
@@ -106,6 +107,7 @@ class Rejudged:
         lost: The number of released records by first reason.
         gained: The number of new records by first reason.
         skipped: The number of records that are passed over from now on, by the name of the rule.
+        passed: All that are passed over, with the name.
         verdicts: The verdict on each event of the range.
         through: How many rows of the range go because the table's function has no row for their record any more, and how
             many more of a record's rows it has than before.
@@ -119,6 +121,7 @@ class Rejudged:
     lost: Counter[str]
     gained: Counter[str]
     skipped: Counter[str]
+    passed: DataFrame
     verdicts: DataFrame
     through: Through
 
@@ -161,12 +164,18 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
             lost=lost,
             gained=gained,
             skipped=skipped,
+            passed=_passed(everything, table),
             verdicts=firsts.where(span.holds("_time")),
             through=_through(events, everything, live.where(inside), rows, table),
         )
     finally:
         for each in (moves, firsts, everything):
             each.unpersist()
+
+
+def _passed(everything: DataFrame, table: Judged) -> DataFrame:
+    name = F.col(SKIPPED) if table.passes_over else F.lit(None).cast("string")
+    return everything.select(*PLACE, name.alias(SKIPPED)).where(F.col(SKIPPED).isNotNull())
 
 
 def _through(
@@ -417,14 +426,16 @@ def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
         held = Counter(half.quarantined if half else {})
         for each in (again.gained, lost):
             held.update(each)
+        skipped = again.skipped + _released_before(work, half, again.passed)
         entry = work.entry(
             came=came,
             gone=gone,
             held={why: n for why, n in held.items() if n},
-            skipped=again.skipped,
+            skipped=skipped,
             records=places_in(again.rows) - places_in(again.live) if table.rows else None,
             through=again.through,
         )
+        entry = _no_longer_skipped(entry, table, lake, again)
         if half is not None:  # the name of the interrupted one, so that it counts as done
             entry = replace(entry, stream=half.stream)
         if work.guard:
@@ -449,6 +460,36 @@ def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
         if work.guard:
             work.guard.passed(_name(span), entry.batch)
         return final
+
+
+def _released_before(work: _Work, half: Entry | None, passed: DataFrame) -> Counter[str]:
+    """Count what a backfill that was killed has released from the quarantine, because it is passed over."""
+    if half is None:
+        return Counter()
+    decisions = work.spark.read.format("delta").load(str(work.lake.resolutions(work.table)))
+    released = decisions.where(F.col("entry") == half.stream).select(*PLACE).distinct()
+    counts = passed.join(released, [*PLACE], "left_semi").groupBy(SKIPPED).count()
+    return Counter(dict(counts.collect()))
+
+
+def _no_longer_skipped(entry: Entry, table: Judged, lake: Lake, again: Rejudged) -> Entry:
+    """Take off what was passed over the records that come to the table or its quarantine, and were in neither.
+
+    Such a record was a copy of a row that goes, or was passed over, first by a rule that the table has no more.
+    """
+    known = sums_of(lake.table(table)).skipped
+    if not known or entry.duplicates >= 0:
+        return entry
+    left = again.live.join(again.rows.select(*PLACE), [*PLACE], "left_anti")
+    more, skipped = -entry.duplicates - places_in(left), Counter(entry.skipped)
+    names = sorted(known, key=lambda each: each in names_of(table.skipping, table.rows))
+    found = 0
+    for name in names if more > 0 else ():
+        less = min(more - found, known[name])
+        skipped[name] -= less
+        found += less
+    counted = {name: n for name, n in skipped.items() if n}
+    return replace(entry, skipped=counted, duplicates=entry.duplicates + found)
 
 
 def _name(span: Span) -> str:

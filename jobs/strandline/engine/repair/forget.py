@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.formats.writer_schema import schemas_from
+from strandline.core.items import ITEM
 from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import computed, judged
@@ -409,7 +410,10 @@ class Forgetting:
         by_place = rows.join(F.broadcast(found), [*PLACE])
         if not self.condition.fits(rows):
             return by_place
-        others = rows.join(F.broadcast(found), [*PLACE], "left_anti").where(self.condition.holds())
+        left = rows.join(F.broadcast(found), [*PLACE], "left_anti")
+        others = left.where(self.condition.holds())
+        if ITEM in rows.columns:  # a record goes with all of its items
+            others = left.join(others.select(*PLACE).distinct(), [*PLACE], "left_semi")
         return by_place.unionByName(_by_condition(others))
 
     def _reason_to_wait(self, branch: Branch) -> str:

@@ -30,7 +30,7 @@ from pyspark.sql.types import BooleanType
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged
 from strandline.core.topic import RECEIVED
-from strandline.core.verdict import computed
+from strandline.core.verdict import computed, list_of
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import literal, mark_of, pattern_of
 from strandline.engine.lake.log.log_actions import table_id
@@ -185,16 +185,25 @@ class Condition:
             table: The table that judges them.
         """
         parsed = computed(as_received(records), table, of_any_kind=True)
-        mentioned = self.is_in("_payload")
-        if not self.fits(parsed):
+        mentioned, holds = self.is_in("_payload"), self._asked_of(parsed, table)
+        if holds is None:
             marks = {"_mention": F.lit(False), "_by_text": F.lit(True)}
             return parsed.where(mentioned | self.is_in("_message_key")).withColumns(marks)
         by_text = (F.col("_problem").isNotNull() & mentioned) | self.is_in("_message_key")
         marks = {
-            "_mention": ~(self.holds() | by_text),
-            "_by_text": by_text & ~self.holds(),
+            "_mention": ~(holds | by_text),
+            "_by_text": by_text & ~holds,
         }
-        return parsed.where(self.holds() | by_text | mentioned).withColumns(marks)
+        return parsed.where(holds | by_text | mentioned).withColumns(marks)
+
+    def _asked_of(self, parsed: DataFrame, table: Judged) -> Column | None:
+        """Return the condition as it is asked of a record, or of each item of its list; None where neither has the columns."""
+        if self.fits(parsed):
+            return self.holds()
+        its = list_of(parsed, table)
+        if its is None or not self.fits(its.rows(parsed, ())):
+            return None
+        return F.coalesce(F.expr(its.any_of(self.where)), F.lit(False))
 
 
 @contextmanager

@@ -117,6 +117,8 @@ def _balances(sheet: Balance) -> Sign:
     message = "balanced" if sheet.balanced else "; ".join(sheet.faults[:3])
     held = sum(sheet.quarantined.values())
     figures = {"read": sheet.read, "good": sheet.good, "duplicates": sheet.copies, "held": held}
+    if sheet.skipped:
+        figures["skipped"] = sum(sheet.skipped.values())
     return Sign(name=LEDGER, well=sheet.balanced, message=message, grave=True, figures=figures)
 
 

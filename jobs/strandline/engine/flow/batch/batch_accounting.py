@@ -262,7 +262,10 @@ class Watch:
         passed, through = self.passed(kept), Through()
         if passed.together != self.read():
             records = self.records()
-            passed, through = counted_again(records, self.table), compared(records, self.table)
+            verdicts = judged(records, self.table, keeps_skipped=True)
+            skipped = skipped_among(verdicts, self.table)
+            passed = replace(counted_again(records, self.table), skipped=skipped)
+            through = compared(records, self.table)
         entry = replace(entry, skipped=passed.skipped)
         if not self.table.is_routed:
             return entry, through
@@ -270,14 +273,12 @@ class Watch:
 
 
 def counted_again(records: DataFrame, table: Judged) -> Passed:
-    """Count what a table leaves to others, what it reads of each kind and what it passes over, in the records themselves."""
-    skipped = skipped_among(judged(records, table, keeps_skipped=True), table)
+    """Count what a table leaves to others, and what it reads of each kind, in the records themselves."""
     if not table.is_routed:
-        return Passed(out=(0, 0), skipped=skipped)
+        return Passed(out=(0, 0))
     found = _with_kind(records, table).agg(*_figures_of_kinds(table)).collect()[0]
     kinds = {kind: int(found[2 + number]) for number, kind in _named(table)}
-    others = int(found[0]), int(found[1] or 0)
-    return Passed(out=(0, 0), others=others, kinds=kinds, skipped=skipped)
+    return Passed(out=(0, 0), others=(int(found[0]), int(found[1] or 0)), kinds=kinds)
 
 
 def skipped_among(verdicts: DataFrame, table: Judged) -> dict[str, int]:

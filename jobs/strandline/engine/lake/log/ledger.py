@@ -138,6 +138,7 @@ class Entry:
             from one source, so that no row waits and none becomes several; None elsewhere.
         items: Of a table that makes rows of lists, the items of the records accepted, as they were counted before they were
             written: ``written`` counts them in the files. None elsewhere.
+        listed: The list of which it makes rows.
         counted: Of these, the rows that are counted in the windows that were written, where the table names the column
             that counts them (``source_count``); the others wait for their windows to close, or were left out.
         duplicates: Copies of rows accepted earlier: the rows that left the table's function, less those that were kept.
@@ -213,6 +214,7 @@ class Entry:
     skipped: Mapping[str, int] = field(default_factory=dict)
     good: int = 0
     items: int | None = None
+    listed: str = ""
     passed_over: int | None = None
     counted: int = 0
     duplicates: int = 0
