@@ -1,8 +1,9 @@
 """What several kinds in a topic cost: ``python -m tests.benchmarks.routes``.
 
 The same records in bronze, read by one table of all of them, by three tables of a kind each, and by one table that looks for no
-copies. CPU seconds of this process and all that it started; ways take turns, and the least of each counts. What each has read is
-compared with what was written.
+copies. The tables are made and have read some records before; then a backlog comes, and after it a small batch, whose cost is that
+of a start and of a commit. CPU seconds of this process and all that it started; ways take turns, and the least of each counts. What
+each has read is compared with what was written.
 """
 
 import sys
@@ -32,7 +33,9 @@ from strandline_quality.rules import required
 from tests.benchmarks import machine
 from tests.engine.records import NOON
 
-ROWS, COMMITS, ROUNDS = 300_000, 3, 3
+ROWS, COMMITS, ROUNDS = 600_000, 3, 2
+FEW = 3_000
+"""Records of a small batch."""
 KINDS = ("order_created", "order_paid", "click")
 FIELDS = (
     StructType()
@@ -71,45 +74,61 @@ def main() -> None:
     """Measure, and print a line for each."""
     with tempfile.TemporaryDirectory() as folder:
         spark = spark_session.start(settings(lake=folder), Path(folder) / "spark.log")
-        took: dict[str, list[float]] = {name: [] for name in ("kinds in bronze", *WAYS)}
-        plain = with_kind = 0.0
+        took: dict[str, list[tuple[float, ...]]] = {name: [] for name in WAYS}
         for number in range(ROUNDS + 1):
             for name, tables in WAYS.items():
                 lake = Lake(Path(folder) / f"{number}-{name}").open_for_writing()
-                seconds = machine.cpu(
-                    lambda lake=lake, tables=tables: fill(spark, tables[0].bronze, lake)
-                )
-                plain, with_kind = (plain, seconds) if tables[0].is_routed else (seconds, with_kind)
-                seconds = machine.cpu(lambda lake=lake, tables=tables: follow(spark, tables, lake))
+                seconds = measured(spark, tables, lake)
                 if number:  # the first warms up
                     took[name].append(seconds)
-            if number:
-                took["kinds in bronze"].append(with_kind - plain)
-        one = min(took["one table"])
-        for name, seconds in took.items():
-            least = min(seconds)
-            print(f"{name}: {least / ROWS * 1e6:.2f} µs a record, {least / one:.2f} of one table")  # noqa: T201  # its answer
+        least = {
+            name: [min(each) for each in zip(*found, strict=True)] for name, found in took.items()
+        }
+        one = least["one table"]
+        for name, seconds in least.items():
+            bronze, backlog, small = (each / own for each, own in zip(seconds, one, strict=True))
+            print(  # noqa: T201  # its answer
+                f"{name}: {seconds[1] / ROWS * 1e6:.2f} µs a record, {backlog:.2f} of one table; a batch of {FEW:,} "
+                f"{seconds[2]:.2f} s, {small:.2f}; bronze {seconds[0] / ROWS * 1e6:.2f} µs, {bronze:.2f}"
+            )
         spark.stop()
 
 
-def fill(spark: SparkSession, bronze: Ingested, lake: Lake) -> None:
-    """Write the records to bronze in some commits."""
+def measured(spark: SparkSession, tables: tuple[Judged, ...], lake: Lake) -> tuple[float, ...]:
+    """Return the CPU of bronze, of a backlog and of a small batch, of tables that were made before."""
+    bronze = tables[0].bronze
     make(spark, bronze, lake.table(bronze))
+    commit(spark, bronze, lake, 0, FEW, 0)
+    follow(spark, tables, lake, FEW)
     each = ROWS // COMMITS
-    for batch in range(COMMITS):
-        first = batch * each
-        commit = delta_commit.Commit(spark, lake.table(bronze))
-        rows = commit.write(with_kinds(received(spark, first, each, batch), bronze)).rows
-        entry = Entry(
-            table=bronze.id,
-            mode="available-now",
-            stream="benchmark",
-            batch=batch,
-            source="shop",
-            offsets={"shop/0": (first, first + each)},
-            newest_arrival=(NOON + timedelta(hours=1)).isoformat(),
-        )
-        commit.commit(entry.as_received(rows).encoded())
+
+    def fill() -> None:
+        for number in range(COMMITS):
+            commit(spark, bronze, lake, FEW + number * each, each, number + 1)
+
+    written = machine.cpu(fill)
+    backlog = machine.cpu(lambda: follow(spark, tables, lake, ROWS))
+    commit(spark, bronze, lake, FEW + ROWS, FEW, COMMITS + 1)
+    small = machine.cpu(lambda: follow(spark, tables, lake, FEW))
+    return written, backlog, small
+
+
+def commit(  # noqa: PLR0913, PLR0917  # what, where, which records
+    spark: SparkSession, bronze: Ingested, lake: Lake, first: int, count: int, batch: int
+) -> None:
+    """Write some records to bronze in a commit."""
+    making = delta_commit.Commit(spark, lake.table(bronze))
+    rows = making.write(with_kinds(received(spark, first, count, batch), bronze)).rows
+    entry = Entry(
+        table=bronze.id,
+        mode="available-now",
+        stream="benchmark",
+        batch=batch,
+        source="shop",
+        offsets={"shop/0": (first, first + count)},
+        newest_arrival=(NOON + timedelta(hours=1)).isoformat(),
+    )
+    making.commit(entry.as_received(rows).encoded())
 
 
 def received(spark: SparkSession, first: int, count: int, batch: int) -> DataFrame:
@@ -141,12 +160,12 @@ def received(spark: SparkSession, first: int, count: int, batch: int) -> DataFra
     )
 
 
-def follow(spark: SparkSession, tables: tuple[Judged, ...], lake: Lake) -> None:
+def follow(spark: SparkSession, tables: tuple[Judged, ...], lake: Lake, count: int) -> None:
     """Run the tables, and see that each record is in one of them."""
     site = Site(spark=spark, clock=lambda: NOON + timedelta(hours=2))
     good = sum(run(table, AvailableNow(), lake, site=site).good for table in tables)
-    if good != ROWS:
-        message = f"{good} rows of {ROWS}"
+    if good != count:
+        message = f"{good} rows of {count}"
         raise AssertionError(message)
 
 

@@ -43,10 +43,17 @@ NO_KIND = "no_kind"
 
 @dataclass(frozen=True, slots=True)
 class KindBy:
-    """How the kinds of a topic's records differ: a text that says it, and the expression over rows of bronze."""
+    """How the kinds of a topic's records differ.
+
+    Args:
+        text: A text that says it.
+        of: The expression over rows of bronze, which may be any text.
+        at_once: One that finds most kinds sooner, and says NULL for each record that ``of`` is to be asked of.
+    """
 
     text: str
     of: Callable[[], Column] = declared(compare=False, repr=False)
+    at_once: Callable[[], Column] | None = declared(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         """Return how it is declared."""
@@ -70,7 +77,10 @@ def field(*path: str) -> KindBy:
         parsed = F.from_json(F.col("_payload").cast("string"), kind, {"allowSingleQuotes": "false"})
         return reduce(lambda inner, name: inner[name], path, parsed)
 
-    return KindBy(f"field({', '.join(map(repr, path))})", of)
+    def at_once() -> Column:
+        return F.call_function("json_kind", "_payload", *map(F.lit, path))
+
+    return KindBy(f"field({', '.join(map(repr, path))})", of, at_once)
 
 
 def header(name: str) -> KindBy:
@@ -243,7 +253,8 @@ def _bounded(by: KindBy | None, topic: str) -> Column:
         return F.lit(topic)
     kind: Any = F.try_validate_utf8(by.of())
     fits = F.length(kind).between(1, LONGEST) & ~kind.rlike(ODD)
-    return F.when(fits, kind)
+    bounded = F.when(fits, kind)
+    return F.coalesce(by.at_once(), bounded) if by.at_once else bounded
 
 
 def _refuse_empty(name: str, words: Sequence[object]) -> None:

@@ -153,7 +153,7 @@ def test_the_records_of_a_snapshot_and_of_a_commit_beside_it_are_looked_at_toget
     watch = watch_of(spark, silver.TABLE, lake, "a stream", inputs)
 
     assert sorted(row["_offset"] for row in watch.records().collect()) == [0, 1, 2, 3, 4, 5]
-    assert watch.read()[0] == 6
+    assert watch.read().mark[0] == 6
 
 
 @pytest.mark.whole

@@ -30,7 +30,7 @@ from strandline.core.table import (
 )
 from strandline.core.topic import ORDER, QUARANTINE
 from strandline.core.verdict import DUPLICATE_OF, good_rows, judged, without_skipped
-from strandline.engine.flow.batch.batch_accounting import parted, watched
+from strandline.engine.flow.batch.batch_accounting import watched
 from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.flow.batch.trigger_limit import EVERYTHING
 from strandline.engine.lake.checkpoint.spark_checkpoint import (
@@ -62,7 +62,7 @@ def shaped(sources: Sequence[DataFrame], table: Computed, *, fenced: bool = Fals
     match table:
         case Judged():
             (events,) = sources
-            own = judged(parted(events, table), table, keeps_skipped=True)
+            own = judged(events, table, keeps_skipped=True)
             passed = watched(watermarked(own, "_time", table.lateness), table)
             verdicts = without_skipped(passed, table)
             # The watermark stays where no state waits for it: repairs know by it what the stream has left.

@@ -31,9 +31,11 @@ from strandline.engine.flow.batch.batch_accounting import (
     imported_until,
     mark_of_rows,
     of_batch,
+    own_of,
 )
 from strandline.engine.flow.batch.batch_writer import only_selects
 from strandline.engine.flow.batch.dimension_lookup import adorned
+from strandline.engine.flow.batch.own_records import Own
 from strandline.engine.flow.batch.static_join import (
     all_before_first,
     joining,
@@ -122,7 +124,9 @@ def compute(
         (events,) = rows
         watch = Watch(
             table=table,
-            read=lambda: mark_of_rows(events),
+            read=lambda: (
+                own_of(events, table) if table.is_routed else Own(mark=mark_of_rows(events))
+            ),
             passed=partial(of_batch, table),
             records=lambda: events,
         )

@@ -29,7 +29,7 @@ from strandline.core.topic import PLACE
 from strandline.core.verdict import taken
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import has_begun, readable_at
-from strandline.engine.flow.batch.batch_accounting import counted_again
+from strandline.engine.flow.batch.batch_accounting import own_of
 from strandline.engine.flow.ingest import make
 from strandline.engine.kafka.slices import part_of
 from strandline.engine.lake.checkpoint.mend_checkpoint import leave
@@ -296,7 +296,7 @@ def _slice(
         & F.col("_offset").between(first, end - 1)
     )
     rows = rows_at(spark, lake.table(source), version).where(is_of_slice)
-    own = counted_again(rows, table)
+    own = own_of(rows, table)
     rows = taken(rows, table)
     chosen = rows.select(*PLACE, "_arrived_at").withColumn(
         "reasons", F.lit(None).cast("array<string>")
@@ -324,7 +324,7 @@ def _slice(
         whole = replace(begun, read=end - first, skipped=dict(healed.skipped))
         if table.is_routed:
             routed = replace(whole, takes=table.takes_in_words, routed_by=table.routed_by)
-            whole = routed.routed(own.others[0], own.kinds)
+            whole = routed.routed(own.others, own.kinds)
         entry = whole.exchanged(
             came=came,
             gone=gone,

@@ -7,26 +7,23 @@ source's statistics have the oldest arrival in the range. If it is above the wat
 normal case, and costs nothing. Otherwise the range is read again, and the rows below the watermark are counted.
 """
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import reduce
-from operator import xor
 from typing import Any, NamedTuple, assert_never
 
-import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.items import SKIPPED, names_of
 from strandline.core.local_day import Day, Window
-from strandline.core.routes import KIND, AllBut, is_taken, with_kind
+from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import computed, judged, taken, with_newest_arrival
 from strandline.engine.accounting import new_entry
+from strandline.engine.flow.batch.own_records import Mark, Own, kinds_read, of_ranges, own_in
 from strandline.engine.flow.spark_plan import Node, columns, tree, written
 from strandline.engine.lake.checkpoint.spark_checkpoint import Planned
 from strandline.engine.lake.commit.replace_rows import Reach
@@ -49,8 +46,8 @@ from strandline.engine.runtime.jvm import classic, jvm
 # partition, and a commit that has as many records as offsets has each of them. Where Kafka left gaps, the places are
 # read from the files.
 #
-# Of a topic with kinds the records of other tables are counted in the same way where they are left to them, before the function:
-# they and the rows that leave it must together be the records that were read.
+# Of a topic with kinds only the table's own records are read, so its own are compared: bronze's files say which these are
+# (jobs/strandline/engine/flow/batch/own_records.py), apart from the stream that has chosen them.
 #
 # If both agree, each record has exactly one row. If not, which is a fault of the table and no ordinary batch, function and
 # source are compared record by record; only that names the two numbers. It also settles a count that Spark made twice: when
@@ -59,26 +56,7 @@ from strandline.engine.runtime.jvm import classic, jvm
 # A batch that is killed is computed again by Spark, and counted again with it: all is known before the commit, and is in it.
 
 
-NAME, OTHERS = "out of the function", "of other kinds"
-
-SEED, EIGHT = 42, 8
-P1, P2, P3, P4, P5 = (
-    np.uint64(prime)
-    for prime in (
-        0x9E3779B185EBCA87,
-        0xC2B2AE3D27D4EB4F,
-        0x165667B19E3779F9,
-        0x85EBCA77C2B2AE63,
-        0x27D4EB2F165667C5,
-    )
-)
-"""The constants of xxHash, and the seed with which Spark begins."""
-
-SLICE = 1 << 16
-"""How many hashes are held at once."""
-
-Mark = tuple[int, int]
-"""A number of records, and the XOR of the hashes of their places."""
+NAME = "out of the function"
 
 
 def watched(rows: DataFrame, table: Judged) -> DataFrame:
@@ -92,31 +70,6 @@ def _skips(table: Judged) -> list[tuple[int, str]]:
     return [*enumerate(names_of(table.skipping, table.rows))]
 
 
-def parted(events: DataFrame, table: Judged) -> DataFrame:
-    """Count the records that a table leaves to others, where they pass, and those of each kind that it names."""
-    if not table.is_routed:
-        return events
-    return _with_kind(events, table).observe(OTHERS, *_figures_of_kinds(table))
-
-
-def _with_kind(events: DataFrame, table: Judged) -> DataFrame:
-    return with_kind(with_newest_arrival(events), table.bronze.kind_by)
-
-
-def _figures_of_kinds(table: Judged) -> list[Column]:
-    """Return how many records are left to others, the XOR of their places, and the number of each kind that is named."""
-    kind = F.col(KIND)
-    goes = ~is_taken(kind, *table.taken)
-    named = (F.count_if(kind == F.lit(each)).alias(f"kind_{n}") for n, each in _named(table))
-    return [F.count_if(goes).alias("rows"), _xor(goes).alias("places"), *named]
-
-
-def _named(table: Judged) -> list[tuple[int, str]]:
-    """Return the kinds that a table names to read, in their order."""
-    kinds = [kind for each in table.taken if not isinstance(each, AllBut) for kind in each]
-    return [*enumerate(kinds)]
-
-
 def _xor(among: Column | None = None) -> Column:
     topic = F.crc32(F.col("_topic").cast("binary"))
     place = F.xxhash64(topic, F.col("_partition").cast("bigint"), F.col("_offset"))
@@ -125,24 +78,15 @@ def _xor(among: Column | None = None) -> Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """What passed on the way of a batch.
+    """What left a table's function in a batch.
 
     Args:
-        out: What left the function.
-        others: What was left to other tables before it.
-        kinds: The rows of each kind that the table names.
-        skipped: Of what left the function, the records that the table passes over, by name.
+        out: The records.
+        skipped: Of these, those that the table passes over, by name.
     """
 
     out: Mark
-    others: Mark = (0, 0)
-    kinds: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def together(self) -> Mark:
-        """Return both."""
-        return self.out[0] + self.others[0], self.out[1] ^ self.others[1]
 
 
 def of_stream(spark: SparkSession, table: Judged, stream: str) -> Passed:
@@ -158,18 +102,10 @@ def of_batch(table: Judged, kept: DataFrame) -> Passed:
 
 
 def _passed(metrics: Any, table: Judged) -> Passed:  # noqa: ANN401  # py4j's objects have no types
-    left = metrics.apply(NAME)
-    out = _mark(left)
-    skipped = {name: n for at, name in _skips(table) if (n := int(left.getLong(2 + at)))}
-    if not table.is_routed:
-        return Passed(out=out, skipped=skipped)
-    row = metrics.apply(OTHERS)
-    kinds = {kind: int(row.getLong(2 + number)) for number, kind in _named(table)}
-    return Passed(out=out, others=_mark(row), kinds=kinds, skipped=skipped)
-
-
-def _mark(row: Any) -> Mark:  # noqa: ANN401  # as above
-    return int(row.getLong(0)), 0 if row.isNullAt(1) else int(row.getLong(1))
+    row = metrics.apply(NAME)
+    places = 0 if row.isNullAt(1) else int(row.getLong(1))
+    skipped = {name: n for at, name in _skips(table) if (n := int(row.getLong(2 + at)))}
+    return Passed(out=(int(row.getLong(0)), places), skipped=skipped)
 
 
 def mark_of(spark: SparkSession, parts: Sequence[Added], whole: Callable[[], DataFrame]) -> Mark:
@@ -185,7 +121,7 @@ def mark_of(spark: SparkSession, parts: Sequence[Added], whole: Callable[[], Dat
     for part in parts:
         rows += part.rows
         if part.places is not None:
-            places ^= _of_ranges(part.places)
+            places ^= of_ranges(part.places)
         elif part.files:
             files += part.files
         else:
@@ -201,41 +137,6 @@ def mark_of_rows(records: DataFrame) -> Mark:
     return int(found["rows"]), int(found["places"] or 0)
 
 
-def _of_ranges(places: Mapping[str, tuple[int, int]]) -> int:
-    return reduce(xor, (_of_range(part, *ends) for part, ends in places.items()), 0)
-
-
-def _of_range(part: str, first: int, end: int) -> int:
-    """Return the XOR of Spark's hashes of the places of all offsets of a range."""
-    topic, _, partition = part.rpartition("/")
-    seed = np.uint64(SEED)
-    for number in (zlib.crc32(topic.encode()), int(partition)):
-        seed = _hashed(np.array([number], dtype=np.int64), seed)[0]
-    found = np.uint64(0)
-    for start in range(first, end, SLICE):
-        offsets = np.arange(start, min(start + SLICE, end), dtype=np.int64)
-        found ^= np.bitwise_xor.reduce(_hashed(offsets, seed))
-    return int(found.astype(np.int64))
-
-
-def _hashed(numbers: "np.ndarray[Any, Any]", seed: np.uint64) -> "np.ndarray[Any, Any]":
-    """Return xxHash of 64-bit numbers, as Spark computes it of one column after another."""
-    with np.errstate(over="ignore"):
-        hashes = _turned(numbers.view(np.uint64) * P2, 31) * P1
-        hashes ^= seed + P5 + np.uint64(EIGHT)
-        hashes = _turned(hashes, 27) * P1 + P4
-        hashes ^= hashes >> np.uint64(33)
-        hashes *= P2
-        hashes ^= hashes >> np.uint64(29)
-        hashes *= P3
-        hashes ^= hashes >> np.uint64(32)
-    return hashes
-
-
-def _turned(numbers: "np.ndarray[Any, Any]", by: int) -> "np.ndarray[Any, Any]":
-    return (numbers << np.uint64(by)) | (numbers >> np.uint64(64 - by))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
     """What is known of a batch of silver, and how the rest is found.
@@ -244,11 +145,11 @@ class Watch:
         table: The table.
         read: What it reads.
         passed: Returns what left its function, once the rows were computed.
-        records: Returns the records that it reads.
+        records: Returns the records from which its own are chosen.
     """
 
     table: Judged
-    read: Callable[[], Mark]
+    read: Callable[[], Own]
     passed: Callable[[DataFrame], Passed]
     records: Callable[[], DataFrame]
 
@@ -259,26 +160,35 @@ class Watch:
             kept: The rows of the batch, which were computed.
             entry: The entry of all that was read.
         """
-        passed, through = self.passed(kept), Through()
-        if passed.together != self.read():
+        passed, own, through = self.passed(kept), self.read(), Through()
+        if passed.out != own.mark:
             records = self.records()
             verdicts = judged(records, self.table, keeps_skipped=True)
-            skipped = skipped_among(verdicts, self.table)
-            passed = replace(counted_again(records, self.table), skipped=skipped)
+            passed = replace(passed, skipped=skipped_among(verdicts, self.table))
             through = compared(records, self.table)
+            own = own_of(records, self.table) if self.table.is_routed else own
         entry = replace(entry, skipped=passed.skipped)
         if not self.table.is_routed:
             return entry, through
-        return entry.routed(passed.others[0], passed.kinds), through
+        return entry.routed(own.others, own.kinds), through
 
 
-def counted_again(records: DataFrame, table: Judged) -> Passed:
-    """Count what a table leaves to others, and what it reads of each kind, in the records themselves."""
-    if not table.is_routed:
-        return Passed(out=(0, 0))
-    found = _with_kind(records, table).agg(*_figures_of_kinds(table)).collect()[0]
-    kinds = {kind: int(found[2 + number]) for number, kind in _named(table)}
-    return Passed(out=(0, 0), others=(int(found[0]), int(found[1] or 0)), kinds=kinds)
+def own_of(records: DataFrame, table: Judged) -> Own:
+    """Find by Spark which records of bronze are of the kinds that a table takes, and count them."""
+    kind, named = F.col(KIND), kinds_read(table)
+    goes = ~is_taken(kind, *table.taken)
+    known = with_kind(with_newest_arrival(records), table.bronze.kind_by)
+    others, rows, places, *kinds = known.agg(
+        F.count_if(goes),
+        F.count_if(~goes),
+        _xor(~goes),
+        *(F.count_if(kind == F.lit(each)) for each in named),
+    ).collect()[0]
+    return Own(
+        mark=(rows, places or 0),
+        others=others,
+        kinds=dict(zip(named, kinds, strict=True)),
+    )
 
 
 def skipped_among(verdicts: DataFrame, table: Judged) -> dict[str, int]:
@@ -389,9 +299,16 @@ def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs
         # A stream that begins with a snapshot reads what was committed while its first batch was planned as well.
         return snapshot().unionByName(later, allowMissingColumns=True)
 
+    def own() -> Own:
+        if not table.is_routed:
+            return Own(mark=mark_of(spark, parts, snapshot))
+        # Of a snapshot no files are known, and of records that were kept without a kind their bytes are asked.
+        is_known = files and all(part.files for part in parts)
+        return (own_in(files, table) if is_known else None) or own_of(records(), table)
+
     return Watch(
         table=table,
-        read=lambda: mark_of(spark, parts, snapshot),
+        read=own,
         passed=lambda _: of_stream(spark, table, stream),
         records=records,
     )

@@ -208,6 +208,11 @@ class Peek:
         names = [column[0] for column in result.description or ()]
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
+    def columns(self, sql: str, rows: int) -> Iterator[list[Any]]:
+        """Yield columns of numbers without a NULL as arrays of numpy, some rows at a time."""
+        for batch in self._duck.execute(sql).to_arrow_reader(rows):
+            yield [column.to_numpy() for column in batch.columns]
+
     def _run(self, sql: str, values: dict[str, str | int | datetime]) -> Duck:
         for name, value in values.items():
             self._duck.execute(f"SET VARIABLE {name} = {literal(value)}")
