@@ -38,7 +38,7 @@ EXTRAS = {
     "polars": Extra(modules=("polars",), for_what="tables as frames of Polars"),
     "postgres": Extra(
         modules=("psycopg2", "dagster_postgres"),
-        for_what="Dagster's history in PostgreSQL, and static tables from there",
+        for_what="Dagster's history in PostgreSQL, static tables from there, rows that leave for there",
     ),
     "quality": Extra(
         modules=("great_expectations",), for_what="Data Docs, the pages of Great Expectations"

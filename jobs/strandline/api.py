@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from strandline.core.waiting import Kept, Memory, Waiting
     from strandline.engine.ask.lake_reader import lake
     from strandline.engine.kafka.records import Counts, Records
+    from strandline.engine.publish.declared import Change, KafkaTopic, PostgresTable, Publish
     from strandline.operate.alerts.examples import wrong_rules
     from strandline.operate.trial import judge, trial_spark
     from strandline_quality.expectations import Within
@@ -155,6 +156,12 @@ _HOMES = {
         "Counts",
         "Records",
     ),
+    "strandline.engine.publish.declared": (
+        "Change",
+        "KafkaTopic",
+        "PostgresTable",
+        "Publish",
+    ),
     "strandline.engine.ask.lake_reader": ("lake",),
     "strandline.operate.alerts.examples": ("wrong_rules",),
     "strandline.operate.trial": (
@@ -182,6 +189,7 @@ __all__ = [
     "AlertSource",
     "Answer",
     "Appended",
+    "Change",
     "Clusters",
     "Counts",
     "DataError",
@@ -198,6 +206,7 @@ __all__ = [
     "Format",
     "Ingested",
     "Judged",
+    "KafkaTopic",
     "Kept",
     "LakeError",
     "Lateness",
@@ -206,6 +215,8 @@ __all__ = [
     "Memory",
     "Model",
     "OnFail",
+    "PostgresTable",
+    "Publish",
     "Recomputed",
     "Record",
     "Records",

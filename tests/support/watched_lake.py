@@ -18,6 +18,7 @@ from strandline.engine.flow.radar import Danger, Level
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Shut, Where
 from strandline.engine.lake.lake import Lake
+from strandline.engine.publish import books as publish
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.feed_host import FeedPulse
@@ -86,6 +87,15 @@ def watched_lake(root: Path, now: datetime) -> Lake:
     radar.keep(lake, [danger], now)
     books = Books(receiver=ADDRESS, read=9, delivered=6, notices=2, passed_over=1, lag=3, at=at)
     (lake.deliveries / "webhook-0.json").put(books.text())
+    sent = publish.Books(
+        table=SILVER.id,
+        target="kafka:readings",
+        place=publish.Position(version=0, read=9, refused=2),
+        refused={"{}": {"id": "r", "version": 0, "why": "too large"}},
+        away="no Kafka broker answers",
+        at=at,
+    )
+    publish.file_of(lake, "readings").put(sent.text())
     (lake.alarms / "run.json").put("{}")
     return lake
 

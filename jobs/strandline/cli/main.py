@@ -42,6 +42,7 @@ VERBS = {
     "pause": "run.stream",
     "drain": "run.stream",
     "restart": "run.stream",
+    "publish": "run.publish",
     "logs": "operate.logs",
     "metrics": "operate.metrics",
     "ui": "operate.ui",

@@ -84,6 +84,11 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "the heartbeat; then what `run` reads",
             "the order that the stream is to rest; then what `run` changes",
         ),
+        "publish": Verb(
+            "Send changes of tables to Kafka and to databases.",
+            "the commits of the tables, from where each target has got to",
+            "the targets, and the lake's record of how far each has come",
+        ),
         "import": Verb(
             "Import history from files, beside the stream.",
             "the files, and the code of the tables",

@@ -7,6 +7,7 @@ import pytest
 
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where
+from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.service import metrics
 from strandline.engine.service.metrics import Sample
 from tests.engine.written import BRONZE, GOLD, SILVER
@@ -45,6 +46,21 @@ def test_a_lease_has_its_holder_while_it_is_held(tmp_path: Path) -> None:
         assert [key[4] for key in found if key[0] == "lease_holder_info"] == [str(pid)]
 
     assert seen([*metrics.of_leases(lake)]) == {("lease_held", SILVER.id, "writer"): 0}
+
+
+def test_what_leaves(tmp_path: Path) -> None:
+    lake = watched_lake(tmp_path, NOW)
+
+    found = seen([*metrics.of_publications(lake)])
+
+    assert {name: value for (name, *_), value in found.items()} == {
+        "publish_changes_read_total": 9,
+        "publish_changes_accepted_total": 7,
+        "publish_rows_refused": 1,
+        "publish_lag_versions": latest_version(lake.table(SILVER)) + 1,
+        "publish_waiting": 1,
+        "publish_process_up": 0,
+    }
 
 
 @pytest.mark.whole

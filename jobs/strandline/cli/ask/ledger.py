@@ -20,6 +20,7 @@ from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.flow.radar import URGENT, Danger, Level, last, span, worst
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.retired import Retirement, retired
+from strandline.engine.publish.books import published
 from strandline.operate import lakes
 from strandline.operate.answers.ledger import (
     lost_words,
@@ -100,6 +101,8 @@ def ledger(
     else:
         print_sheets(sheets)
         for each in static_lines(where, tables):
+            say(each)
+        for each in published(where, tables):
             say(each)
         _say_recreated(where)
         for each in notices(where):

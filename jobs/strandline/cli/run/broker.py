@@ -19,6 +19,7 @@ from strandline.engine.kafka.topic_changes import WAY
 from strandline.engine.lake.files.damage import remedy
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.retired import fed, retired
+from strandline.engine.publish.books import publications, published
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.store_away import AWAY
 from strandline.engine.service.backlog import of_pulse
@@ -162,6 +163,7 @@ def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
                 "order": asdict(asked) if asked else None,
                 "alerts": live,
                 "deliveries": list(receivers(where)),
+                "publications": list(publications(where)),
                 "radar": nearest_danger(where),
                 "rules": asdict(promoted[-1]) if promoted else None,
                 "retired": {name: asdict(each) for name, each in retired(where).items()},
@@ -207,9 +209,11 @@ def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
 
 
 def _say_left(where: Lake) -> None:
-    """Say which tables are fed no more, or by no module, and which topics and clusters feed a table no more."""
+    """Say which tables are fed no more, or by no module, which topics and clusters feed a table no more, and what is published."""
     for line in notices(where):
         say(f"feeds   {line}")
+    for line in published(where):
+        say(line)
 
 
 def _refuse_ill(known: Status) -> None:

@@ -300,6 +300,11 @@ class Lake:
         return self.root / "_deliveries"
 
     @property
+    def publications(self) -> Place:
+        """Return the folder with how far each target of a table's changes has got them."""
+        return self.root / "_publish"
+
+    @property
     def broker(self) -> Place:
         """Return the folder of the lake's own Kafka broker."""
         return self.near / "_kafka"

@@ -25,6 +25,7 @@ from strandline.engine.lake.log.commit_log import committed_at, is_commit
 from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry
 from strandline.engine.lake.log.ledger_sums import Sums
 from strandline.engine.lake.retired import retired
+from strandline.engine.publish.books import publications
 from strandline.engine.runtime.jvm import BUSY
 from strandline.engine.service.background_stream import ALERTS, STREAM, Program
 from strandline.engine.service.desired_state import order
@@ -375,6 +376,35 @@ RECEIVER_LAG = Metric(
     "Offsets of the topic of alerts that are not read for a receiver.",
     ("receiver",),
 )
+PUBLICATION = ("publication", "table")
+PUBLISH_READ = Metric(
+    "strandline_publish_changes_read_total",
+    "Changes of a table that were read for a target, since all was sent anew.",
+    PUBLICATION,
+)
+PUBLISH_ACCEPTED = Metric(
+    "strandline_publish_changes_accepted_total",
+    "Changes of a table that a target has acknowledged, since all was sent anew.",
+    PUBLICATION,
+)
+PUBLISH_REFUSED = Metric(
+    "strandline_publish_rows_refused",
+    "Rows of a table that a target has refused, and of which it has no later change.",
+    PUBLICATION,
+)
+PUBLISH_LAG = Metric(
+    "strandline_publish_lag_versions",
+    "Versions of a table that a target has not got to their end.",
+    PUBLICATION,
+)
+PUBLISH_AWAY = Metric(
+    "strandline_publish_waiting",
+    "1 if a target is away, or waits for a person.",
+    PUBLICATION,
+)
+PUBLISH_UP = Metric(
+    "strandline_publish_process_up", "1 if a process sends to a target.", PUBLICATION
+)
 RECEIVER_AWAY = Metric(
     "strandline_receiver_waiting",
     "1 if the delivery to a receiver waits for it, or for Kafka.",
@@ -401,6 +431,7 @@ SIZE = Metric("strandline_disk_bytes", "The size of that disk.")
 LAKE_METRICS = (
     *(GATE, GATE_ROWS, LEASE, LEASE_INFO, LEASE_AT, LEASE_HOLDERS),
     *(DELIVERED, NOTICES, WAITING, DEAD, EXPIRED, RECEIVER_LAG, RECEIVER_AWAY, RECEIVER_UP),
+    *(PUBLISH_READ, PUBLISH_ACCEPTED, PUBLISH_REFUSED, PUBLISH_LAG, PUBLISH_AWAY, PUBLISH_UP),
     *(LEVEL, LEFT, RADAR_AT, ALARMS, FREE, SIZE),
 )
 
@@ -443,6 +474,18 @@ def of_receivers(lake: Lake) -> Iterator[Sample]:
         yield RECEIVER_UP.of(each["process"] is not None, name)
         if each["lag"] is not None:
             yield RECEIVER_LAG.of(each["lag"], name)
+
+
+def of_publications(lake: Lake) -> Iterator[Sample]:
+    """Yield what leaves of the tables; a target's name has no password."""
+    for each in publications(lake):
+        of = (each["name"], each["table"])
+        yield PUBLISH_READ.of(each["read"], *of)
+        yield PUBLISH_ACCEPTED.of(each["accepted"], *of)
+        yield PUBLISH_REFUSED.of(each["refused"], *of)
+        yield PUBLISH_LAG.of(each["lag"], *of)
+        yield PUBLISH_AWAY.of(bool(each["away"]), *of)
+        yield PUBLISH_UP.of(each["process"] is not None, *of)
 
 
 def of_radar(lake: Lake) -> Iterator[Sample]:

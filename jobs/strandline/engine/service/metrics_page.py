@@ -110,6 +110,7 @@ class LakeLook(Collector):
             "gates": lambda: metrics.of_gates(tables, lake),
             "leases": lambda: metrics.of_leases(lake),
             "receivers": lambda: metrics.of_receivers(lake),
+            "publications": lambda: metrics.of_publications(lake),
             "radar": lambda: metrics.of_radar(lake),
             "machine": lambda: metrics.of_machine(lake),
         }

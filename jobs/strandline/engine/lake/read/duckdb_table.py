@@ -250,7 +250,7 @@ def scan(duck: Duck, name: str, path: Place, version: int | None = None) -> None
         version: The version to read; the latest when None.
     """
     table = opened(path, version)
-    declared = _declared(duck, name, table)
+    declared = declared_columns(duck, name, table)
     files = live_files(table)
     if not files:
         nothing = ", ".join(f'CAST(NULL AS {kind}) AS "{each}"' for each, kind in declared.items())
@@ -266,7 +266,7 @@ def register(duck: Duck, name: str, path: Place, version: int | None = None) -> 
     duck.register(name, data_set(opened(path, version)))
 
 
-def _declared(duck: Duck, name: str, table: DeltaTable) -> dict[str, str]:
+def declared_columns(duck: Duck, name: str, table: DeltaTable) -> dict[str, str]:
     """Return the columns that a table declares, and DuckDB's names of their types."""
     duck.register(f"__no_{name}", pa.schema(data_set(table).schema).empty_table())
     described = duck.execute(f'DESCRIBE "__no_{name}"').fetchall()

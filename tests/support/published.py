@@ -1,0 +1,47 @@
+"""What readers of committed records see in a topic."""
+
+import time
+from dataclasses import dataclass
+from uuid import uuid4
+
+from confluent_kafka import Consumer, TopicPartition
+
+from strandline.engine.kafka import admin
+
+PATIENCE = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A record."""
+
+    key: bytes
+    value: bytes | None
+    headers: dict[str, str]
+
+
+def committed(address: str, topic: str) -> list[Published]:
+    """Return the committed records of a topic, to the end of each partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": uuid4().hex,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    left = {*range(admin.topics(address, {})[topic])}
+    consumer.assign([TopicPartition(topic, each, 0) for each in left])
+    found, deadline = [], time.monotonic() + PATIENCE
+    while left:
+        assert time.monotonic() < deadline
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        if message.error():
+            left.discard(message.partition())
+            continue
+        headers = {name: value.decode() for name, value in message.headers()}
+        found.append(Published(key=message.key(), value=message.value(), headers=headers))
+    consumer.close()
+    return found
