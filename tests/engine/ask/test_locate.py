@@ -6,8 +6,15 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from strandline.engine.ask.locate import contains_key, has_another, has_fields, records_with_key
+from strandline.engine.ask.locate import (
+    contains_key,
+    has_another,
+    has_fields,
+    records_with_key,
+    rows_per_second,
+)
 from strandline.engine.lake.files.place import Place
+from tests.engine.written import SILVER, entry, numbers, written
 
 AVRO = b"\x0aabc-1\x0cserver\x02"
 
@@ -89,3 +96,15 @@ def test_a_key_is_recognised_however_its_writer_escaped_it(tmp_path: Path) -> No
     records = records_with_key(Place.of(tmp_path / "t"), ["gerät-7"])
 
     assert [each.row["_payload"] for each in records] == payloads[:2]
+
+
+def test_what_a_table_leaves_to_others_counts_for_its_rate(anywhere: Place) -> None:
+    """What waits for it are records of all kinds; by its own alone they would seem to take longer."""
+    made = [
+        entry(SILVER, batch=0, read=10, others=90, duration_ms=1_000),
+        entry(SILVER, batch=1, read=0, others=100, duration_ms=1_000),
+    ]
+    for each in made:
+        written(anywhere, numbers(1), each.encoded())
+
+    assert rows_per_second(anywhere) == 100.0

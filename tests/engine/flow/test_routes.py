@@ -35,14 +35,16 @@ from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.quarantine.browse import piles, rows
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
+from strandline.engine.repair.expire import expire
 from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
-from strandline.engine.repair.rebuild import promote, rebuild
+from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.replay import replay
 from strandline.engine.runtime import clock
 from strandline.engine.service.maintain import Policy, maintain
 from strandline.engine.service.metrics import KINDS as KINDS_METRIC
 from strandline.engine.service.metrics import LedgerFigures
+from strandline.engine.trust.daily_report import Period, gather
 from strandline.engine.trust.table_checks import ROUTED, signs
 from strandline_quality.rules import between, required
 from tests.cli.inside import succeeded
@@ -213,6 +215,15 @@ def test_each_record_is_with_the_table_of_its_kind_and_counted_at_both_ends(shop
     assert routed["bronze.shop", "unrouted"] == shop.sent["refund"] + shop.sent["visit"]
     assert routed["bronze.shop", "kindless"] == shop.sent[None]
     assert routed["silver.clicks", "others"] == sum(shop.sent.values()) - shop.sent["click"]
+    period = Period(since=NOON.date(), until=NOON.date() + timedelta(days=1), now=NOON)
+    reported = {each.table: each.kinds for each in gather(shop.lake, shop.tables, period).tables}
+    kinds = {each.kind: each.rows for each in reported[shop.bronze.id]}
+    assert kinds.pop("without a kind") == shop.sent[None]
+    assert kinds == {kind: shop.sent[kind] for kind in KINDS}
+    assert {each.kind for each in reported[shop.bronze.id] if each.homeless} - kinds.keys() == {
+        "without a kind"
+    }
+    assert reported[shop.orders.id] == ()
     (pile,) = piles(shop.bronze, shop.lake, NOON)
     assert (pile.reason, pile.open) == ("no_kind", shop.sent[None])
     assert len(rows(shop.bronze, shop.lake, limit=1000)) == shop.sent[None]
@@ -327,6 +338,11 @@ def test_another_declaration_holds_for_what_comes_then_and_is_named(shop: Shop) 
     promote(shop.orders, shop.lake, shop.site)
     assert balance(shop.orders, shop.lake).faults == []
     assert balance(shop.orders, shop.lake).read < read
+    seconds = Span(since=MORNING, until=MORNING + timedelta(seconds=5))
+    backfill(shop.site.spark, shop.orders, shop.lake, seconds)
+    undo(shop.site.spark, shop.orders, shop.lake)
+    with pytest.raises(DefinitionError, match="by other kinds than it declares now"):
+        backfill(shop.site.spark, shop.orders, shop.lake, seconds)
 
 
 def test_another_declaration_waits_for_tables_that_lag(shop: Shop) -> None:
@@ -411,14 +427,53 @@ def test_a_repair_brings_in_records_of_its_own_kinds_alone(shop: Shop) -> None:
     shop.prove()
 
     victim = _ids(shop, lenient)[0]
-    request = Request.of(f"id = '{victim}'")
+    _forget(shop, f"id = '{victim}'")
+    assert victim not in _ids(shop, lenient)
+    shop.prove()
+
+
+def test_what_is_deleted_of_kinds_that_no_table_takes_is_counted_no_more(
+    shop: Shop, spark: SparkSession
+) -> None:
+    """By a request or by age: no table that is added later would have it. What tables have read stays counted."""
+    shop.declare(keeps="30 days")
+    shop.send(300, seed=31, begin=MORNING)
+    shop.run()
+    shop.close()
+    sent = dict(shop.sent)
+    refunds = spark.read.format("delta").load(str(shop.lake.table(shop.bronze)))
+    payload = refunds.where("_kind = 'refund'").orderBy("_offset").first()["_payload"]  # type: ignore[index]
+    victim = json.loads(bytes(payload))["id"]
+    found = refunds.where(F.col("_payload").cast("string").contains(f'"{victim}"')).count()
+    _forget(shop, f"id = '{victim}'")
+
+    sheet = balance(shop.bronze, shop.lake)
+    assert sheet.unrouted == {"refund": sent["refund"] - found, "visit": sent["visit"]}
+    assert (sheet.kindless, sheet.forgotten, sheet.faults) == (sent[None], found, [])
+    # What a request has written again is old once the streams have passed it.
+    shop.send(2, seed=33, kinds=["click"], begin=NOON + timedelta(minutes=3))
+    shop.run()
+    sent = dict(shop.sent)
+    (gone,) = expire(spark, shop.bronze, shop.lake, NOON + timedelta(days=40))
+    assert gone.rows == sum(sent.values()) - found
+    sheet = balance(shop.bronze, shop.lake)
+    assert (sheet.unrouted, sheet.kindless, sheet.homeless, sheet.faults) == ({}, 0, 0, [])
+    assert sheet.kinds == {kind: sent[kind] for kind in ("click", "order_created", "order_paid")}
+    for table in (shop.orders, shop.clicks):
+        assert balance(table, shop.lake).faults == []
+    shop.send(20, seed=32, kinds=["refund"], begin=NOON + timedelta(minutes=5))
+    shop.run()
+    sheet = balance(shop.bronze, shop.lake)
+    assert (sheet.unrouted["refund"], sheet.faults) == (shop.sent["refund"] - sent["refund"], [])
+
+
+def _forget(shop: Shop, condition: str) -> None:
+    request = Request.of(condition)
     work = Forgetting(shop.site.spark, shop.lake, request)
     try:
         list(carry_out(work, shop.lake, request, lambda: NOON, [*work.parts()]))
     finally:
         work.close()
-    assert victim not in _ids(shop, lenient)
-    shop.prove()
 
 
 def test_why_says_of_any_record_where_it_went(shop: Shop) -> None:

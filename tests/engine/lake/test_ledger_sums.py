@@ -1,5 +1,7 @@
 """What entries add up to: what is in force, what never begins again, and what of a repair is of today's rows."""
 
+from dataclasses import replace
+
 import pytest
 
 from strandline.engine.lake.files.place import Place
@@ -96,3 +98,45 @@ def test_rows_that_a_foreign_commit_removes_are_noticed(anywhere: Place) -> None
     opened(anywhere).delete("number = 0")
 
     assert sums_of(anywhere).was_rewritten
+
+
+def test_that_a_table_has_read_other_kinds_before_is_known_again_after_an_undo() -> None:
+    """A rebuild has read all by one declaration; what an undo brings back has not."""
+    read = [
+        entry(SILVER, batch=n, versions={BRONZE: (n, n)}, takes=takes, routed_by="field('type')")
+        for n, takes in enumerate(["'click'", "'click', 'visit'"])
+    ]
+    last = {"takes": read[-1].takes, "routed_by": read[-1].routed_by, "versions": {BRONZE: (0, 1)}}
+    promoted, undone = (replace(replacing(mark), **last) for mark in ("m", "undo m"))  # type: ignore[arg-type]
+
+    assert not summed(*read[:1], promoted).rerouted
+    assert summed(*read).rerouted
+    assert not summed(*read, promoted).rerouted
+    assert summed(*read, promoted, undone).rerouted
+    assert not summed(*read[:1], promoted, undone).rerouted
+
+
+def test_kinds_of_which_records_are_deleted_are_fewer() -> None:
+    """One that had no name by then is taken from the sum of the others; nothing falls below none."""
+    by = {"routed_by": "field('type')", "offsets": {"t/0": (0, 20)}}
+    came = entry(
+        BRONZE,
+        **by,
+        read=20,
+        kinds={"click": 5},
+        unrouted={"refund": 8, "visit": 2},
+        unrouted_more=4,
+        kindless=1,
+    )
+    gone = entry(
+        BRONZE,
+        since="",
+        unrouted={"refund": -3, "visit": -2, "pay": -1},
+        unrouted_more=-2,
+        kindless=-1,
+    )
+
+    found = summed(came, gone).by_kind
+    assert found.unrouted == {"refund": 5}
+    assert (found.taken, found.more, found.kindless) == ({"click": 5}, 1, 0)
+    assert summed(came, gone, gone, gone).by_kind.more == 0

@@ -144,15 +144,15 @@ def rows_since(source: Place, first: int) -> int:
 
 
 def rows_per_second(table: Place) -> float | None:
-    """Return how many rows a second a table read in its recent batches; None if it never ran."""
+    """Return how many rows a second a table read or left to others in its recent batches; None if it never ran."""
     batches = (
-        entry
+        (entry.read + entry.others, entry.duration_ms)
         for _, entry in newest_first(table)
-        if not entry.is_passed_over and entry.read and entry.duration_ms
+        if not entry.is_passed_over and entry.duration_ms
     )
-    recent = [*islice(batches, RECENT)]
-    seconds = sum(entry.duration_ms for entry in recent) / 1000
-    return sum(entry.read for entry in recent) / seconds if recent else None
+    recent = [*islice((each for each in batches if each[0]), RECENT)]
+    seconds = sum(took for _, took in recent) / 1000
+    return sum(rows for rows, _ in recent) / seconds if recent else None
 
 
 def first_version(table: Table, lake: Lake, row: Found) -> int | None:

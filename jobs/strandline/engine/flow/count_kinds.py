@@ -6,16 +6,18 @@ few milliseconds, because only one column is read.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from strandline.core.routes import KIND, KIND_BY, REST, AllBut, declared_now, found_now, kinds_named
-from strandline.core.table import Ingested, Judged
+from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.routes import takers_of
 from strandline.engine.lake.commit.delta_commit import Written
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import added_file
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.log.ledger_sums import MOST_KINDS
 from strandline.engine.lake.log.log_actions import file_of
 from strandline.engine.lake.read.duckdb_table import Peek, literal, peek_files
@@ -54,6 +56,34 @@ def kinds_in(table: Ingested, lake: Lake, written: Written) -> Kinds:
         {**found, **commonest},
         kindless=int(str(every)) - int(str(has_kind)),
         all_kinds=int(str(has_kind)),
+    )
+
+
+def with_kinds_gone(entry: Entry, rows: DataFrame, table: Table, lake: Lake) -> Entry:
+    """Say in the entry of a removal of which kinds the rows are that go, as far as no table takes these.
+
+    What tables take is counted on: they have read it.
+
+    Args:
+        entry: The entry.
+        rows: The rows of bronze that go.
+        table: Their table.
+        lake: Its lake.
+    """
+    if not isinstance(table, Ingested) or not table.has_kinds:
+        return entry
+    counted = rows.where(F.col(KIND_BY) == declared_now(table.kind_by))
+    by_kind = counted.groupBy(KIND).count().collect()
+    known = {str(row[KIND]): int(row["count"]) for row in by_kind if row[KIND] is not None}
+    kindless = sum(int(row["count"]) for row in by_kind if row[KIND] is None)
+    gone = shared_out(
+        takers_of(table, lake), known, kindless=kindless, all_kinds=sum(known.values())
+    )
+    return replace(
+        entry,
+        unrouted={kind: -n for kind, n in gone.unrouted.items()},
+        unrouted_more=-gone.unrouted_more,
+        kindless=-gone.kindless,
     )
 
 

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
 from strandline.core.lateness import length_of
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting import new_entry
+from strandline.engine.flow.count_kinds import with_kinds_gone
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.lake.commit.replace_rows import Files, Removal, remove_rows
 from strandline.engine.lake.files.place import Place
@@ -185,19 +186,15 @@ def _is_old(part: _Part, until: datetime) -> Column:
 def _entry(  # noqa: PLR0913, PLR0917  # what a ledger entry is made of
     spark: SparkSession, part: _Part, lake: Lake, until: datetime, gone: int, files: Files
 ) -> str:
-    released = _released(spark, part, lake, until, files)
-    entry = new_entry.expired(part.table, until.isoformat(), rows=gone, released=released)
-    return entry.encoded()
-
-
-def _released(spark: SparkSession, part: _Part, lake: Lake, until: datetime, files: Files) -> int:
-    """Return how many records that go from a quarantine had been released before."""
-    if not part.is_quarantine or not isinstance(part.table, Judged):
-        return 0
-    records: DataFrame = spark.read.format("delta").load(str(part.path))
+    old = spark.read.format("delta").load(str(part.path)).where(_is_old(part, until))
     goes = F.col("_metadata.file_name").isin([*files.whole, *files.partly])
-    old = records.where(_is_old(part, until)).select(*RECORD, goes.alias("_goes"))
-    return released_among(spark, part.table, lake, old)
+    released = 0
+    if part.is_quarantine and isinstance(part.table, Judged):
+        # Of the records that go, how many had been released before.
+        records = old.select(*RECORD, goes.alias("_goes"))
+        released = released_among(spark, part.table, lake, records)
+    entry = new_entry.expired(part.table, until.isoformat(), rows=gone, released=released)
+    return with_kinds_gone(entry, old.where(goes), part.table, lake).encoded()
 
 
 def _report(part: _Part, lake: Lake, now: datetime) -> Expired:

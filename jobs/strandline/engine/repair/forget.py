@@ -32,6 +32,7 @@ from strandline.core.verdict import computed, judged
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.left_topics import refuse_undeclared
 from strandline.engine.flow.batch.static_join import joining
+from strandline.engine.flow.count_kinds import with_kinds_gone
 from strandline.engine.flow.runner import Site
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit.replace_rows import (
@@ -101,18 +102,26 @@ def delete(spark: SparkSession, table: Table, lake: Lake, request: Request, doom
     """
     path, key = doomed.path, doomed.rows.columns
     total = 0
+    picked = Files()
+
+    def located() -> DataFrame:
+        rows = rows_at(spark, path, latest_version(path))
+        named = rows.withColumn("_file", F.col("_metadata.file_name"))
+        return by_key(named, doomed.rows, key, "left_semi")
 
     def pick() -> Files:
-        rows = rows_at(spark, path, latest_version(path))
-        located = rows.select(*key, F.col("_metadata.file_name").alias("_file"))
-        held = by_key(located, doomed.rows, key, "left_semi").select("_file").distinct()
-        return Files(partly=tuple(row[0] for row in held.limit(MOST).collect()))
+        nonlocal picked
+        files = located().select("_file").distinct().limit(MOST).collect()
+        picked = Files(partly=tuple(row[0] for row in files))
+        return picked
 
     def entry(gone: int) -> str:
         released = doomed.released if not total else 0
-        return new_entry.forgotten(
+        made = new_entry.forgotten(
             table, request.mark(path), rows=gone, released=released, changed=doomed.changed
-        ).encoded()
+        )
+        goes = located().where(F.col("_file").isin([*picked.partly]))
+        return with_kinds_gone(made, goes, table, lake).encoded()
 
     removal = Removal(
         at=doomed.at,

@@ -98,7 +98,10 @@ class ByKind:
             self.by = entry.routed_by
         _count(self.taken, entry.kinds)
         _count(self.unrouted, entry.unrouted)
-        self.more += entry.unrouted_more + _all_but_commonest(self.unrouted)
+        # What is deleted may have had no name here.
+        fewer = [self.unrouted.pop(kind) for kind, n in [*self.unrouted.items()] if n < 0]
+        more = entry.unrouted_more + sum(fewer) + _all_but_commonest(self.unrouted)
+        self.more = max(0, self.more + more)
         self.kindless += entry.kindless
         if entry.mode == IMPORT and entry.routed_by:
             self._import(entry)
@@ -141,6 +144,7 @@ class Sums:
         by_kind: The records of each kind, where the topics have several.
         takes: Of silver, which of them it took last.
         rerouted: Whether it took others before, or kinds were distinguished in another way then.
+        rerouted_in: The generations of rows of which that is so; an undo brings one back.
         skipped: Rows that a silver table passes over on purpose, by the name of the rule.
         good: Rows accepted; of a table that makes rows of lists the records.
         passed_over: Of these, those that a derived table left out on purpose, as far as that is known.
@@ -189,6 +193,7 @@ class Sums:
     by_kind: ByKind = field(default_factory=ByKind)
     takes: str = ""
     rerouted: bool = False
+    rerouted_in: list[int] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     good: int = 0
     passed_over: int = 0
@@ -303,7 +308,9 @@ class Sums:
         if not entry.versions:
             return
         is_other = (entry.takes, entry.routed_by) != (self.takes, self.by_kind.by)
-        self.rerouted |= is_other and bool(self.seen)
+        if is_other and self.seen:
+            self.rerouted = True
+            self.rerouted_in.append(self.begun)
         self.takes, self.by_kind.by = entry.takes, entry.routed_by
 
     def _remove(self, entry: Entry) -> None:
@@ -325,6 +332,7 @@ class Sums:
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
             self.generations.pop()
+            self.rerouted = self.begun in self.rerouted_in
         else:
             self.generations.append(version)
 
