@@ -56,15 +56,15 @@ def publisher(
     target: Callable[[Columns], Target],
     *,
     table: Computed = ORDERS,
-    masked: Sequence[str] = (),
+    masks: Callable[[], frozenset[str]] = frozenset,
 ) -> Publisher:
     """Return what sends a table to a target, as each start of a process makes it."""
 
     def route() -> Route:
         columns = columns_of(lake.table(table), identity(table))
-        return Route(columns=columns, masked=frozenset(masked), target=target(columns))
+        return Route(columns=columns, masked=masks(), target=target(columns))
 
-    return Publisher(Publish("out", table, to), lake, route, lambda: NOON)
+    return Publisher(Publish("out", table, to), lake, route, lambda: NOON, masks)
 
 
 def sent(publisher: Publisher) -> int:

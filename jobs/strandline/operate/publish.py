@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.engine.flow.lineage.column_lineage import hidden
@@ -33,7 +34,9 @@ LOOK = 1.0
 """Seconds between two looks for a new commit."""
 
 
-def publishers(found: Settings, where: Lake, names: Sequence[str] = ()) -> list[Publisher]:
+def publishers(
+    found: Settings, where: Lake, names: Sequence[str] = (), *, sends: bool = True
+) -> list[Publisher]:
     """Return what sends the publications of these names; all when none is named.
 
     Raises:
@@ -44,11 +47,23 @@ def publishers(found: Settings, where: Lake, names: Sequence[str] = ()) -> list[
         find("")
     for each in wanted:
         where.refuse_missing(each.table)
-    where.open_for_writing()
+    if sends:
+        where.open_for_writing()
     return [
-        Publisher(each, where, lambda each=each: route(each, found, where), clock.now)  # type: ignore[misc]  # the loop's own
+        Publisher(
+            each,
+            where,
+            partial(route, each, found, where),
+            clock.now,
+            partial(_masked, each, where),
+        )
         for each in wanted
     ]
+
+
+def _masked(declared: Publish, where: Lake) -> frozenset[str]:
+    """Return the columns that leave masked."""
+    return frozenset() if declared.unmasked.strip() else hidden(declared.table, where)
 
 
 def route(declared: Publish, found: Settings, where: Lake) -> Route:
@@ -59,7 +74,7 @@ def route(declared: Publish, found: Settings, where: Lake) -> Route:
     """
     table, path = declared.table, where.table(declared.table)
     columns = columns_of(path, key := identity(table))
-    masked = frozenset() if declared.unmasked.strip() else hidden(table, where)
+    masked = _masked(declared, where)
     if secret := sorted(masked.intersection(key)):
         raise DefinitionError(
             f"{declared.name} publishes {table.id}, whose key {' and '.join(secret)} is masked: masked values are no key",

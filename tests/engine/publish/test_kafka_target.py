@@ -1,6 +1,7 @@
 """A real Kafka gets each change exactly once for readers of committed records, with the position in the same transaction."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 from uuid import uuid4
@@ -161,6 +162,25 @@ def test_a_topic_without_positions_goes_on_from_the_lake(
     write(lake, [order(1)])
 
     assert sent(publisher()) == 2
+    assert len(committed(address, topic)) == 2
+
+
+def test_a_topic_that_is_made_anew_is_not_filled_with_half_of_the_rows(
+    lake: Lake, publisher: Starts, address: str, topic: str
+) -> None:
+    """Kafka drops the position with the topic; that of the lake would leave all former rows out."""
+    write(lake, [order(0)])
+    sent(publisher())
+    client = topic_log.admin(address, {})
+    client.delete_topics([topic])[topic].result(30)
+    while topic in admin.topics(address, {}):
+        time.sleep(0.1)
+    admin.create_topic(address, topic, 2, {})
+    write(lake, [order(1)])
+
+    with pytest.raises(DataError, match="made anew"):
+        sent(publisher())
+    sent_anew(publisher())
     assert len(committed(address, topic)) == 2
 
 

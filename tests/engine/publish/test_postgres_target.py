@@ -1,5 +1,6 @@
 """A real PostgreSQL gets each change exactly once, with the position in the same transaction."""
 
+import random
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -211,6 +212,53 @@ def test_a_database_that_is_made_anew_is_not_filled_with_half_of_the_rows(
         sent(publisher())
     sent_anew(publisher())
     assert sorted(_rows(shop)) == ["o0", "o1"]
+
+
+def test_a_table_that_is_dropped_alone_is_not_filled_with_half_of_the_rows(
+    lake: Lake, publisher: Starts, shop: Server
+) -> None:
+    """As one makes it anew: the position stays in another table."""
+    write(lake, [order(0)])
+    sent(publisher())
+    shop.execute("DROP TABLE paid.orders", database="shop")
+    write(lake, [order(1)])
+
+    for _ in range(2):
+        with pytest.raises(DataError, match="made anew"):
+            sent(publisher())
+    sent_anew(publisher())
+    assert sorted(_rows(shop)) == ["o0", "o1"]
+
+
+def test_a_database_that_goes_back_behind_a_new_beginning_gets_what_it_lacks(
+    lake: Lake, publisher: Starts, shop: Server
+) -> None:
+    """Its position is that of the beginning before."""
+    write(lake, [order(0)])
+    sent(publisher())
+    shop.execute("DROP DATABASE IF EXISTS copy", "CREATE DATABASE copy TEMPLATE shop")
+    write(lake, [order(1)])
+    sent_anew(publisher())
+    shop.execute("DROP DATABASE shop WITH (FORCE)", "ALTER DATABASE copy RENAME TO shop")
+    write(lake, [order(2)])
+
+    sent(publisher())
+
+    assert sorted(_rows(shop)) == ["o0", "o1", "o2"]
+
+
+def test_a_key_too_long_for_the_database_is_refused_alone(
+    lake: Lake, publisher: Starts, shop: Server
+) -> None:
+    """Its index takes 2,704 bytes, and a random text cannot be made shorter."""
+    long = "".join(random.choices("abcdefghij0123456789", k=9_000))  # noqa: S311  # no secret
+    write(lake, [order(0), {**order(1), "order_id": long}, order(2)])
+
+    sent(publisher())
+
+    assert sorted(_rows(shop)) == ["o0", "o2"]
+    (refused,) = refusals(lake, "out").values()
+    assert "index row" in str(refused["why"])
 
 
 def test_what_is_no_matter_of_a_row_waits(

@@ -54,7 +54,7 @@ def publish(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline publish paid-orders --refused
     """
     found, where = place.existing(lake, writes=not refused)
-    all_ = work.publishers(found, where, tuple(names or ()))
+    all_ = work.publishers(found, where, tuple(names or ()), sends=not refused)
     if refused:
         _list(where, [each.name for each in all_], as_json=as_json)
         return

@@ -143,6 +143,14 @@ class Publish:
             case function:
                 return f"function:{getattr(function, '__name__', type(function).__name__)}"
 
+    @property
+    def place(self) -> str:
+        """Return the target as no other is called: a table of PostgreSQL with its schema and its database."""
+        if not isinstance(self.to, PostgresTable):
+            return self.shown
+        name = self.to.name if "." in self.to.name else f"public.{self.to.name}"
+        return f"postgres:{name} of {self.to.url}"
+
 
 def identity(table: Table) -> tuple[str, ...]:
     """Return the columns that identify a row: of events, which may share a key, the event time as well (``COPIES`` of an audit)."""
@@ -177,7 +185,7 @@ def declared() -> tuple[Publish, ...]:
                 hint=f"name the TABLE of a module in {package()}/silver or gold.",
             )
     for what, count in Counter(
-        each for one in found for each in (f"the name {one.name}", f"the target {one.shown}")
+        each for one in found for each in (f"the name {one.name}", f"the target {one.place}")
     ).items():
         if count > 1 and "function:" not in what:
             raise DefinitionError(

@@ -45,8 +45,6 @@ TAKEN_OVER = frozenset(
 class ToKafka:
     """A topic."""
 
-    loses_positions = True
-
     def __init__(
         self, topic: str, id_: str, locate: Callable[[], str], options: Mapping[str, str]
     ) -> None:
@@ -63,6 +61,12 @@ class ToKafka:
         self._producer: Producer | None = None
         self._group: Consumer | None = None
         self._most = MOST
+        self._is_empty = False
+
+    @property
+    def loses_positions(self) -> bool:
+        """Return whether the topic has had records: Kafka drops an old position alone, and that of a topic which was made anew."""
+        return not self._is_empty
 
     def begin(self) -> Position | None:
         """Take the transactions over, and return the position that the last one kept.
@@ -89,6 +93,7 @@ class ToKafka:
             self._producer.init_transactions(WITHIN)
             self._group = consumer(address, self._options, **{"group.id": self._id})
             found = _kept(self._group, TopicPartition(self._topic, 0))
+            self._is_empty = found.offset < 0 and self._has_no_record(self._group)
         return position(found.metadata) if found.offset >= 0 and found.metadata else None
 
     def offer(self, changes: Sequence[Change], *, is_first: bool, is_last: bool) -> Refused:  # noqa: ARG002  # a topic forgets nothing
@@ -132,6 +137,12 @@ class ToKafka:
         if self._group is not None:
             self._group.close()
         self._producer = self._group = None
+
+    def _has_no_record(self, group: Consumer) -> bool:
+        """Return whether no record was ever written to the topic."""
+        parts = group.list_topics(self._topic, WITHIN).topics[self._topic].partitions
+        ends = (group.get_watermark_offsets(TopicPartition(self._topic, each)) for each in parts)
+        return not any(ends_at for _, ends_at in ends)
 
     @property
     def _open(self) -> Producer:

@@ -97,6 +97,12 @@ class ToPostgres:
                 cursor.execute(
                     f"CREATE TABLE IF NOT EXISTS {POSITIONS} (publication text PRIMARY KEY, position text NOT NULL)"
                 )
+                cursor.execute("SELECT to_regclass(%s) IS NULL", (self._table,))
+                if cursor.fetchone()[0]:  # made anew, so what it had got is not there
+                    cursor.execute(
+                        f"DELETE FROM {POSITIONS} WHERE publication = %s",  # noqa: S608  # our own names
+                        (self._name,),
+                    )
                 cursor.execute(
                     f"CREATE TABLE IF NOT EXISTS {self._table} "
                     f"(_key text PRIMARY KEY, _version bigint NOT NULL, {columns})"
@@ -162,8 +168,15 @@ class ToPostgres:
         cursor.execute("SAVEPOINT changes")
         try:
             self._write(cursor, changes)
-        # The last: of a text with a zero byte, by the driver.
-        except (driver.DataError, driver.IntegrityError, ValueError) as error:
+        # ProgramLimitExceeded: of a key too long for an index; RaiseException: of a trigger; ValueError: of a text with a zero byte, by
+        # the driver.
+        except (
+            driver.DataError,
+            driver.IntegrityError,
+            driver.errors.ProgramLimitExceeded,
+            driver.errors.RaiseException,
+            ValueError,
+        ) as error:
             cursor.execute("ROLLBACK TO SAVEPOINT changes")
             return str(error).strip().splitlines()[0]
         cursor.execute("RELEASE SAVEPOINT changes")

@@ -77,6 +77,7 @@ class Publisher:
         lake: Lake,
         route: Callable[[], Route],
         clock: Callable[[], datetime],
+        masks: Callable[[], frozenset[str]] | None = None,
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -85,7 +86,11 @@ class Publisher:
             lake: The lake.
             route: Returns the way there, with the columns that the table has now.
             clock: Returns the time.
+            masks: Returns the columns that leave masked, which may become more while a process lives.
         """
+        self._masks = masks
+        self._seen = -1
+        """The version up to which the columns are known."""
         self.name, self.table = declared.name, declared.table
         self.books = Books(table=declared.table.id, target=declared.shown)
         self._lake, self._path = lake, lake.table(declared.table)
@@ -140,9 +145,8 @@ class Publisher:
 
     def again(self) -> None:
         """Begin anew with all rows of the table: a target that can loses what the table has not."""
-        self._close()
-        self._route = self._find()
-        known = (self._route.target.begin(), self.books.place)
+        self._connect()
+        known = (self._to.target.begin(), self.books.place)
         self.books.refused.clear()
         self._keep(self._whole(1 + max(each.generation if each else 0 for each in known)))
 
@@ -190,25 +194,42 @@ class Publisher:
     def _begun(self) -> Position:
         """Return the position; where nothing is connected, or the table has other columns from there on, connect before."""
         at = self.books.place
-        if self._route is None or (at is not None and self._is_shaped(at.version)):
-            self._close()
-            self._route = self._find()
-            found = self._found(self._route.target)
-            if found.known >= 0 and self._mark(found.known) != found.mark:
-                raise DataError(
-                    f"{self.books.target} has got {self.books.table} up to version {found.known:,} of another history: the lake was "
-                    "restored, or the table made anew",
-                    hint=f"`strandline publish {self.name} --again` sends all rows as they are now.",
-                )
-            self._keep(found)
-        return self._place
+        has_more = at is not None and is_commit(self._path, at.version)
+        if self._route is None or at is None or (has_more and self._is_other(at.version)):
+            self._connect()
+            at = self._found(self._to.target)
+            self._keep(at)
+        elif not has_more:
+            return at
+        if at.known >= 0 and self._mark(at.known) != at.mark:
+            raise DataError(
+                f"{self.books.target} has got {self.books.table} up to version {at.known:,} of another history: the lake was "
+                "restored, or the table made anew",
+                hint=f"`strandline publish {self.name} --again` sends all rows as they are now.",
+            )
+        return at
+
+    def _connect(self) -> None:
+        self._close()
+        self._seen = latest_version(self._path)
+        self._route = self._find()
+
+    def _is_other(self, version: int) -> bool:
+        """Return whether the table has other columns from a version on than are known, or other masks."""
+        return self._is_shaped(version) or self._has_other_masks()
+
+    def _has_other_masks(self) -> bool:
+        """Return whether other columns are masked than are known: the lake says so before the first row that needs it."""
+        return self._masks is not None and self._masks() != self._to.masked
 
     def _found(self, target: Target) -> Position:
         """Return the position of the target, or that of the lake where it is the later one or the target keeps none."""
         kept, stored = target.begin(), self.books.place
         if stored is None:
             return kept or self._whole(1)
-        if kept is not None and kept.generation >= stored.generation:
+        # That of the lake is the later one where all rows are to be sent anew and none of them was, or where Kafka lost one.
+        keeps = stored.read and not target.loses_positions
+        if kept is not None and (keeps or kept.generation >= stored.generation):
             return kept
         if kept is None and stored.read and not target.loses_positions:
             raise DataError(
@@ -227,8 +248,8 @@ class Publisher:
         return committed_at(self._path, version).isoformat() if there else ""
 
     def _is_shaped(self, version: int) -> bool:
-        """Return whether a version has other columns than the one before."""
-        there = is_commit(self._path, version)
+        """Return whether a version has other columns than those that are known."""
+        there = version > self._seen and is_commit(self._path, version)
         return there and any(actions(self._path, version, Kind.METADATA))
 
     def _packed(self, at: Position) -> Iterator[Batch]:
@@ -255,9 +276,11 @@ class Publisher:
                 yield from self._counted(at, rows)
             at = replace(at, version=at.version + 1, done=0, whole=False)
             yield None, at
-        first = at.version
-        for version in range(first, latest_version(path) + 1):
-            if version > first and self._is_shaped(version):
+        latest = latest_version(path)
+        if self._has_other_masks():
+            return
+        for version in range(at.version, latest + 1):
+            if self._is_shaped(version):
                 return
             yield from self._counted(at, changed_rows(path, version, columns, at.done))
             at = replace(at, version=version + 1, done=0, mark=self._mark(version))

@@ -6,9 +6,11 @@ from typing import Protocol
 
 import orjson
 
-from strandline.core.errors import DataError
+from strandline.core.errors import DataError, LakeError, TransientError
 from strandline.engine.publish.books import Position
 from strandline.engine.publish.declared import Change, Function
+
+OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 
 Refused = Mapping[str, str]
 """The changes that a target does not take as they are: by id the reason."""
@@ -57,9 +59,18 @@ class ToFunction:
         """Call the function.
 
         Raises:
+            TransientError: It fails.
             DataError: It refuses a change that it was not given.
         """
-        answer: object = self._function(tuple(changes)) if changes else None
+        try:
+            answer: object = self._function(tuple(changes)) if changes else None
+        except LakeError:
+            raise
+        except Exception as error:
+            raise TransientError(
+                f"the function failed: {type(error).__name__}: {error}",
+                hint="it gets the same changes again, with the same ids; let it return the ids that it refuses with the reasons.",
+            ) from error
         refused = {} if answer is None else answer
         if not isinstance(refused, Mapping) or not refused.keys() <= {each.id for each in changes}:
             raise DataError(
@@ -77,7 +88,20 @@ class ToFunction:
 
 def as_json(value: object) -> bytes:
     """Return a value as JSON that loses nothing: decimals are texts, moments in UTC, bytes in base64."""
-    return orjson.dumps(value, default=_plain, option=orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS)
+    try:
+        return orjson.dumps(value, default=_plain, option=OPTIONS)
+    except TypeError:  # keys of a map that are decimals or bytes
+        return orjson.dumps(_named(value), default=_plain, option=OPTIONS)
+
+
+def _named(value: object) -> object:
+    """Return a value whose mappings have texts as keys."""
+    if isinstance(value, Mapping):
+        return {
+            name if isinstance(name, str) else _plain(name): _named(each)
+            for name, each in value.items()
+        }
+    return [*map(_named, value)] if isinstance(value, list | tuple) else value
 
 
 def _plain(value: object) -> str:

@@ -95,12 +95,11 @@ def changed_rows(path: Place, version: int, columns: Columns, skip: int = 0) -> 
         found = [*actions(path, version, Kind.ADD, Kind.REMOVE)]
     except FileNotFoundError as error:
         raise _gone(path, version) from error
+    # Asked of the commit, not of each file: one that an undo brings back is still noted as put together, and its rows came.
+    if not any(each.body.get("dataChange", True) for each in found):
+        return
     came, went = (
-        [
-            _of_log(path, each.body)
-            for each in found
-            if each.kind is kind and each.body.get("dataChange", True)
-        ]
+        [_of_log(path, each.body) for each in found if each.kind is kind]
         for kind in (Kind.ADD, Kind.REMOVE)
     )
     _refuse_gone(path, version, [*came, *went])
@@ -201,7 +200,10 @@ def _union(duck: Duck, files: Sequence[File], columns: Columns) -> str:
 
 
 def _select(duck: Duck, file: File, columns: Columns, within: Range | None = None) -> str:
-    """Return the SQL for the rows of a file, each column with the type that the table declares."""
+    """Return the SQL for the rows of a file, each column with the type that the table declares.
+
+    A value of a former type that is none of that is NULL: the commit that changed the type has all rows as they are since.
+    """
     let_read(duck, [file.path])
     read = f"read_parquet({literal(file.path)}, hive_partitioning = false)"
     there = {str(name) for name, *_ in duck.execute(f"DESCRIBE FROM {read}").fetchall()}
@@ -212,7 +214,7 @@ def _select(duck: Duck, file: File, columns: Columns, within: Range | None = Non
         return f'"{name}"' if name in there else "NULL"
 
     wanted = ", ".join(
-        f'CAST({value(name)} AS {kind}) AS "{name}"' for name, kind in columns.kinds.items()
+        f'TRY_CAST({value(name)} AS {kind}) AS "{name}"' for name, kind in columns.kinds.items()
     )
     chosen = "true"
     if within is not None:
