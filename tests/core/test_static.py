@@ -139,7 +139,7 @@ def test_values_that_a_column_or_python_does_not_have_are_refused(tmp_path: Path
     wide = Static(
         name="products", columns="product string, n int", key=("product",), rows=(("a", 2**70),)
     )
-    with pytest.raises(DefinitionError, match="cannot be read from its rows: "):
+    with pytest.raises(DefinitionError, match="cannot be read from rows of its declaration: "):
         static_versions.read(wide)
 
 
