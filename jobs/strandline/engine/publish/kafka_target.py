@@ -222,16 +222,20 @@ def _understood(topic: str) -> Iterator[None]:
     """
     try:
         yield
-    except KafkaException as error:
-        if error.args[0].code() in TAKEN_OVER:
-            raise FencedError(
-                f"another process publishes to topic {topic} now",
-                hint="let the other go on; it has begun where this one was.",
-            ) from error
-        raise _away(topic, error.args[0]) from error
+    # Where a fatal error meets a callback of the client, Python says so by an error of its own about it.
+    except (KafkaException, SystemError) as error:
+        cause = error if isinstance(error, KafkaException) else error.__cause__ or error.__context__
+        if not isinstance(cause, KafkaException):
+            raise
+        raise _away(topic, cause.args[0]) from error
 
 
-def _away(topic: str, reason: KafkaError | str) -> TransientError:
+def _away(topic: str, reason: KafkaError | str) -> TransientError | FencedError:
+    if isinstance(reason, KafkaError) and reason.code() in TAKEN_OVER:
+        return FencedError(
+            f"another process publishes to topic {topic} now",
+            hint="let the other go on; it has begun where this one was.",
+        )
     said = reason if isinstance(reason, str) else reason.str()
     return TransientError(
         f"topic {topic} does not take the records: {said}",
