@@ -59,7 +59,7 @@ from strandline.engine.lake.commit.table_frames import rows_at, rows_now
 from strandline.engine.lake.horizon import refuse_expired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
-from strandline.engine.lake.log.ledger import IMPORT, NOTHING, Entry, Through
+from strandline.engine.lake.log.ledger import IMPORT, NOTHING, Entry, Through, is_table
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.read.open_table import live_rows
 from strandline.engine.lake.read.static_versions import refuse_untaken
@@ -426,7 +426,7 @@ def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
         held = Counter(half.quarantined if half else {})
         for each in (again.gained, lost):
             held.update(each)
-        skipped = again.skipped + _released_before(work, half, again.passed)
+        skipped = again.skipped + _released_before(work, table, half, again.passed)
         entry = work.entry(
             came=came,
             gone=gone,
@@ -462,11 +462,13 @@ def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
         return final
 
 
-def _released_before(work: _Work, half: Entry | None, passed: DataFrame) -> Counter[str]:
+def _released_before(
+    work: _Work, table: Judged, half: Entry | None, passed: DataFrame
+) -> Counter[str]:
     """Count what a backfill that was killed has released from the quarantine, because it is passed over."""
-    if half is None:
+    if half is None or not table.passes_over or not is_table(work.lake.resolutions(table)):
         return Counter()
-    decisions = work.spark.read.format("delta").load(str(work.lake.resolutions(work.table)))
+    decisions = work.spark.read.format("delta").load(str(work.lake.resolutions(table)))
     released = decisions.where(F.col("entry") == half.stream).select(*PLACE).distinct()
     counts = passed.join(released, [*PLACE], "left_semi").groupBy(SKIPPED).count()
     return Counter(dict(counts.collect()))
