@@ -15,6 +15,7 @@ from strandline.core.static import frames_from
 from strandline.core.table import Judged
 from strandline.core.topic import IDENTITY, RECEIVED
 from strandline.core.verdict import good_rows, judged, own_columns, without_skipped
+from strandline.engine.flow.batch.batch_accounting import skip_of
 from strandline.engine.flow.batch.static_join import frame_of_now
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import Settings
@@ -79,7 +80,7 @@ Placed: TypeAlias = tuple[tuple[int, int], dict[str, object]]
 def _records(rows: DataFrame, table: Judged) -> Iterator[Placed]:
     """Yield payloads that are one row, or none."""
     own = [name for name in own_columns(rows) if name not in {*IDENTITY, table.rows}]
-    skip = F.col(SKIPPED) if table.passes_over else F.lit(None)
+    skip = skip_of(table)
     if table.rows:
         rows = rows.where(F.col("_reasons").isNotNull() | skip.isNotNull())
     for row in rows.select("_offset", *own, "_reasons", skip.alias(SKIPPED)).collect():

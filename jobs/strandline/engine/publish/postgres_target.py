@@ -15,7 +15,7 @@ from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.publish.books import Position, position
 from strandline.engine.publish.declared import Change
 from strandline.engine.publish.target import Refused, as_json
-from strandline.engine.runtime.settings import POSTGRES, address_in
+from strandline.engine.runtime.settings import POSTGRES, POSTGRES_HINT, POSTGRES_SHAPE, address_in
 from strandline_infra import extras
 
 POSITIONS = "strandline_positions"
@@ -23,7 +23,6 @@ WITHIN = 10
 """Seconds within which the server must answer a new connection."""
 SILENT = 30
 """Seconds after which a server that does not acknowledge, or a lock that another holds, counts as an absence."""
-SHAPE = "postgresql://user:password@host:port/database"
 PAGE = 500
 """Rows of a statement."""
 SCALARS = {
@@ -74,12 +73,12 @@ class ToPostgres:
         if not address:
             raise DefinitionError(
                 f"the environment has no {self._variable}, the address of the table {self._table}",
-                hint=f"set {self._variable}={SHAPE}.",
+                hint=f"set {self._variable}={POSTGRES_SHAPE}.",
             )
         if not POSTGRES.fullmatch(address):  # the driver's message would repeat it
             raise DefinitionError(
                 f"{self._variable}, the address of the table {self._table}, has a value that is no address",
-                hint=f"it is {SHAPE}, with the characters @ : / % of a password written as %40 %3A %2F %25.",
+                hint=POSTGRES_HINT,
             )
         columns = ", ".join(f"{_quoted(name)} {kind}" for name, kind in self._kinds.items())
         added = ", ".join(

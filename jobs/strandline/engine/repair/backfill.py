@@ -47,6 +47,7 @@ from strandline.core.verdict import (
     without_skipped,
 )
 from strandline.engine.accounting import new_entry
+from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
 from strandline.engine.flow.batch.dimension_lookup import adorned
 from strandline.engine.flow.batch.joined_streams import joined
 from strandline.engine.flow.batch.static_join import joining, noted
@@ -174,8 +175,8 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
 
 
 def _passed(everything: DataFrame, table: Judged) -> DataFrame:
-    name = F.col(SKIPPED) if table.passes_over else F.lit(None).cast("string")
-    return everything.select(*PLACE, name.alias(SKIPPED)).where(F.col(SKIPPED).isNotNull())
+    passed = everything.select(*PLACE, skip_of(table).alias(SKIPPED))
+    return passed.where(F.col(SKIPPED).isNotNull())
 
 
 def _through(
@@ -217,7 +218,7 @@ def _moves(
     verdicts: DataFrame, live: DataFrame, held: DataFrame, table: Judged, span: Span
 ) -> DataFrame:
     """Return for each event near the range where it was and where it goes."""
-    skip = F.col(SKIPPED) if table.passes_over else F.lit(None).cast("string")
+    skip = skip_of(table)
     events = verdicts.select(
         *PLACE,
         "_reasons",
@@ -470,8 +471,7 @@ def _released_before(
         return Counter()
     decisions = work.spark.read.format("delta").load(str(work.lake.resolutions(table)))
     released = decisions.where(F.col("entry") == half.stream).select(*PLACE).distinct()
-    counts = passed.join(released, [*PLACE], "left_semi").groupBy(SKIPPED).count()
-    return Counter(dict(counts.collect()))
+    return Counter(skipped_among(passed.join(released, [*PLACE], "left_semi"), table))
 
 
 def _no_longer_skipped(entry: Entry, table: Judged, lake: Lake, again: Rejudged) -> Entry:

@@ -37,6 +37,7 @@ from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import bad_rows, good_rows, judged, without_skipped
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import readable_at
+from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
 from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.lake.commit import delta_commit
@@ -264,7 +265,7 @@ def healing(
     good = without_skipped(verdicts, table).where(F.col("_reasons").isNull() & is_closed)
     version, _ = read_together(table, table.upstream, lake)
     ranked = _ranked(spark, table, lake, good.select(*COPY, *ORDER), version).persist()
-    fates = _fates(verdicts, chosen, ranked, is_closed).persist()
+    fates = _fates(verdicts, chosen, ranked, is_closed, skip_of(table)).persist()
     try:
         places = {fate: fates.where(F.col("_fate") == fate.value).select(*PLACE) for fate in Fate}
         moving = fates.where(F.col("_fate").isin(*(fate.value for fate in MOVING)))
@@ -286,7 +287,7 @@ def healing(
             gone=gone,
             came_and_gone=come_and_go,
             records=came - went,
-            skipped=_skipped_among(fates),
+            skipped=skipped_among(fates, table),
             held=bad_rows(verdicts.join(places[Fate.CHANGES], [*PLACE], "left_semi"), table),
             touched=reach(Fate.HEALS, Fate.DUPLICATE) or reach(Fate.CHANGES, Fate.SKIPPED),
             waits_until=waiting.until if waiting else None,
@@ -346,10 +347,9 @@ def _ranked(
 
 
 def _fates(
-    verdicts: DataFrame, chosen: DataFrame, ranked: DataFrame, is_closed: Column
+    verdicts: DataFrame, chosen: DataFrame, ranked: DataFrame, is_closed: Column, skip: Column
 ) -> DataFrame:
     """Add the fate of each row."""
-    skip = F.col(SKIPPED) if SKIPPED in verdicts.columns else F.lit(None).cast("string")
     fate = (
         F.when(skip.isNotNull(), Fate.SKIPPED.value)
         .when(F.col("_reasons").isNull() & ~is_closed, Fate.WAITS.value)
@@ -363,12 +363,6 @@ def _fates(
     )
     new = ranked.where("_is_new").select(*PLACE, "_nth")
     return known.join(new, [*PLACE], "left_outer").withColumn("_fate", fate)
-
-
-def _skipped_among(fates: DataFrame) -> dict[str, int]:
-    """Count by the name of the rule the records that are passed over."""
-    counts = fates.where(F.col(SKIPPED).isNotNull()).groupBy(SKIPPED).count()
-    return dict(counts.collect())
 
 
 def _kinds(fates: DataFrame) -> tuple[tuple[Kind, ...], Callable[..., Span | None]]:

@@ -27,6 +27,10 @@ MASTER = re.compile(
     r"spark://[^\s:,/@]+:\d{1,5}(?:,[^\s:,/@]+:\d{1,5})*|k8s://(?:https?://)?[^\s:,/@]+(?::\d{1,5})?/?"
 )
 """Spark's own addresses of a standalone cluster, with all of its masters, and of Kubernetes."""
+POSTGRES_SHAPE = "postgresql://user:password@host:port/database"
+POSTGRES_HINT = (
+    f"it is {POSTGRES_SHAPE}, with the characters @ : / % of a password written as %40 %3A %2F %25."
+)
 POSTGRES = re.compile(
     r"""postgresql://
     (?P<user>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+)

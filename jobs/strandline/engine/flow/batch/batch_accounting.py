@@ -191,6 +191,11 @@ def own_of(records: DataFrame, table: Judged) -> Own:
     )
 
 
+def skip_of(table: Judged) -> Column:
+    """Return the name of the rule by which a table passes a judged record over; NULL where none does."""
+    return F.col(SKIPPED) if table.passes_over else F.lit(None).cast("string")
+
+
 def skipped_among(verdicts: DataFrame, table: Judged) -> dict[str, int]:
     """Count by name the records that a table passes over among judged ones."""
     if not table.passes_over:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.static import Static
-from strandline.engine.runtime.settings import POSTGRES, address_in
+from strandline.engine.runtime.settings import POSTGRES, POSTGRES_HINT, POSTGRES_SHAPE, address_in
 from strandline_infra import extras
 
 WITHIN = 4
@@ -19,8 +19,6 @@ WITHIN = 4
 
 ANSWER = 30
 """Seconds within which it must answer the query."""
-
-SHAPE = "postgresql://user:password@host:port/database"
 
 
 def answered(static: Static, most: int) -> bytes:
@@ -77,12 +75,12 @@ def _address(static: Static) -> str:
     if not address:
         raise static.refused(
             f"asks the database of {static.url}, which the environment lacks",
-            f"set {static.url}={SHAPE}.",
+            f"set {static.url}={POSTGRES_SHAPE}.",
         )
     if not POSTGRES.fullmatch(address):
         raise static.refused(
             f"asks the database of {static.url}, whose value is no address",
-            f"it is {SHAPE}, with the characters @ : / % of a password written as %40 %3A %2F %25.",
+            POSTGRES_HINT,
         )
     return address
 
