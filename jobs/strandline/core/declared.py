@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from strandline.core.errors import DefinitionError
 from strandline.core.items import NO_ITEMS, Skip, skips_of
-from strandline.core.kind import Kind, Layer
+from strandline.core.kind import Emit, Kind, Layer
 from strandline.core.lateness import length_of
 from strandline.core.local_day import Window, length_of_window
 from strandline.core.routes import Takes, odd_kinds, shared
@@ -230,6 +230,44 @@ def refuse_endless(table: Kind, window: Window | None, closes_at: str | None) ->
             table,
             "has windows, but does not declare where one ends",
             "add closes_at=…, the column with the end of a row's window.",
+        )
+
+
+def refuse_emission(
+    table: Kind, emits: Emit, every: str | None, closes_at: str | None, timed: Sequence[object]
+) -> None:
+    """Refuse windows that would never be over, and ends of windows that cannot be read."""
+    if emits is Emit.ON_CHANGE:
+        if every is not None:
+            raise _refused(
+                table,
+                f"declares every={every!r}, and computes a window at its first row",
+                "add emits=Emit.ON_WATERMARK, or leave `every` out.",
+            )
+        return
+    if closes_at is None:
+        raise _refused(
+            table,
+            "emits a window when it is over, but does not declare where one ends",
+            "add closes_at=…, the column with the end of a row's window.",
+        )
+    if not timed:
+        raise _refused(
+            table,
+            "emits a window when it is over, but reads intervals alone, by which no time is over",
+            "read the table whose rows are counted, or let it emit on change.",
+        )
+    if every is None:
+        return
+    try:
+        is_fit = not table.local_day and timedelta(0) < length_of(every) <= table.window_length
+    except (ValueError, AttributeError):
+        is_fit = False
+    if not is_fit:
+        raise _refused(
+            table,
+            f"declares every={every!r}, which is no length of time up to that of a window",
+            "write it as Spark reads it, such as every='10 minutes': the slide of its windows; days of a zone need none.",
         )
 
 

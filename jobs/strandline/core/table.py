@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from strandline.core import declared
 from strandline.core.items import ITEM, Skip, skips_of
 from strandline.core.kind import Emit, Kind, Layer
-from strandline.core.lateness import Lateness
+from strandline.core.lateness import Lateness, length_of
 from strandline.core.local_day import Window, length_of_window
 from strandline.core.routes import AllBut, KindBy, Takes, in_words, text_of, tuple_of
 from strandline.core.static import Static
@@ -414,9 +414,33 @@ class Recomputed(_Windows):
 
     Args:
         closes_at: The column with the end of a row's window, where windows overlap.
+        emits: When a window is computed first: at its first row, or once no admitted row can change it any more. A source with
+            intervals (``valid_until``) is looked up and not waited for; what comes late there is computed again.
+        every: How far apart the ends of windows lie that are emitted once they are over; the length of one without it.
     """
 
     closes_at: str | None = None
+    emits: Emit = Emit.ON_CHANGE
+    every: str | None = None
+
+    def __post_init__(self) -> None:
+        _Windows.__post_init__(self)
+        declared.refuse_emission(self, self.emits, self.every, self.closes_at, self.timed)
+
+    @property
+    def timed(self) -> "tuple[Computed, ...]":
+        """Return the sources whose rows its windows wait for."""
+        return tuple(source for source in self.reads if not source.valid_until)
+
+    @property
+    def waits(self) -> bool:
+        """Return whether a window is computed only once it is over."""
+        return self.emits is Emit.ON_WATERMARK
+
+    @property
+    def step(self) -> timedelta:
+        """Return how far apart the ends of its windows lie; days of a zone end where these do."""
+        return length_of(self.every) if self.every else self.window_length
 
 
 Derived: TypeAlias = Windowed | Appended | Upserted | Recomputed

@@ -181,7 +181,9 @@ def emitted_by(step: Step) -> datetime | None:
         case Windowed(window=Day() as window):
             ends = window.ends(window.date_of(step.moment))
             return shifted(ends, step.reach or timedelta(0))
-        case Windowed(window_length=length):
+        case Recomputed(waits=True, window=Day() as window):
+            return shifted(window.ends(window.date_of(step.moment)), step.table.reaches)
+        case Windowed(window_length=length) | Recomputed(waits=True, step=length):
             epoch = datetime.fromtimestamp(0, tz=step.moment.tzinfo)
             ends = epoch + ((step.moment - epoch) // length + 1) * length
             return shifted(ends, step.reach or timedelta(0))

@@ -9,6 +9,10 @@ over the same rows; there is no state to lose and no watermark to wait for.
 
 Where rows of other windows are joined with those of one, the table declares how far apart they lie (``reach``).
 
+A table that emits a window once it is over computes it then for the first time, out of all of its rows: a dimension that is
+joined before rows are counted needs no state, and each row is read once unless something later touches its window. What is
+over follows from the rows that are read alone, by the law that streams have, so that batches and repairs agree.
+
 The price is that whole windows are read again. It grows with the change and not with the table's age; a change that
 affects all later time, such as the first interval of a device, touches all later windows.
 """
@@ -22,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
+from strandline.core.lateness import shifted
 from strandline.core.table import Computed, Derived, Judged, Recomputed, Table
 from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import rows_until
@@ -48,7 +53,13 @@ from strandline.engine.flow.plan import make, shaped
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, FileIndex, WindowIndex
+from strandline.engine.lake.commit.file_index import (
+    EPOCH,
+    MICROSECOND,
+    MILLISECOND,
+    FileIndex,
+    WindowIndex,
+)
 from strandline.engine.lake.commit.replace_rows import changed_span
 from strandline.engine.lake.commit.table_frames import OPEN, rows_at, write
 from strandline.engine.lake.files.place import Place
@@ -109,6 +120,9 @@ def compute(
         table, mode, BATCH_STREAM, number, versions=_from_first(versions.items()), rows=read
     )
     entry = noted(replace(begun, replaced=True, looked=looked), table, lake)
+    if isinstance(table, Recomputed) and table.waits:
+        entry = _with_bound(entry, table, _bound_of(table, rows))
+        result = _over_only(table, result, entry.over_until)
     if isinstance(table, Judged):
         at = {source.id: version for source, version in versions.items()}
         entry = replace(entry, imported=imported_until(table, lake, at))
@@ -144,6 +158,44 @@ def compute(
     final = settled.closed(meter, written=files.rows)
     commit.commit(final.encoded())
     return final
+
+
+def _bound_of(table: Recomputed, rows: Iterable[DataFrame]) -> int:
+    """Return the watermark that a stream would have after these rows of each source, in microseconds."""
+    newest = [
+        read.agg(F.max(F.unix_micros(str(source.event_at)))).collect()[0][0]
+        for source, read in zip(table.reads, rows, strict=True)
+        if source in table.timed
+    ]
+    return _bound_after(table, newest)
+
+
+def _bound_after(table: Recomputed, newest: Iterable[int | None]) -> int:
+    """Return the same from the newest event time of each source that its windows wait for."""
+    delays = [source.lateness.delay // MICROSECOND for source in table.timed]
+    bounds = [
+        -OPEN if last is None else last // MILLISECOND * MILLISECOND - delay
+        for last, delay in zip(newest, delays, strict=True)
+    ]
+    return min(bounds)
+
+
+def _with_bound(entry: Entry, table: Recomputed, bound: int) -> Entry:
+    """Note the watermark, and the moment up to which windows are over by it: the last at which windows end, as none does between."""
+    if bound <= -OPEN:
+        return replace(entry, over_until=bound)
+    at = shifted(EPOCH, bound * MICROSECOND)
+    met = shifted(at, -table.reaches)
+    if days := table.local_day:
+        over = days.begins(days.date_of(met))
+    else:
+        over = met - (met - EPOCH) % table.step
+    return replace(entry, over_until=(over - EPOCH) // MICROSECOND, watermark=at.isoformat())
+
+
+def _over_only(table: Computed, rows: DataFrame, over: int | None) -> DataFrame:
+    """Return the rows of windows that are over; all of a table that does not wait for it."""
+    return rows if over is None else rows.where(F.unix_micros(str(table.closes_at)) <= over)
 
 
 def _from_first(versions: Iterable[tuple[Table, int]]) -> dict[str, tuple[int, int]]:
@@ -210,11 +262,15 @@ class Afresh:
         ]
         if not unread:
             return None
-        if newest is None or any(entry.replaced for entry in unread):
+        is_other = newest is not None and (newest.over_until is not None) != self._table.waits
+        if newest is None or is_other or any(entry.replaced for entry in unread):
             return compute(self._spark, self._table, self._lake, mode=self._mode)
         read = sum(entry.written + entry.removed for entry in unread)
         entry = self._entry(newest.batch + 1, now, read)
-        return self._put(self._touched(before, now), now, entry, meter)
+        touched = self._touched(before, now)
+        if entry.over_until is not None:
+            touched = self._over(touched, newest.over_until or 0, entry.over_until)
+        return self._put(touched, now, entry, meter)
 
     def anew(self) -> Entry:
         """Recompute every window that lacks no row by retention, whatever has changed; older windows stay as they are.
@@ -232,13 +288,39 @@ class Afresh:
         sums = {source.id: sums_of(self._lake.table(source), at) for source, at in now.items()}
         read = Books(self._table, self._lake).follow().unread(sums)
         entry = self._entry(newest[1].batch + 1 if newest else 0, now, read)
-        return self._put(Span(self._whole_from(), OPEN), now, entry, meter)
+        until = OPEN if entry.over_until is None else entry.over_until - 1
+        return self._put(Span(self._whole_from(), until), now, entry, meter)
 
     def _entry(self, batch: int, now: Mapping[Computed, int], read: int) -> Entry:
         begun = new_entry.tables_read(
             self._table, self._mode, STREAM, batch, versions=_from_first(now.items()), rows=read
         ).settled(good=read, held={}, dropped=0)
+        if self._table.waits:
+            begun = _with_bound(begun, self._table, self._bound(now))
         return noted(begun, self._table, self._lake)
+
+    def _bound(self, now: Mapping[Computed, int]) -> int:
+        """Return the watermark of versions of the sources, from the statistics of their files."""
+        timed = self._table.timed
+        newest = [self._stocks[source].newest(now[source]) for source in timed]
+        if OPEN not in newest:
+            return _bound_after(self._table, newest)
+        paths = {each: self._lake.table(each) for each in self._table.reads}
+        rows = [rows_at(self._spark, path, now[each]) for each, path in paths.items()]
+        return _bound_of(self._table, rows)
+
+    def _over(self, touched: Span | None, before: int, now: int) -> Span | None:
+        """Return the starts of the windows that ended between two moments, and of those that a change touches among the ended ones.
+
+        Where rows of a source are gone, fewer windows may be over than were: these go.
+        """
+        spans = []
+        if before != now:
+            first = max(min(before, now) - self._length + 1, self._whole_from())
+            spans = [Span(first, max(before, now) - 1)]
+        if touched is not None and touched.lowest < now:
+            spans.append(Span(touched.lowest, min(touched.highest, now - 1)))
+        return reduce(or_, spans) if spans else None
 
     def _touched(self, before: Mapping[Computed, int], now: Mapping[Computed, int]) -> Span | None:
         """Return the range of starts of the windows that a changed row can touch."""
@@ -270,12 +352,14 @@ class Afresh:
             touched = self._shelf.between(commit, starts.lowest, starts.highest)
             if touched:
                 commit.take_out(self._shelf.holding(commit, touched))
-            near = [self._near(source, starts, at) for source, at in now.items()]
+            over = OPEN if entry.over_until is None else entry.over_until
+            near = [self._near(source, starts, at, over) for source, at in now.items()]
             with joining(self._table, self._lake):
                 rows = shaped(near, self._table)
             begins = F.unix_micros(self._table.window_from)
             inside = begins.between(starts.lowest, starts.highest)
-            written = write(commit, rows.where(inside), folder=self._table.window_from)
+            found = _over_only(self._table, rows.where(inside), entry.over_until)
+            written = write(commit, found, folder=self._table.window_from)
             entry = replace(entry, before_static=self._before_first(starts, now))
         final = entry.closed(meter, written=written.rows)
         version = commit.commit(final.encoded())
@@ -298,10 +382,10 @@ class Afresh:
         more = {each: found.get(each, 0) - counted.get(each, 0) for each in {*found, *counted}}
         return {each: count for each, count in more.items() if count}
 
-    def _near(self, source: Computed, starts: Span, version: int) -> DataFrame:
-        """Return the rows of a source in windows that start within a span, and those that they reach."""
+    def _near(self, source: Computed, starts: Span, version: int, over: int) -> DataFrame:
+        """Return the rows of a source in windows that start within a span and are over, and those that they reach."""
         first = max(starts.lowest - self._reach, -OPEN)
-        last = min(starts.highest + self._length + self._reach, OPEN)
+        last = min(min(starts.highest + self._length, over) + self._reach, OPEN)
         rows = self._stocks[source].rows(version, first, last)
         begins = F.col(source.event_at)
         ends = F.col(source.valid_until) if source.valid_until else begins

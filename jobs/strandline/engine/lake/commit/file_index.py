@@ -109,6 +109,11 @@ class RecentFiles:
             ]
         return found
 
+    def newest(self, version: int, read_all: ReadAll) -> int | None:
+        """Return the last time that a file of a version reaches; None without files. The files of that time are never forgotten."""
+        self.follow(version, read_all)
+        return max((file.last for file in self._files.values()), default=None)
+
     def follow(self, version: int, read_all: ReadAll) -> None:
         """Read what came after the version that is known; all of it when that is much, older, or not in the log."""
         if version == self._version:
@@ -280,6 +285,13 @@ class FileIndex:
         """Return the files of a version that may hold rows valid in a range, each as its line in the log."""
         read_all = partial(delta_commit.files_at, self._spark, self._path)
         return [each.line for each in self._files.within(version, first, last, read_all)]
+
+    def newest(self, version: int) -> int | None:
+        """Return the newest time of a row of a version, cut to milliseconds; None without rows, ``OPEN`` where statistics lack it."""
+        last = self._files.newest(version, partial(delta_commit.files_at, self._spark, self._path))
+        if last is None or last >= OPEN:
+            return last
+        return (last - MILLISECOND) // MILLISECOND * MILLISECOND
 
     def rows(self, version: int, first: int = -OPEN, last: int = OPEN) -> DataFrame:
         """Return all rows of those files; the caller filters them."""

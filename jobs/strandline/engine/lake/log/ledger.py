@@ -167,6 +167,7 @@ class Entry:
         looked: For each dimension that its rows were joined with, the version; -1 where it did not exist.
         static: For each static table that its rows were joined with, the version.
         before_static: For each of these, the rows that were read whose event lies before its first version.
+        over_until: For windows that are emitted once they are over, the moment up to which they were, in microseconds; None elsewhere.
         holds_from: For a version of a static table, the moment from which it holds; empty where it holds of all time.
         since: For a backfill, the start of its range of event time; its counts are what it changed, so they may be
             negative, and no stream reads it.
@@ -237,6 +238,7 @@ class Entry:
     looked: Mapping[str, int] = field(default_factory=dict)
     static: Mapping[str, int] = field(default_factory=dict)
     before_static: Mapping[str, int] = field(default_factory=dict)
+    over_until: int | None = None
     holds_from: str = ""
     since: str | None = None
     until: str | None = None
