@@ -1,4 +1,4 @@
-"""The one verb: ``run(table, mode, lake)``. The only module in which a mode decides anything."""
+"""The one verb: ``run(table, mode, lake)``. A mode is asked once, and one loop does the work of every table."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -92,7 +92,35 @@ class Site:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """What a mode means to a run, so that nothing below asks for a mode again.
+
+    Args:
+        every: Seconds between the begins of two steps of a run that goes on; None where it ends with what is there.
+        most: The most records in one batch; chosen from what is measured when absent.
+        whole: Whether all is computed at once, over all rows.
+    """
+
+    every: float | None = None
+    most: int | None = None
+    whole: bool = False
+
+    @classmethod
+    def of(cls, mode: Mode) -> "Pace":
+        """Return what a mode means."""
+        match mode:
+            case Batch():
+                return cls(whole=True)
+            case AvailableNow(max_offsets=most):
+                return cls(most=most)
+            case MicroBatch(every=every, max_offsets=most):
+                return cls(every=every, most=most)
+            case _:
+                assert_never(mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
     """One run of one table."""
 
@@ -107,9 +135,19 @@ class _Job:
     gives_way: Callable[[], bool]
     running: Running
     taker: Taker
+    pace: Pace
+    mode: str
 
-    def governor(self, fixed: int | None) -> Governor:
-        return Governor(self.table, self.lake, Heap(self.site.spark), fixed=fixed)
+    def governor(self) -> Governor:
+        return Governor(self.table, self.lake, Heap(self.site.spark), fixed=self.pace.most)
+
+    @contextmanager
+    def at_work(self, batch: int | None = None) -> Iterator[None]:
+        self.running.handed(batch)
+        try:
+            yield
+        finally:
+            self.running.ends()
 
 
 def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five callbacks
@@ -170,14 +208,26 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
     if not lake.exists(table):
         for line in sentences(of_function(site.spark, table, lake)):
             site.says(f"{table.id}: {line}")
-    taker = Taker(site.spark, table, lake, site.clock, site.says)
+    pace = Pace.of(mode)
     job = _Job(
-        table, lake, site, committed, stopped, waits, weighed, patience, gives_way, at, taker
+        table=table,
+        lake=lake,
+        site=site,
+        on_commit=committed,
+        stopped=stopped,
+        waits=waits,
+        holds=weighed,
+        patience=patience,
+        gives_way=gives_way,
+        running=at,
+        taker=Taker(site.spark, table, lake, site.clock, site.says),
+        pace=pace,
+        mode=mode.name,
     )
     if isinstance(table, Ingested):
-        work = partial(_take_in, job, table, mode)
+        work = partial(_take_in, job, table)
     else:
-        work = partial(_through_gates, job, table, mode)
+        work = partial(_through_gates, job, table)
     record = site.record(site.spark, table, mode.name, lake)
     with (
         lease(site.spark, table, lake),
@@ -189,27 +239,33 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
         refuse_retired(table, lake)  # since the look above: who retires it looks at the lease
         if not isinstance(table, Ingested):
             column_lineage.learn(site.spark, table, lake)
-        match mode:
-            case MicroBatch():
-                patience.outlast(work)
-            case _:
-                soon(work)
-                report.books_open = close_or_reason(table, lake)
+        if pace.every is not None:
+            patience.outlast(work)
+        else:
+            soon(work)
+            report.books_open = close_or_reason(table, lake)
     return report
 
 
-def _through_gates(job: _Job, table: Computed, mode: Mode) -> None:
+def _take_in(job: _Job, table: Ingested) -> None:
+    intake = job.site.intake(table, job.lake, job.mode)
+    try:
+        _go(job, Arrivals(job, intake))
+    finally:
+        intake.close()
+
+
+def _through_gates(job: _Job, table: Computed) -> None:
     """Derive a table; an always-on table waits at a shut gate and keeps its lease."""
     while True:
         try:
             with _naming_lost_files(table, job.lake):
-                return _derive(job, table, mode)
+                job.taker.take()
+                return _go(job, _hop(job, table))
         except GateShutError as error:
-            match mode:
-                case MicroBatch():
-                    _wait_at_gate(job, error)
-                case _:
-                    raise
+            if job.pace.every is None:
+                raise
+            _wait_at_gate(job, error)
         if job.stopped():
             return None
 
@@ -235,49 +291,30 @@ def _wait_at_gate(job: _Job, error: GateShutError) -> None:
     job.waits(None)
 
 
-def _take_in(job: _Job, table: Ingested, mode: Mode) -> None:
-    intake = job.site.intake(table, job.lake, mode.name)
-    try:
-        match mode:
-            case Batch():
-                _each(job, intake, None)
-            case AvailableNow(max_offsets=limit):
-                _each(job, intake, job.governor(limit))
-            case MicroBatch(every=every, max_offsets=limit):
-                governor = job.governor(limit)
-                _always(job, every, lambda: _each(job, intake, governor))
-            case _:
-                assert_never(mode)
-    finally:
-        intake.close()
+class Hop(Protocol):
+    """The work of a table, in pieces."""
+
+    def step(self) -> int:
+        """Do what there is to do, and return the number of commits."""
+
+    def follow(self, every: float) -> bool:
+        """Go on by itself until the run is stopped; return False where it has to be asked, step by step."""
 
 
-def _each(job: _Job, intake: Intake, governor: Governor | None) -> int:
-    """Read what is available and return the number of commits."""
-    commits = 0
-    for entry in intake.catch_up(governor, job.stopped):
-        job.on_commit(entry)
-        commits += 1
-    return commits
-
-
-def _again(job: _Job, afresh: Afresh) -> int:
-    """Recompute what changed and return the number of commits."""
-    job.taker.look()
-    if (entry := afresh.catch_up()) is None:
-        return 0
-    job.on_commit(entry)
-    return 1
-
-
-def _always(job: _Job, every: float, work: Callable[[], int]) -> None:
-    """Work until stopped, beginning every so many seconds."""
+def _go(job: _Job, hop: Hop) -> None:
+    """Do the work of a table: once, or until stopped, beginning a step every so many seconds."""
+    every = job.pace.every
+    if every is None:
+        hop.step()
+        return
+    if hop.follow(every):
+        return
     job.running.group = job.table.id
     job.site.spark.sparkContext.setLocalProperty(GROUP, job.running.group)
     while not job.stopped():
         due = time.monotonic() + every
-        with _running(job):
-            commits = work()
+        with job.at_work():
+            commits = hop.step()
         job.patience.well()
         if not commits:
             # Asking again without a pause would take Python from the queries beside this one.
@@ -286,91 +323,134 @@ def _always(job: _Job, every: float, work: Callable[[], int]) -> None:
             time.sleep(job.site.poll)
 
 
-@contextmanager
-def _running(job: _Job, batch: int | None = None) -> Iterator[None]:
-    job.running.handed(batch)
-    try:
-        yield
-    finally:
-        job.running.ends()
-
-
-def _derive(job: _Job, table: Computed, mode: Mode) -> None:
+def _hop(job: _Job, table: Computed) -> Hop:
+    """Return how a table above bronze is computed."""
     guard = Guard(table, job.lake, job.site.clock)
-    job.taker.take()
-    match mode:
-        case Batch():
-            job.on_commit(compute(job.site.spark, table, job.lake, guard))
-        case AvailableNow() | MicroBatch():
-            if isinstance(table, Recomputed):
-                _recompute(job, table, mode)
-            else:
-                _stream(job, table, mode, guard)
-        case _:
-            assert_never(mode)
+    if job.pace.whole:
+        return Whole(job, table, guard)
+    if isinstance(table, Recomputed):
+        return Windows(job, Afresh(job.site.spark, table, job.lake, job.mode))
+    return Stream(job, table, guard)
 
 
-def _recompute(job: _Job, table: Recomputed, mode: AvailableNow | MicroBatch) -> None:
-    """Follow the changes of the sources."""
-    afresh = Afresh(job.site.spark, table, job.lake, mode.name)
-    match mode:
-        case AvailableNow():
-            _again(job, afresh)
-        case MicroBatch(every=every):
-            _always(job, every, lambda: _again(job, afresh))
-        case _:
-            assert_never(mode)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Work that does nothing unless it is asked for its next step."""
+
+    job: _Job
+
+    def follow(self, every: float) -> bool:  # noqa: ARG002  # the shape of all
+        """Return that it has to be asked."""
+        return False
 
 
-def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: Guard) -> None:
-    """Follow the rows that are appended to the sources."""
-    spark, lake = job.site.spark, job.lake
-    limit = TriggerLimit(table, lake, job.governor(mode.max_offsets))
-    pinned = Pinned(table, lake)
-    writer = Writer(table, lake, mode.name, job.on_commit, guard, limit, pinned)
-    again = Again(spark, table, lake)
+@dataclass(frozen=True, slots=True)
+class Arrivals(_Asked):
+    """Bronze: what Kafka has, slice by slice."""
 
-    def write(rows: DataFrame, number: int) -> None:
-        with _running(job, number):
-            writer(rows, number)
+    intake: Intake
+    governor: Governor | None = field(init=False)
 
-    def begin(every: float | None) -> StreamingQuery:
-        pinned.pin()
-        return start(spark, table, lake, write, every, limit.files)
+    def __post_init__(self) -> None:
+        """Let slices be chosen, where not all is read at once."""
+        object.__setattr__(self, "governor", None if self.job.pace.whole else self.job.governor())
 
-    match mode:
-        case AvailableNow():
-            limit.begin_large()
-            follow_again(lambda: begin(None), writer, job.stopped)
-            _look_again(job, writer, again)
-        case MicroBatch(every=every):
-            due, weigh = time.monotonic(), weighing(job.holds)
-            lookout = Lookout(spark, job.running)
-
-            def beside(query: StreamingQuery) -> None:
-                nonlocal due
-                if time.monotonic() >= due:
-                    due = time.monotonic() + lake.pause(job.site.poll)
-                    job.taker.look()
-                    _look_again(job, writer, again)
-                weigh(query)
-                lookout.look(query)
-
-            try:
-                follow_again(lambda: begin(every), writer, job.stopped, beside, job.site.poll)
-            finally:
-                job.running.ends()
-        case _:
-            assert_never(mode)
+    def step(self) -> int:
+        """Read what is available."""
+        commits = 0
+        for entry in self.intake.catch_up(self.governor, self.job.stopped):
+            self.job.on_commit(entry)
+            commits += 1
+        return commits
 
 
-def _look_again(job: _Job, writer: Writer, again: Again) -> None:
-    """Update rows whose dimension has changed, between two batches."""
-    if not writer.writing.acquire(blocking=False):
-        return
-    try:
-        entry = again.look()
-    finally:
-        writer.writing.release()
-    if entry is not None:
-        job.on_commit(entry)
+@dataclass(frozen=True, slots=True)
+class Whole(_Asked):
+    """A table that is computed once over all rows."""
+
+    table: Computed
+    guard: Guard
+
+    def step(self) -> int:
+        """Compute it."""
+        job = self.job
+        job.on_commit(compute(job.site.spark, self.table, job.lake, self.guard))
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Windows(_Asked):
+    """A table whose windows are computed again where a source has changed."""
+
+    afresh: Afresh
+
+    def step(self) -> int:
+        """Compute again what changed."""
+        self.job.taker.look()
+        if (entry := self.afresh.catch_up()) is None:
+            return 0
+        self.job.on_commit(entry)
+        return 1
+
+
+class Stream:
+    """A table that follows the rows which are appended to its sources: Spark begins its batches."""
+
+    def __init__(self, job: _Job, table: Streamed, guard: Guard) -> None:
+        """Prepare; no query is started."""
+        spark, lake = job.site.spark, job.lake
+        self._job, self._table = job, table
+        self._limit = TriggerLimit(table, lake, job.governor())
+        self._pinned = Pinned(table, lake)
+        self._writer = Writer(
+            table, lake, job.mode, job.on_commit, guard, self._limit, self._pinned
+        )
+        self._again = Again(spark, table, lake)
+        self._due = time.monotonic()
+
+    def step(self) -> int:
+        """Read what is available; its commits are counted by those who hear of them."""
+        self._limit.begin_large()
+        follow_again(partial(self._begin, None), self._writer, self._job.stopped)
+        self._look_again()
+        return 0
+
+    def follow(self, every: float) -> bool:
+        """Let Spark begin a batch every so many seconds, and look beside it at what no batch brings."""
+        job = self._job
+        weigh, lookout = weighing(job.holds), Lookout(job.site.spark, job.running)
+
+        def beside(query: StreamingQuery) -> None:
+            if time.monotonic() >= self._due:
+                self._due = time.monotonic() + job.lake.pause(job.site.poll)
+                job.taker.look()
+                self._look_again()
+            weigh(query)
+            lookout.look(query)
+
+        try:
+            begin = partial(self._begin, every)
+            follow_again(begin, self._writer, job.stopped, beside, job.site.poll)
+        finally:
+            job.running.ends()
+        return True
+
+    def _begin(self, every: float | None) -> StreamingQuery:
+        self._pinned.pin()
+        job = self._job
+        return start(job.site.spark, self._table, job.lake, self._write, every, self._limit.files)
+
+    def _write(self, rows: DataFrame, number: int) -> None:
+        with self._job.at_work(number):
+            self._writer(rows, number)
+
+    def _look_again(self) -> None:
+        """Update rows whose dimension has changed, between two batches."""
+        if not self._writer.writing.acquire(blocking=False):
+            return
+        try:
+            entry = self._again.look()
+        finally:
+            self._writer.writing.release()
+        if entry is not None:
+            self._job.on_commit(entry)
