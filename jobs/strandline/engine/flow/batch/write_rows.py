@@ -21,6 +21,7 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.table import Derived, Judged, Upserted, Windowed
 from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import (
+    DUPLICATE_OF,
     bad_rows,
     good_records,
     good_rows,
@@ -242,6 +243,10 @@ FOUND = ("broke", "failed", "opened", "rules", "contract", "newest")
 """What a guard adds to an entry."""
 
 
+WITHOUT_USE = (*DUPLICATE_OF, "_problem", "_batch", "_ingested_at", "_newest_before")
+"""The columns of judged rows that are in no table, once copies are gone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
     """The two tables that one query fills."""
@@ -277,8 +282,9 @@ class Fork:
             DefinitionError: The quarantine was written before a crash, by other rules.
             TransientError: A repair has brought rows meanwhile, of which one may be a copy of one of the batch.
         """
-        kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         compares = self.table.believes_history and not self.table.keeps_copies
+        # What state compared and how a row arrived is not asked any more, and each column that is kept costs a copy of it.
+        kept = (rows if compares else rows.drop(*WITHOUT_USE)).persist(StorageLevel.MEMORY_AND_DISK)
         may_compare = compares and not self.replaces
         version = latest_version(self.path) if may_compare else None
         try:
