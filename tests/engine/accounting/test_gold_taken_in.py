@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from strandline.core.errors import DefinitionError
 from strandline.core.modes import Batch
 from strandline.core.table import Appended, Windowed
 from strandline.engine.accounting.balance_sheet import balance
@@ -217,6 +218,20 @@ def test_rows_of_sessions_that_are_over_before_their_declared_length_are_dropped
     assert (done.came, done.gone) == (2, 0)
     after = balance(VISITS, lake)
     assert (after.faults, after.good, after.dropped_by_watermark, after.healed) == ([], 7, 0, 3)
+
+
+def test_sessions_that_count_their_source_are_refused_before_the_table_is_made(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """At the end of the newest session others are open, so that a right table was called wrong by `check` and `verify`."""
+    put(lake, {CLICKS: (FIELDS, "batch | k | site | at\n1 | a | x | 12:01:00")}, "1")
+    counting = replace(VISITS, source_count="count")
+
+    with pytest.raises(DefinitionError, match="its windows are sessions") as refused:
+        derive(spark, lake, counting)
+
+    assert "leave `source_count` out" in str(refused.value.hint)
+    assert not lake.exists(counting)
 
 
 @pytest.mark.parametrize(
