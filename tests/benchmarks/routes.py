@@ -1,7 +1,7 @@
-"""What several kinds in a topic cost: ``python -m tests.benchmarks.routes``.
+"""What several kinds in a topic cost, and a static table that is joined: ``python -m tests.benchmarks.routes``.
 
-The same records in bronze, read by one table of all of them, by three tables of a kind each, and by one table that looks for no
-copies. The tables are made and have read some records before; then a backlog comes, and after it a small batch, whose cost is that
+The same records in bronze, read by one table of all of them, by three tables of a kind each, by one table that looks for no
+copies, and by one that joins each record with its price among 300 products. The tables are made and have read some records before; then a backlog comes, and after it a small batch, whose cost is that
 of a start and of a commit. CPU seconds of this process and all that it started; ways take turns, and the least of each counts. What
 each has read is compared with what was written.
 """
@@ -19,6 +19,7 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 from strandline.core.formats.parse import parse_json
 from strandline.core.modes import AvailableNow
 from strandline.core.routes import field
+from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import CARRIED, NOTHING_ARRIVED, PLACE, Topic
 from strandline.engine.flow.count_kinds import with_kinds
@@ -63,10 +64,24 @@ ALL = Judged(
     event_at="at",
     rules=required("id", "customer", "amount", "at"),
 )
+PRICES = Static(
+    name="prices",
+    columns="product string, price bigint",
+    key=("product",),
+    rows=tuple((f"product-{number}", number) for number in range(300)),
+)
+
+
+def priced(events: DataFrame) -> DataFrame:
+    """Return a record's fields and its price."""
+    return PRICES.joined(shaped(events), at="at")
+
+
 WAYS: dict[str, tuple[Judged, ...]] = {
     "one table": (ALL,),
     "three kinds": tuple(replace(ALL, name=each, reads=(ROUTED,), takes=each) for each in KINDS),
     "no copies looked for": (replace(ALL, key=PLACE),),
+    "a static table joined": (replace(ALL, transform=priced, static=(PRICES,)),),
 }
 
 
