@@ -35,7 +35,7 @@ KINDS = {Layer.BRONZE: "Ingested", Layer.SILVER: "Judged", Layer.GOLD: "Windowed
 PARTS = {"alerts": "strandline.alerting"}
 """Modules of a project's package that are beside its layers, and the part of the engine that has tables for a project with one.
 
-By name and not imported: a project without the module imports nothing of the part. The part has a module ``declared``, which reads the
+By name and not imported: a project without the module imports nothing of the part. The part has a module ``source``, which reads the
 project's, and in ``tables`` a module for each layer, whose table has the name of the project's module.
 """
 INSTEAD = {
@@ -239,7 +239,7 @@ def _of_parts(own: Sequence[tuple[Table, ModuleType]]) -> list[tuple[Table, Modu
         module
         for part, home in PARTS.items()
         if declares(part)
-        for module in importlib.import_module(f"{home}.declared").added(
+        for module in importlib.import_module(f"{home}.source").added(
             _imported(f"{package()}.{part}"), found
         )
     ]

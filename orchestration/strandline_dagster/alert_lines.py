@@ -12,8 +12,7 @@ from typing import Any
 
 from dagster import MetadataValue
 
-from strandline.alerting.history.alert_lookup import newest_alerts, place_of
-from strandline.alerting.rules.runbook import is_address
+from strandline.alerting.alert_lookup import is_address, newest_alerts, place_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.trust import report_server
 from strandline_dagster.rule_book import Rule, rule_book

@@ -13,9 +13,8 @@ from typing import TypeAlias
 
 from dagster import AssetKey
 
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.sigma.folder import Folder, RefusedRule, UnreadableError, read_folder
-from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule
+from strandline.alerting.rules.sigma import Folder, RefusedRule, UnreadableError, read_folder
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import settings

@@ -25,8 +25,8 @@ READ = {
     "the catalog": ("strandline.catalog", "strandline_quality", "strandline_infra"),
     "the command line": (
         "strandline.cli.main",
-        "strandline.cli.run.run",
-        "strandline.cli.run.demo",
+        "strandline.cli.run.stream",
+        "strandline.cli.run.play",
         "strandline.cli.ask.ledger",
     ),
     "the runner": (

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
-from strandline.alerting.declared import rules_folder
+from strandline.alerting.source import rules_folder
 from strandline.engine.kafka import local_broker
 from strandline.engine.kafka.admin import create_topic
 from strandline.engine.lake.lake import Lake

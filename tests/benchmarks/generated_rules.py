@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.sigma.read_rule import read_rule
+from strandline.alerting.rules.sigma import read_rule
 
 Document = dict[str, Any]
 Event = tuple[object, ...]

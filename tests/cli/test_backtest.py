@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.rules.sigma import read_folder
 from strandline.alerting.rules.windows import Hit, fired
 from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline, succeeded
@@ -130,8 +130,8 @@ def test_the_list_of_slow_rules_has_what_each_costs_alone(
     filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a limit that no rule keeps; whether one is slow on this machine is no question for a test."""
-    monkeypatch.setattr("strandline.alerting.history.backtest.LIMIT", float("-inf"))
-    monkeypatch.setattr("strandline.alerting.history.backtest.EVENTS", 500)
+    monkeypatch.setattr("strandline.alerting.backtest.LIMIT", float("-inf"))
+    monkeypatch.setattr("strandline.alerting.backtest.EVENTS", 500)
     folder = written(tmp_path / "rules", "-decode")
     where = ("--lake", filled.root)
     succeeded("rules", "backtest", folder, *RANGE, *where)

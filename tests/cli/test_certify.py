@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from strandline.cli.run.demo import picture
+from strandline.cli.run.play import picture
 from strandline.core.errors import DataError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.certificate import Certificate

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.alerting.declared import rules_folder
-from strandline.alerting.delivery.alert_inbox import Books
-from strandline.alerting.delivery.notice import RuleWords
+from strandline.alerting.courier import Books
+from strandline.alerting.notice import RuleWords
+from strandline.alerting.source import rules_folder
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import hold
 from strandline.operate.alerts.examples import RuleTexts

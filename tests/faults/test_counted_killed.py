@@ -13,7 +13,7 @@ import pytest
 
 from fleet.bronze import process_events, user_actions
 from strandline.alerting.rules.live import feeds
-from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.rules.sigma import read_folder
 from strandline.core.feed import Feed
 from strandline.engine.lake.checkpoint.spark_checkpoint import kafka_ends
 from strandline.engine.lake.files.place import Place

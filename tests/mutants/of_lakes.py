@@ -134,14 +134,14 @@ FAULTS = (
     ),
     Mutant(
         "a notice is sent before it is stored",
-        "jobs/strandline/alerting/delivery/courier.py",
+        "jobs/strandline/alerting/courier.py",
         "        self._store(at_once=True)\n        for rule in list(outbox):",
         "        for rule in list(outbox):",
         (f"{COURIER}::test_a_notice_that_is_sent_again_has_nothing_that_came_since",),
     ),
     Mutant(
         "a rule has a notice for each round of a storm",
-        "jobs/strandline/alerting/delivery/courier.py",
+        "jobs/strandline/alerting/courier.py",
         "return not timedelta(0) <= self._desk.clock() - noticed < self._desk.every(rule)",
         "return True",
         (COURIER,),

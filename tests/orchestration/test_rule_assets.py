@@ -18,7 +18,7 @@ from dagster import (
 from pyspark.sql import SparkSession
 
 from fleet.silver import process_events as silver
-from strandline.alerting.declared import rules_folder
+from strandline.alerting.source import rules_folder
 from strandline.alerting.tables import bronze as alerts
 from strandline.engine.lake.lake import Lake
 from strandline_dagster.keys import key, topic_key

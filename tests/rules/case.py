@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.sigma.read_rule import read_rule
+from strandline.alerting.rules.sigma import read_rule
 
 PROCESS = {"category": "process_creation"}
 NETWORK = {"category": "network_connection"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strandline.alerting import declared
+from strandline.alerting import source
 from strandline.alerting.rules.alert_rule import AlertRule, Severity
 from strandline.alerting.rules.condition import (
     AllOf,
@@ -24,7 +24,7 @@ C = Matches("CommandLine", "c+", "i")
 
 
 def processes() -> AlertSource:
-    found = declared.find("process_events")
+    found = source.find("process_events")
     assert found is not None
     return found
 

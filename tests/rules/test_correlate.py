@@ -10,14 +10,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from strandline.alerting.declared import find
-from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.alert_rule import AlertRule, Comparison, Counted, Part, ThresholdRule
+from strandline.alerting.rules.compile import holds
 from strandline.alerting.rules.condition import Glob, Text
 from strandline.alerting.rules.correlate import correlated
-from strandline.alerting.rules.evaluate import holds
-from strandline.alerting.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
 from strandline.alerting.rules.windows import Hit, fired
-from strandline.alerting.source import AlertSource
+from strandline.alerting.source import AlertSource, find
 from strandline.alerting.tables.silver import FIELDS as ALERT
 from strandline.core.errors import DefinitionError
 from tests.support.rows import NOON

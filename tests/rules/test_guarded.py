@@ -8,10 +8,9 @@ from pyspark.sql import SparkSession
 
 from fleet.alerts import SOURCES
 from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.compile import holds
 from strandline.alerting.rules.condition import AnyOf, Glob, Missing, Not, Text
-from strandline.alerting.rules.evaluate import holds
-from strandline.alerting.rules.guarded import FEW, GROUP, Numbered, _by_key
-from strandline.alerting.rules.one_plan import alerts
+from strandline.alerting.rules.one_plan import FEW, GROUP, Numbered, _by_key, alerts
 from tests.benchmarks.generated_rules import Maker
 from tests.support.engine import as_in_production
 

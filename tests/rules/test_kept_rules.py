@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from strandline.alerting.declared import rules_folder
 from strandline.alerting.rules.alert_rule import AlertRule, Severity
-from strandline.alerting.rules.handover import Offsets, Rule
-from strandline.alerting.rules.kept_rules import Kept, decoded, encoded
-from strandline.alerting.rules.live import feeds, handover, stages_of
-from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.rules.live import (
+    Kept,
+    Offsets,
+    Rule,
+    decoded,
+    encoded,
+    feeds,
+    handover,
+    stages_of,
+)
+from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.source import rules_folder
 from strandline.core.feed import Feed
 
 STARTERS = read_folder(rules_folder()).every

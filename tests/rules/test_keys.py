@@ -2,8 +2,7 @@
 
 import pytest
 
-from strandline.alerting import declared
-from strandline.alerting.declared import rules_folder
+from strandline.alerting import source
 from strandline.alerting.rules.alert_rule import AlertRule
 from strandline.alerting.rules.condition import (
     AllOf,
@@ -15,8 +14,9 @@ from strandline.alerting.rules.condition import (
     Order,
     Text,
 )
-from strandline.alerting.rules.guarded import MOST, SEPARATORS, key
-from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.rules.one_plan import MOST, SEPARATORS, key
+from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.source import rules_folder
 from tests.rules.cases import CASES
 
 RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]
@@ -78,4 +78,4 @@ def test_what_may_fire_without_one_has_no_key(condition: Condition) -> None:
 
 
 def test_the_source_of_the_cases_is_the_one_of_programs() -> None:
-    assert declared.find("process_events") == PROCESSES
+    assert source.find("process_events") == PROCESSES

@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructType
 
-from strandline.alerting.declared import rules_folder
 from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.evaluate import holds
+from strandline.alerting.rules.compile import holds
 from strandline.alerting.rules.one_plan import alerts
-from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.source import rules_folder
 from tests.rules.cases import CASES
 from tests.support.proofs import Times
 

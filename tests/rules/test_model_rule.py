@@ -4,9 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from fleet.models.unusual_traffic import MODEL
-from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.alert_rule import AlertRule, model_rule, model_source
 from strandline.alerting.rules.live import feeds
-from strandline.alerting.rules.model_rule import model_rule, model_source
 from strandline.core.model import Term, Trained
 from strandline.core.scoring import Linear
 from tests.support.rows import NOON

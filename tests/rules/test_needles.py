@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from strandline.alerting.declared import rules_folder
 from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.compile import holds
 from strandline.alerting.rules.condition import (
     AllOf,
     AnyOf,
@@ -16,9 +16,9 @@ from strandline.alerting.rules.condition import (
     Not,
     Text,
 )
-from strandline.alerting.rules.evaluate import holds
-from strandline.alerting.rules.guarded import LONGEST, MOST, as_one_search, needles
-from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.rules.one_plan import LONGEST, MOST, as_one_search, needles
+from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.source import rules_folder
 from tests.rules.cases import CASES
 
 RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]

@@ -6,12 +6,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from strandline.alerting.declared import rules_folder
 from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.compile import holds
 from strandline.alerting.rules.condition import Glob, Text
-from strandline.alerting.rules.evaluate import holds
 from strandline.alerting.rules.one_plan import RULE, alerts
-from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.source import rules_folder
 from strandline.core.errors import DefinitionError
 from tests.rules.cases import CASES
 from tests.support.engine import as_in_production

@@ -8,7 +8,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from strandline import wrong_rules
 
 from fleet.silver import dhcp_events
-from strandline.alerting import declared
+from strandline.alerting import source as declared
 from strandline.alerting.source import AlertSource
 from strandline.core.errors import DefinitionError
 from strandline.operate.alerts.examples import refuse_other_columns

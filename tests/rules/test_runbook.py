@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.alerting.rules.runbook import is_address, words
+from strandline.alerting.alert_lookup import is_address, words
 from strandline_infra import home
 
 PAGE = "infra/docs/alert_rules.md"

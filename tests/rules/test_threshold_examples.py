@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.alerting.declared import rules_folder
-from strandline.alerting.rules.examples import broken_thresholds
-from strandline.alerting.rules.sigma.folder import read_folder
-from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.alert_rule import ThresholdRule
+from strandline.alerting.rules.rule_folder import broken_thresholds
+from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.source import rules_folder
 from strandline.core.errors import DefinitionError
 
 RULES = read_folder(rules_folder()).thresholds

@@ -6,11 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.alerting.declared import find
-from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.alert_rule import AlertRule, Comparison, Counted, Part, ThresholdRule
 from strandline.alerting.rules.condition import Missing, Not
-from strandline.alerting.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
 from strandline.alerting.rules.windows import Fired, Hit, fired
+from strandline.alerting.source import find
 
 LENGTH = 10
 END = 1_000

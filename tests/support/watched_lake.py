@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families as families
 from strandline import catalog
 
-from strandline.alerting.delivery.alert_inbox import Books
+from strandline.alerting.courier import Books
 from strandline.engine.flow import radar
 from strandline.engine.flow.radar import Danger, Level
 from strandline.engine.gates import gate_files

@@ -1,14 +1,17 @@
-"""What alert rules look at: a table, which of its columns a rule may name, and the names that Sigma's taxonomy gives them.
+"""What alert rules look at, and where a project declares it: a table, which of its columns a rule may name, and the names that Sigma's taxonomy gives them.
 
 A rule of Sigma names a log source (``category: process_creation``) and fields (``DestinationIp``). Each source says which log
 sources it is and which of its columns a field of another name is. Fields whose names are columns need no entry. Any source can be
 named by its table, ``service: user_actions``.
 """
 
+import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from types import ModuleType
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
@@ -20,10 +23,13 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+from strandline import catalog
 
+from strandline.alerting.tables import bronze, gold, silver
 from strandline.core.errors import DefinitionError
 from strandline.core.lateness import in_utc
-from strandline.core.table import Judged
+from strandline.core.table import Judged, Table
+from strandline.project import package
 
 KINDS = (StringType, LongType, IntegerType, DecimalType, TimestampType)
 """The types of columns that a rule can ask about, and that an alert shows as the table has them."""
@@ -234,3 +240,100 @@ def _unfit(source: AlertSource) -> Iterator[tuple[str, str]]:
             f"the entity {source.entity!r} of the source {table.id} is masked, and pages about alerts show it",
             "name a column that is not sensitive, such as the key.",
         )
+
+
+# The sources that a project declares: ``SOURCES`` in the module ``alerts`` of its package, with its rules in the folder ``rules`` beside.
+#
+# The catalog asks for the tables of alerts where there is such a module, and refuses a mistake in it before Spark starts.
+
+
+PART = "alerts"
+TABLES = (bronze, silver, gold)
+EXAMPLE = "SOURCES = (AlertSource(table=orders.TABLE, fields=orders.FIELDS, entity='order_id'),)"
+
+
+def sources() -> tuple[AlertSource, ...]:
+    """Return the sources of the project; none where it declares no alerts.
+
+    Raises:
+        DefinitionError: The project has a mistake.
+    """
+    if not catalog.declares(PART):
+        return ()
+    catalog.tables()  # refuses what is wrong
+    found: tuple[AlertSource, ...] = tuple(importlib.import_module(_module()).SOURCES)
+    return found
+
+
+def find(table: str) -> AlertSource | None:
+    """Return the source of a table's name, with or without its layer; None if rules look at no such table."""
+    return next((each for each in sources() if table in {each.table.id, each.table.name}), None)
+
+
+def rules_folder() -> Path:
+    """Return the folder with the rules of the project."""
+    return Path(str(importlib.import_module(package()).__file__)).parent / "rules"
+
+
+def added(declared: ModuleType, found: Mapping[str, Table]) -> tuple[ModuleType, ...]:
+    """Return the modules of the tables of alerts.
+
+    Args:
+        declared: The project's module.
+        found: The tables of the project.
+
+    Raises:
+        DefinitionError: The module has a mistake.
+    """
+    _refuse(declared, found)
+    return TABLES
+
+
+def _module() -> str:
+    return f"{package()}.{PART}"
+
+
+def _refuse(module: ModuleType, found: Mapping[str, Table]) -> None:
+    given = getattr(module, "SOURCES", None)
+    if not isinstance(given, tuple | list) or not all(isinstance(e, AlertSource) for e in given):
+        raise DefinitionError(
+            f"{module.__name__} does not declare what alert rules look at",
+            hint=f"end the module with {EXAMPLE}.",
+            file=str(module.__file__),
+        )
+    if not given:
+        raise DefinitionError(
+            f"{module.__name__} declares no source: SOURCES is empty",
+            hint="name the tables that rules look at; a project without alerts has no such module.",
+        )
+    known: dict[str, AlertSource] = {}
+    for source in given:
+        for message, hint in _declared_mistakes(source, found, known):
+            raise DefinitionError(
+                f"{module.__name__}: {message}", hint=hint, table=str(source.feed)
+            )
+        known[source.feed] = source
+
+
+def _declared_mistakes(
+    source: AlertSource, found: Mapping[str, Table], known: Mapping[str, AlertSource]
+) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a source among others, and what to do."""
+    table = source.table
+    if found.get(table.id) is not table:
+        tables = ", ".join(name for name, each in found.items() if isinstance(each, Judged))
+        yield (
+            f"a source reads {table.id}, which no module declares",
+            f"name the TABLE of a module in {package()}/silver; those are {tables}.",
+        )
+    if source.feed in known:
+        yield (
+            f"two sources have the name {source.feed}",
+            "a table is declared once; put categories and names of both into one source.",
+        )
+    for category in source.categories:
+        if other := next((e for e in known.values() if category in e.categories), None):
+            yield (
+                f"the category {category} is that of {other.table.id} and of {table.id}",
+                "leave it out at one of them; a rule names the other table as its `service`.",
+            )

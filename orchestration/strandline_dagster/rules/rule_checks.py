@@ -25,9 +25,9 @@ from dagster import (
     sensor,
 )
 
+from strandline.alerting.alert_lookup import is_address, words
+from strandline.alerting.rules.alert_rule import ThresholdRule
 from strandline.alerting.rules.rule_folder import state
-from strandline.alerting.rules.runbook import is_address, words
-from strandline.alerting.rules.threshold_rule import ThresholdRule
 from strandline_dagster.checks import More, evaluation
 from strandline_dagster.resources import unless_away
 from strandline_dagster.rule_book import Rule, RuleBook, rule_book, rule_folder, why_not

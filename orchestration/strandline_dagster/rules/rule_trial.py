@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from dagster import AssetCheckResult, AssetKey, MaterializeResult
 
-from strandline.alerting.rules.sigma.folder import Folder
+from strandline.alerting.rules.sigma import Folder
 from strandline.core.errors import LakeError
 from strandline.operate.alerts.backtest import on_history
 from strandline.operate.alerts.examples import contradictions

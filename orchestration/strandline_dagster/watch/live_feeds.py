@@ -38,10 +38,8 @@ from dagster import (
 )
 from strandline import catalog
 
-from strandline.alerting.declared import sources
-from strandline.alerting.rules.model_rule import model_source
-from strandline.alerting.rules.threshold_rule import ThresholdRule, feed_name, sources_of
-from strandline.alerting.source import AlertSource
+from strandline.alerting.rules.alert_rule import ThresholdRule, feed_name, model_source, sources_of
+from strandline.alerting.source import AlertSource, sources
 from strandline.core.table import Judged
 from strandline.core.topic import Topic
 from strandline.engine.runtime import clock

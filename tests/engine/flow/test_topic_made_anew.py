@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.bronze import process_events
-from strandline.alerting.declared import rules_folder
+from strandline.alerting.source import rules_folder
 from strandline.alerting.tables import bronze as alerts
 from strandline.core.topic import RECEIVED
 from strandline.engine.flow.feed_ledger import NO_ROWS

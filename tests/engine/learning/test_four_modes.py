@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from fleet.bronze import network_connections as bronze
 from fleet.models.unusual_traffic import MODEL
 from fleet.silver import network_connections as silver
+from strandline.alerting.rules.alert_rule import model_rule
 from strandline.alerting.rules.live import feeds
-from strandline.alerting.rules.model_rule import model_rule
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.model import Clusters, Demand, Model
 from strandline.core.modes import Batch, RealTime

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.alerting.delivery.alert_inbox import Desk
-from strandline.alerting.delivery.notice import RuleWords
+from strandline.alerting.courier import Desk
+from strandline.alerting.notice import RuleWords
 from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.topic import Topic
 from strandline.engine.lake.lake import Lake

@@ -13,9 +13,8 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import user_actions as bronze
 from fleet.silver import user_actions as silver
-from strandline.alerting.rules.handover import Stage
-from strandline.alerting.rules.live import Counting
-from strandline.alerting.rules.threshold_rule import Counted
+from strandline.alerting.rules.alert_rule import Counted
+from strandline.alerting.rules.live import Counting, Stage
 from strandline.core.feed import CountingFeed
 from strandline.core.modes import AvailableNow
 from strandline.core.topic import Topic

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from strandline.alerting.delivery.alert_inbox import Books, Desk
-from strandline.alerting.delivery.courier import Courier, DeliveryHost
-from strandline.alerting.delivery.notice import Payload
-from strandline.alerting.delivery.sinks import File, KafkaTopic, Sink, Webhook
+from strandline.alerting.courier import Books, Courier, DeliveryHost, Desk
+from strandline.alerting.notice import File, KafkaTopic, Payload, Sink, Webhook
 from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.errors import TransientError
 from strandline.core.topic import Topic

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from strandline.alerting.delivery.alert_inbox import Desk
-from strandline.alerting.delivery.courier import Courier
-from strandline.alerting.delivery.sinks import Webhook
+from strandline.alerting.courier import Courier, Desk
+from strandline.alerting.notice import Webhook
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.service.receivers import LOCK, receivers

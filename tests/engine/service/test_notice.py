@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 
-from strandline.alerting.delivery.notice import (
+from strandline.alerting.notice import (
     LONGEST,
     SAMPLES,
     Alert,

@@ -2,7 +2,7 @@
 
 import random
 
-from strandline.alerting.delivery.alert_inbox import RecentIds
+from strandline.alerting.courier import RecentIds
 
 
 def test_an_id_is_known_for_a_number_of_offsets_in_its_partition() -> None:

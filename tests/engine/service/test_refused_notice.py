@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from strandline.alerting.delivery.alert_inbox import Desk
-from strandline.alerting.delivery.courier import Courier
-from strandline.alerting.delivery.sinks import Webhook
+from strandline.alerting.courier import Courier, Desk
+from strandline.alerting.notice import Webhook
 from strandline.engine.runtime.outage import FIRST
 from tests.support.logged import Logged
 from tests.support.notices import Receiver, alert, send

@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver import process_events as silver
-from strandline.alerting.declared import find
-from strandline.alerting.history.backtest import (
+from strandline.alerting.backtest import (
     SAMPLES,
     TOP,
     Asked,
@@ -21,10 +20,11 @@ from strandline.alerting.history.backtest import (
     figures,
     found,
 )
-from strandline.alerting.rules.alert import alert_id
 from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.compile import holds
 from strandline.alerting.rules.condition import AllOf, AnyOf, Glob, Text
-from strandline.alerting.rules.evaluate import holds
+from strandline.alerting.rules.one_plan import alert_id
+from strandline.alerting.source import find
 from strandline.engine.lake.commit.table_frames import rows_now
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span

@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fleet.silver import process_events
-from strandline.alerting.history.backtest import backtest
-from strandline.alerting.rules.alert import raised
+from strandline.alerting.backtest import backtest
+from strandline.alerting.rules.one_plan import raised
 from strandline.alerting.tables import gold, silver
 from strandline.engine.lake.commit.table_frames import rows_now
 from strandline.engine.lake.lake import Lake

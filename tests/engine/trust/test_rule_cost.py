@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.alerting.declared import find, rules_folder
-from strandline.alerting.history import backtest
-from strandline.alerting.history.backtest import costly, slow_rules
-from strandline.alerting.rules.sigma.folder import read_folder
+from strandline.alerting import backtest
+from strandline.alerting.backtest import costly, slow_rules
+from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.source import find, rules_folder
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
 from tests.support.starts import STARTS, believed

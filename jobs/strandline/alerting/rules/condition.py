@@ -1,7 +1,7 @@
 """What a rule asks of an event: a tree of clauses, as a value.
 
 A tree rather than a ``Column``, because it is needed in four ways: compiled for Spark (jobs/strandline/alerting/rules/compile.py), evaluated
-in Python to say which clause failed (jobs/strandline/alerting/rules/evaluate.py), hashed as the version of its rule, and searched for clauses
+in Python to say which clause failed (jobs/strandline/alerting/rules/compile.py), hashed as the version of its rule, and searched for clauses
 that many rules share (jobs/strandline/alerting/rules/one_plan.py).
 
 A clause about a missing field is false, never unknown. SQL's third truth value would lose alerts: ``NOT (NULL = 'x')``

@@ -15,11 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from strandline.alerting.rules.alert import as_text, identity, masked
-from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule
 from strandline.alerting.rules.compile import named, quoted
-from strandline.alerting.rules.one_plan import alerts
-from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.one_plan import alerts, as_text, identity, masked
 from strandline.alerting.rules.windows import Hit, alert_of, fired
 from strandline.alerting.source import AlertSource
 from strandline.alerting.tables.silver import FIELDS as ALERT

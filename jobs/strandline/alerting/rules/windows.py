@@ -34,8 +34,8 @@ from typing import Any
 
 from pyspark.sql.types import LongType, StructField, StructType
 
-from strandline.alerting.rules.alert import EPOCH, ID_LENGTH, _part
-from strandline.alerting.rules.threshold_rule import Comparison, Counted, ThresholdRule
+from strandline.alerting.rules.alert_rule import Comparison, Counted, ThresholdRule
+from strandline.alerting.rules.one_plan import EPOCH, ID_LENGTH, _part
 from strandline.alerting.tables.silver import FIELDS as ALERT
 from strandline.core.fold import Answer, Event, Fold, Folded
 from strandline.core.waiting import Kept, Memory, Waiting
@@ -299,7 +299,7 @@ def _chained(rule: ThresholdRule, hits: Sequence[Hit], before: Sequence[Hit]) ->
     return sorted({*chains.intersection(hits), *hits[len(chains) - MOST :]})
 
 
-# The alert of a threshold rule, in the shape of every alert (jobs/strandline/alerting/rules/alert.py).
+# The alert of a threshold rule, in the shape of every alert (jobs/strandline/alerting/rules/one_plan.py).
 #
 # Its id is a hash of the rule, its version, the key and the beginning of its timespan, so that every pass over the same
 # events finds the same id. In the place of an event it says how many there were, in which time, and where in Kafka the

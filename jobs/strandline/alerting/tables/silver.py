@@ -1,6 +1,6 @@
 """Each alert once, however often it was raised.
 
-Grain: one row an alert, by its id: a hash of the rule, its version, and the event (jobs/strandline/alerting/rules/alert.py) or the key and
+Grain: one row an alert, by its id: a hash of the rule, its version, and the event (jobs/strandline/alerting/rules/one_plan.py) or the key and
 timespan of several (jobs/strandline/alerting/rules/windows.py).
 Reads: bronze.alerts. Read by: gold.alerts.
 Late data: up to eight days after the event. An event is an hour late at most, or it is not believed and raises nothing;

@@ -13,7 +13,7 @@ from strandline.operate import lakes
 from strandline.operate.listener import Log
 
 if TYPE_CHECKING:
-    from strandline.alerting.delivery.courier import DeliveryHost
+    from strandline.alerting.courier import DeliveryHost
 
 COLUMNS = ("receiver", "alerts", "notices", "waiting", "lag", "at", "waits for")
 

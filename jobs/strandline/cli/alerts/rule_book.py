@@ -8,10 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.evaluate import Explanation
-from strandline.alerting.rules.sigma.folder import Folder
-from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule
+from strandline.alerting.rules.compile import Explanation
+from strandline.alerting.rules.sigma import Folder
 from strandline.cli import place
 from strandline.cli.screen import emit, note, progress, say, show
 from strandline.core.errors import DefinitionError
@@ -174,7 +173,7 @@ class Only(StrEnum):
     NEVER = "never"
     """Those that raised nothing."""
     SLOW = "slow"
-    """Those that cost more than the limit, each alone (jobs/strandline/alerting/history/backtest.py)."""
+    """Those that cost more than the limit, each alone (jobs/strandline/alerting/backtest.py)."""
 
 
 def listed(

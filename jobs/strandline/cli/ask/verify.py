@@ -1,21 +1,41 @@
-"""``verify``: prove that a table has the rows that its log implies, whichever way it is computed."""
+"""``verify``, ``check``, ``compare``, ``report`` and ``history``: may the numbers be believed?"""
 
+import webbrowser
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from strandline.cli import place
-from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption
+from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, say, show, yes
+from strandline.core.table import Table
+from strandline.core.topic import PLACE
+from strandline.engine.accounting.balance_sheet import UNSOUGHT
+from strandline.engine.history import commit_history
+from strandline.engine.history.anomalies import Mark, marks
+from strandline.engine.history.queries import MOST, Batch, Past
 from strandline.engine.lake.retired import refuse_retired
 from strandline.engine.proof.certificate import Certificate
+from strandline.engine.proof.compare import Comparison
+from strandline.engine.proof.row_audit import Audit, as_record, audit
 from strandline.engine.proof.verify import Trial, refuse_unsettled, verify
-from strandline.operate import ranges, session
-from strandline.operate.answers.verification import all_derived, named_derived, refuse_different
+from strandline.operate import lakes, ranges, session
+from strandline.operate.answers.audit import audited_tables, published, refuse_critical, verdict
+from strandline.operate.answers.report import near, refuse_untrusted, report_of, write_report
+from strandline.operate.answers.verification import (
+    all_derived,
+    compared,
+    named_derived,
+    refuse_different,
+    refuse_unlike,
+)
+from strandline_infra import extras
 
 
-def register(app: typer.Typer) -> None:
+def _add_verify(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("verify")(verify_)
 
@@ -89,3 +109,257 @@ def _print(certificates: list[Certificate]) -> None:
     for each in certificates:
         for line in each.differences:
             say(line)
+
+
+# ``check``: audit the published rows.
+
+
+DOCS = "quality"
+CHECKED = ("table", "expectation", "severity", "holds", "found")
+
+
+def _add_check(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("check")(check_)
+
+
+def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    tables: TablesArgument = None,
+    since: Annotated[str | None, typer.Option(help=SINCE)] = None,
+    until: Annotated[str | None, typer.Option(help=UNTIL)] = None,
+    docs: Annotated[
+        bool,
+        typer.Option(
+            "--docs",
+            help="Add the run to Great Expectations' own pages, its Data Docs: the extra quality.",
+        ),
+    ] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Audit the rows of silver and gold: rules, duplicate keys, references, sums of the ledger.
+
+    A critical finding shuts the gate behind the rows: the tables above stop before their next batch. The exit code
+    is then 4. When a later audit finds nothing, the gate opens by itself.
+
+    \b
+    strandline check
+    strandline check silver.device_telemetry --since 2026-11-01 --until 2026-11-02
+    strandline check --docs
+    """
+    found, where = place.existing(lake)
+    span = ranges.both(since, until, "neither to audit all rows")
+    chosen = audited_tables(tables, where)
+    note("starting Spark …")
+    site = session.site(found, where, None, is_brief=True, says=note)
+    audits = []
+    for table in chosen:
+        audits.append(audit(site.spark, table, where, site.clock, span))
+        note(f"{table.id}: {verdict(audits[-1])}")
+    site.spark.stop()
+    if docs:
+        page = published(chosen, where, audits)
+        note(f"Data Docs: {page or f'none without their extra: {extras.command(DOCS)}'}")
+    if as_json:
+        emit([as_record(each) for each in audits])
+    else:
+        show(None, CHECKED, [row for each in audits for row in _rows(each)])
+    for table, each in zip(chosen, audits, strict=True):
+        refuse_critical(table, where, each)
+
+
+def _rows(found: Audit) -> list[tuple[object, ...]]:
+    return [
+        (found.table, each.name, each.severity.value, yes(each.holds), each.says)
+        for each in found.findings
+    ]
+
+
+# ``compare``: two lakes, row for row, without Spark.
+
+
+def _add_compare(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("compare")(compare_)
+
+
+def compare_(
+    first: Annotated[str, typer.Argument(metavar="LAKE", help="A lake's folder or address.")],
+    second: Annotated[
+        str, typer.Argument(metavar="LAKE", help="Another lake's folder or address.")
+    ],
+    without_places: Annotated[
+        bool,
+        typer.Option(
+            "--without-places",
+            help="Leave out partitions and offsets, where one lake was filled from files.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Compare silver, quarantine and gold of two lakes row for row; exits with 4 when they differ.
+
+    \b
+    strandline compare .lake /tmp/second-opinion
+    strandline compare .lake ../from-files --without-places
+    """
+    found = compared(first, second, note, without=PLACE if without_places else ())
+    if as_json:
+        emit([{**asdict(one), "equal": one.equal} for one in found])
+    else:
+        _print_comparison(found)
+    refuse_unlike(found)
+
+
+def _print_comparison(found: list[Comparison]) -> None:
+    columns = ("table", "rows", "rows there", "only here", "only there", "equal")
+    show(
+        None,
+        columns,
+        [
+            (
+                one.table,
+                one.left_rows,
+                one.right_rows,
+                one.only_left,
+                one.only_right,
+                yes(one.equal),
+            )
+            for one in found
+        ],
+    )
+    for one in found:
+        for sample in one.samples:
+            say(f"{one.table} {sample}")
+
+
+# ``report`` and ``history``: may the numbers be believed, and what is usual?
+#
+# ``report``: may the numbers be believed? One page for people, the same data for programs.
+
+
+def _add_report(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("report")(report)
+    _register_history(app)
+
+
+def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    day: Annotated[
+        str | None,
+        typer.Option(
+            help="A day of commits: 2026-11-01, today or yesterday; in UTC, and of a table of local days in its zone."
+        ),
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="The first of several days.")] = None,
+    until: Annotated[str | None, typer.Option(help="The day after the last.")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to write the page; in the lake when absent."),
+    ] = None,
+    opens: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Report whether the numbers of a day can be trusted, and why: one HTML file that needs nothing else.
+
+    Without --day it is the last day with a commit. Sensitive columns are masked. With --json the same data is
+    printed, and a file is written only with --to. Exits with 4 when the numbers cannot be trusted; the page is
+    written in any case.
+
+    \b
+    strandline report
+    strandline report --day yesterday --to trust.html
+    strandline report --since 2026-11-01 --until 2026-11-08 --json
+    """
+    _, where = place.existing(lake, briefly=True)
+    found = report_of(where, day=day, since=since, until=until)
+    file = write_report(found, where, to) if to or not as_json else None
+    if as_json:
+        emit(found.as_json())
+    elif file:
+        say(found.sentence)
+        for why in found.because:
+            say(f"  {why}")
+        say(f"the page: {file}")
+    if opens and file:
+        webbrowser.open(near(file, where).local.as_uri())
+    refuse_untrusted(found)
+
+
+# ``history``: the last batches of each table, and their anomalies.
+
+
+USUAL = ("version", "at", "mode", "read", "good", "copies", "held", "late by", "ms", "drift")
+
+
+def _register_history(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("history")(history_)
+
+
+def history_(
+    tables: TablesArgument = None,
+    last: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many batches of each table to show.")
+    ] = 10,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show the last batches of each table: volumes, shares, delays, anomalies.
+
+    First brings the lake's history up to date from the ledgers. It is the Delta table quality/history inside the
+    lake: one row per figure. A volume or share is compared with the same hour of the week, or with all hours while
+    that one has fewer than 14 batches; before there are 14 batches nothing is marked.
+
+    \b
+    strandline history
+    strandline history silver.device_telemetry --last 30
+    strandline history --json
+    """
+    _, where = place.existing(lake)
+    chosen = lakes.filled(where, tables)
+    commit_history.catch_up(where, chosen)
+    past = Past(where)
+    shown = [_table(table, past, last) for table in chosen]
+    if as_json:
+        emit([_as_json(batch, found) for batches, found in shown for batch in batches])
+        return
+    for table, (batches, found) in zip(chosen, shown, strict=True):
+        show(table.id, USUAL, [_row(table, batch, found) for batch in batches])
+        say("")
+
+
+def _table(table: Table, past: Past, count: int) -> tuple[list[Batch], list[Mark]]:
+    known = past.last(table, MOST + count)
+    return known[-count:], marks(known[-count:], known[:-count])
+
+
+def _row(table: Table, batch: Batch, found: Sequence[Mark]) -> tuple[object, ...]:
+    copies = batch.value("share:duplicates")
+    late = batch.values.get("freshness_s")
+    return (
+        batch.version,
+        f"{batch.at:%Y-%m-%d %H:%M:%S}",
+        batch.mode,
+        int(batch.value("read")),
+        int(batch.value("good")),
+        UNSOUGHT if table.keeps_copies and not copies else f"{copies:.1%}",
+        f"{batch.value('share:quarantined'):.1%}",
+        "" if late is None else f"{late:,.0f} s",
+        int(batch.value("duration_ms")),
+        "; ".join(mark.said for mark in found if mark.version == batch.version),
+    )
+
+
+def _as_json(batch: Batch, found: Sequence[Mark]) -> dict[str, object]:
+    own = [{**asdict(m), "said": m.said} for m in found if m.version == batch.version]
+    return {**asdict(batch), "drift": own}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    _add_verify(app)
+    _add_check(app)
+    _add_compare(app)
+    _add_report(app)

@@ -1,4 +1,4 @@
-"""``forget`` and ``expire``: rows are deleted, because a condition means them or because they are old.
+"""``forget``, ``expire``, ``retire`` and ``move``: rows are deleted, tables and topics are read no more, a cluster is left.
 
 ``forget``: delete the rows that a condition means, in all layers, and prove that nothing is left.
 """
@@ -8,12 +8,15 @@ from typing import Annotated
 
 import typer
 
-from strandline.cli import place
+from strandline.cli import completion, place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.left_topics import NOT_ASKED
 from strandline.engine.lake.forgotten import requests, search
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.repair import retire as retiring
 from strandline.engine.repair.expire import Expired, declares, expire, overdue
 from strandline.engine.repair.forget import Part
 from strandline.engine.repair.forget_request import Request
@@ -21,6 +24,15 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes, session
 from strandline.operate.repairs.forget import forgotten, refuse_waiting, scrubbed
+from strandline.operate.retirement import (
+    Leave,
+    moved,
+    received,
+    refuse_without_reason,
+    retired,
+    taken_back,
+    topic_left,
+)
 
 FOUND = (
     "table",
@@ -36,7 +48,7 @@ SCRUBBED = ("table", "up to version", "files deleted", "commits rewritten")
 HITS = ("file", "where", "what it is")
 
 
-def register(app: typer.Typer) -> None:
+def _add_forget(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("forget")(forget)
     _register_expire(app)
@@ -214,3 +226,224 @@ def _expire_row(each: Expired) -> tuple[object, ...]:
         each.rewritten,
         ", ".join(each.waits_for) or None,
     )
+
+
+# ``retire`` and ``move``: a table or a topic that is read no more, and a cluster that is left.
+
+
+AnyTableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="Such as gold.site_traffic_1h; of a topic the bronze table.",
+        autocompletion=completion.tables,
+    ),
+]
+TableArgument = Annotated[
+    str,
+    typer.Argument(metavar="TABLE", help="A bronze table.", autocompletion=completion.tables),
+]
+BecauseOption = Annotated[str, typer.Option("--because", help="The reason, for the ledger.")]
+FromOption = Annotated[
+    str | None,
+    typer.Option("--from", metavar="HOST:PORT", help="The cluster that was read until now."),
+]
+LeaveOption = Annotated[
+    bool,
+    typer.Option(
+        "--leave-unread",
+        help="Go on although records were not read, or the cluster cannot be asked any more; the ledger names them.",
+    ),
+]
+UndoOption = Annotated[bool, typer.Option("--undo", help="Take it back.")]
+
+
+def _add_retire(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("retire")(retire)
+    app.command("move")(move)
+
+
+def retire(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    table: AnyTableArgument,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", metavar="NAME", help="A topic of it; the table when absent."),
+    ] = None,
+    because: BecauseOption = "",
+    former: FromOption = None,
+    leave_unread: LeaveOption = False,
+    deletes: Annotated[
+        bool,
+        typer.Option(
+            "--delete", help="Delete a table that no module declares from the lake, for good."
+        ),
+    ] = False,
+    undo: UndoOption = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Retire a table, or a topic of one: it is fed no more, and keeps what it has.
+
+    A table: no run and no stream writes it any more; a running stream leaves it by itself. It stays readable, requests to
+    forget and retention go on, and the ledger and `status` say by whose decision and why. Its module stays where it is. It is
+    refused while a table that is fed reads it. --undo feeds it on from where it ended, for a week; later it is rebuilt, or
+    recomputed at once.
+
+    A topic: its rows stay, every table above goes on, and the ledger and `status` say up to which offset it was read.
+    Type it before the topic is deleted: it asks the cluster whether there is more, and refuses while
+    records are unread or the topic cannot be asked; --leave-unread goes on all the same. Then take the topic out of the
+    table's `reads`. The last topic of a table is not retired: name another one there first. It is refused beside a running
+    stream of the table: `strandline pause` first. --undo reads the topic on from where it ended.
+
+    \b
+    strandline retire gold.site_traffic_1h --because "the sites are counted elsewhere"
+    strandline retire gold.site_traffic_1h --undo --because "they are not"
+    strandline retire bronze.device_telemetry --topic device-telemetry-v1 --because "the last of the old devices is gone"
+    """
+    _refuse_mixed(topic, former, leaves=leave_unread, deletes=deletes, undo=undo)
+    if topic is not None:
+        leaving = (topic, former, leave_unread)
+        _retire_topic(table, leaving, because, lake, undo=undo, as_json=as_json)
+    else:
+        _retire_table(table, because, lake, deletes=deletes, undo=undo, as_json=as_json)
+
+
+def _refuse_mixed(
+    topic: str | None, former: str | None, *, leaves: bool, deletes: bool, undo: bool
+) -> None:
+    """Refuse options that do not belong together.
+
+    Raises:
+        DefinitionError: Some do not.
+    """
+    if topic is None and (former or leaves):
+        raise DefinitionError(
+            "--from and --leave-unread are about a topic, and none is named",
+            hint="name it with --topic; without these options the table itself is retired.",
+        )
+    if deletes and (topic is not None or undo):
+        raise DefinitionError(
+            "--delete is about a whole table, and cannot be taken back",
+            hint="type it with the name of a table that no module declares, and --because.",
+        )
+
+
+def _retire_table(  # noqa: PLR0913  # options of the command line
+    name: str, because: str, lake: str | None, *, deletes: bool, undo: bool, as_json: bool
+) -> None:
+    refuse_without_reason(because)
+    settings, where = place.existing(lake, writes=True)
+    found: dict[str, object] = {"table": name}
+    if deletes:
+        retiring.delete(name, where)
+        words = "is deleted"
+    elif undo:
+        anew = taken_back(name, settings, where, note)
+        how = (
+            f"was recomputed ({anew.written:,} rows) and is fed again"
+            if anew
+            else "is fed again from where it ended"
+        )
+        words = f"{how}; a stream takes it in with `strandline restart`"
+    else:
+        found["retired"] = retired(name, where, because, note).words
+        words = "is retired; it is read, and no longer fed"
+    if as_json:
+        emit({**found, "deleted": deletes, "undone": undo})
+    else:
+        say(f"{name} {words}")
+
+
+def _retire_topic(  # noqa: PLR0913  # as above
+    table: str,
+    named: tuple[str, str | None, bool],
+    because: str,
+    lake: str | None,
+    *,
+    undo: bool,
+    as_json: bool,
+) -> None:
+    topic, former, leave_unread = named
+    refuse_without_reason(because)
+    found, where = place.existing(lake, writes=True)
+    chosen = received(table, where)
+    leave = Leave(because=because, former=former, leaves_unread=leave_unread, undo=undo)
+    entry = topic_left(chosen, topic, leave, found, where, note)
+    if as_json:
+        emit(_figures(entry))
+        return
+    say(f"{table}: {topic} is {'read again from where it ended' if undo else 'retired'}")
+    if entry.retired[topic].endswith(NOT_ASKED):
+        note(f"what {topic} had beyond what was read is not known: {NOT_ASKED}")
+    if not undo and topic in {each.name for each in chosen.topics}:
+        note(f"take {topic} out of the `reads` of {table}; until then it is passed over")
+
+
+def move(  # noqa: PLR0913, PLR0917  # as above
+    table: TableArgument,
+    because: BecauseOption = "",
+    former: FromOption = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Begin with what arrived at this time; with the first record that the new cluster has when absent."
+        ),
+    ] = None,
+    leave_unread: LeaveOption = False,
+    undo: UndoOption = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Move a bronze table to another Kafka cluster, where the offsets of its topics begin again.
+
+    Set STRANDLINE_KAFKA to the new cluster, name the former one with --from. It is refused while the former one has records
+    that were not read. The ledger then has both sides: up to which offset each partition was read there and where it ended,
+    and where it begins here. In the lake, the partitions of the new cluster count from 1,000,000 on (those of a third one from
+    2,000,000), so no two events have one place; topic and offset are those of Kafka. All tables above go on as they are.
+
+    Where a mirror copied older records to the new cluster, --since leaves them out: give the time at which the producers
+    changed over. What is read twice all the same is dropped by silver as copies, and counted. --undo takes a move back of
+    which nothing was read yet. The streams of the table are stopped meanwhile (`strandline pause`).
+    A topic that was made anew under its name on the same cluster is a move as well: --leave-unread, because what the former
+    one had cannot be asked.
+
+    \b
+    STRANDLINE_KAFKA=new:9092 strandline move bronze.dhcp_events --from old:9092 --because "the old data centre closes"
+    strandline move bronze.dhcp_events --undo --because "the new cluster is not ready"
+    """
+    refuse_without_reason(because)
+    found, where = place.existing(lake, writes=True)
+    chosen = received(table, where)
+    leave = Leave(because=because, former=former, leaves_unread=leave_unread, undo=undo)
+    entry = moved(chosen, leave, since, found, where, note)
+    if as_json:
+        emit(_figures(entry))
+        return
+    for name, (at, _) in sorted(entry.moved.items()):
+        say(f"{table}: {name} ends at offset {at}")
+    for name, (_, at) in sorted(entry.offsets.items()):
+        if name not in entry.moved and retiring.is_new(name, entry):
+            say(f"{table}: {name} begins at offset {at}")
+    for name in retiring.feeds_of(chosen, where):
+        note(
+            f"{name} reads the same topics live, and stops at the other cluster (infra/runbooks/lost.md)"
+        )
+
+
+def _figures(entry: Entry) -> dict[str, object]:
+    return {
+        "table": entry.table,
+        "mode": entry.mode,
+        "ends": {name: list(each) for name, each in entry.moved.items()},
+        "offsets": {name: end for name, (_, end) in entry.offsets.items()},
+        "lost": {name: list(each) for name, each in entry.lost.items()},
+        "retired": dict(entry.retired),
+        "accepted": entry.accepted,
+    }
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    _add_forget(app)
+    _add_retire(app)

@@ -1,19 +1,25 @@
-"""``maintain``: put small files together, keep logs short, delete what no reader needs, beside running streams."""
+"""``maintain``, ``snapshot`` and ``restore``: a lake is kept small, and copied."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from strandline.cli import place
-from strandline.cli.place import JsonOption, LakeOption
-from strandline.cli.screen import emit, note, say, show
+from strandline.cli.place import JsonOption, LakeOption, TablesArgument
+from strandline.cli.screen import emit, note, progress, say, show, yes
+from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.table_versions import pins
+from strandline.engine.lake.snapshot_files import find, remove_old
 from strandline.engine.runtime import clock
 from strandline.engine.service.maintain import Left, Maintained, maintain, refuse_idle
+from strandline.engine.service.snapshot import Progress, check, take
+from strandline.engine.service.snapshot import restore as restore_snapshot
+from strandline.operate import lakes
 from strandline.operate.maintenance import GENTLE, orphans, policy_of, release
 
 COLUMNS = (
@@ -28,7 +34,7 @@ COLUMNS = (
 ORPHANS = ("left behind", "bytes", "why")
 
 
-def register(app: typer.Typer) -> None:
+def _add_maintain(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("maintain")(maintain_lake)
 
@@ -104,3 +110,148 @@ def _show(done: Sequence[Maintained], orphans: Sequence[Left], where: Lake) -> N
         show(None, ORPHANS, [(e.path.below(where.root), e.size, e.why) for e in orphans])
     if not rows and not orphans and not any(each.left for each in done):
         say("nothing to do")
+
+
+# ``snapshot`` and ``restore``: a consistent copy of tables with all that belongs to them, and a lake made of one.
+
+
+COPIED = ("table", "version", "rows", "balanced", "certificate")
+
+
+def _add_snapshot(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("snapshot")(snapshot)
+    app.command("restore")(restore)
+
+
+def snapshot(  # noqa: PLR0913, PLR0917  # the options of a verb
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The folder for snapshots, outside the lake.")
+    ],
+    tables: TablesArgument = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be taken; write nothing.")
+    ] = False,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Remove older snapshots in TARGET, all but so many of the newest."
+        ),
+    ] = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Take a snapshot of tables and all that they rest on, beside their streams.
+
+    It has their rows, ledgers, quarantine and its decisions, checkpoints, gates, promoted rules and certificates as one
+    consistent set, each file with its hash. Named tables come with their sources. Each snapshot is whole, and shares
+    unchanged files with the one before, so a repeated one takes the room and the time of what is new. On the disk of the lake
+    the files get a second name; on another they are copied.
+
+    \b
+    strandline snapshot /backup/lake
+    strandline snapshot /backup/lake gold.device_signal_10m --dry-run
+    strandline snapshot /backup/lake --keep 7
+    """
+    _, where = place.existing(lake, writes=not dry_run)
+    chosen, store = lakes.filled(where, tables), Place.of(target)
+    with _counted("files") as done:
+        found = take(where, chosen, store, clock.now(), note=note, progress=done, dry=dry_run)
+    gone = remove_old(store, keep) if keep and not dry_run else []
+    if as_json:
+        emit(
+            {
+                "snapshot": None if dry_run else str(found.path),
+                "new_bytes": found.new,
+                "removed": [each.root.name for each in gone],
+                **asdict(found.manifest),
+            }
+        )
+        return
+    _show_copies(found.manifest.tables)
+    what = "would be taken" if dry_run else f"are in {found.path}"
+    say(
+        f"{found.manifest.files:,} files, {found.manifest.bytes:,} bytes, of them {found.new:,} new, {what}"
+    )
+    if gone:
+        say(f"{len(gone)} older removed")
+
+
+def restore(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A snapshot, or a folder of snapshots, of which the newest is taken.",
+        ),
+    ],
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<path>",
+            help="The new lake, an empty folder; the lake of the settings when absent.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Compare every file with its hash; write nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Make a lake of a snapshot, and verify it before it is there.
+
+    Every file is compared with its hash, every ledger is balanced, and balances and certificates must be those of the
+    snapshot. A stream of the restored lake goes on at the exact offset. It is a lake of its own: without a broker, orders,
+    leases and Dagster's history of the original; set STRANDLINE_KAFKA to the broker of the original.
+
+    \b
+    strandline restore /backup/lake --dry-run
+    strandline restore /backup/lake --into /data/lake
+    strandline restore /backup/lake/2026-11-25T114500Z --into copy
+    """
+    taken = find(Place.of(source))
+    _, configured = lakes.configured(into)
+    with _counted("files") as done:
+        if dry_run:
+            found = check(taken, progress=done)
+        else:
+            found = restore_snapshot(
+                taken, Lake(configured.root), clock.now(), note=note, progress=done
+            )
+    manifest = found.manifest
+    if as_json:
+        lake = None if found.lake is None else str(found.lake)
+        emit({"snapshot": str(found.snapshot), "into": lake, **asdict(manifest)})
+        return
+    _show_copies(manifest.tables)
+    what = "as they were written" if dry_run else f"restored into {found.lake}"
+    say(f"{manifest.files:,} files, {manifest.bytes:,} bytes of {taken.root.name} are {what}")
+
+
+@contextmanager
+def _counted(what: str) -> Iterator[Progress]:
+    """Show the progress once the number of files is known."""
+    shown: list[Callable[[int], None]] = []
+    with ExitStack() as held:
+
+        def done(count: int, total: int) -> None:
+            if not shown:
+                shown.append(held.enter_context(progress(what, total)))
+            shown[0](count)
+
+        yield done
+
+
+def _show_copies(tables: Mapping[str, Mapping[str, Any]]) -> None:
+    show(None, COPIED, [_row(name, sheet) for name, sheet in reversed([*tables.items()])])
+
+
+def _row(name: str, sheet: Mapping[str, Any]) -> Sequence[object]:
+    found, kept = sheet["balance"], sheet["certificate"]
+    verified = "none" if kept is None else "equal" if kept["equal"] else "NOT EQUAL"
+    return name, sheet["version"], found["rows"], yes(not found["faults"]), verified
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    _add_maintain(app)
+    _add_snapshot(app)

@@ -1,5 +1,6 @@
-"""``metrics``: the figures of a lake as Prometheus scrapes them."""
+"""``metrics`` and ``probe``: what programs ask of a lake, Prometheus for its figures and Kubernetes for its stream."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -7,9 +8,11 @@ from strandline import catalog
 
 from strandline.cli import stopping
 from strandline.cli.place import LakeOption
-from strandline.cli.screen import note, record
+from strandline.cli.screen import note, record, say
 from strandline.core.errors import TransientError
 from strandline.engine.runtime import clock
+from strandline.engine.service.background_stream import ALERTS, STREAM
+from strandline.engine.service.probe import refuse_ill
 from strandline.operate import lakes
 from strandline.operate.words import seconds
 from strandline_infra.broker import HOST
@@ -20,7 +23,7 @@ PORT = 9464
 EVERY, EVERY_ON_STORE = "15s", "1m"
 
 
-def register(app: typer.Typer) -> None:
+def _add_metrics(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("metrics")(metrics)
 
@@ -77,3 +80,45 @@ def metrics(
         while not asked.wait(pause):
             look.look()
         stopping.deaf()
+
+
+# ``probe``: is the stream of this container well? For Kubernetes, or what else starts programs and asks after them.
+
+
+class ProgramName(StrEnum):
+    """The programs that write a heartbeat."""
+
+    STREAM = "stream"
+    ALERTS = "alerts"
+
+
+PROGRAMS = {ProgramName.STREAM: STREAM, ProgramName.ALERTS: ALERTS}
+
+
+def _add_probe(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("probe")(probe)
+
+
+def probe(
+    program: Annotated[ProgramName, typer.Argument(help="Which program.")],
+    lake: LakeOption = None,
+) -> None:
+    r"""Exit with 0 if the stream, or the process that raises alerts, is well on this host, else with 3 and the reason.
+
+    It is well while it writes its heartbeat, and no table has had rows to read for ten minutes and committed none. One that
+    still starts is not well yet. The heartbeat is all that is read, so it takes a second or less.
+
+    \b
+    strandline probe stream
+    strandline probe alerts
+    """
+    _, where = lakes.configured(lake)
+    beat = refuse_ill(PROGRAMS[program], where, clock.now())
+    say(f"{program}: process {beat['pid']}, last heartbeat at {beat['at']}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    _add_metrics(app)
+    _add_probe(app)

@@ -1,6 +1,7 @@
-"""``serve``: let dashboards and analysts ask the lake's tables over JDBC and ODBC."""
+"""``serve``, ``ui`` and ``notebook``: programs in which people work with a lake, over JDBC, in Dagster and in JupyterLab."""
 
 import getpass
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +13,21 @@ from strandline.cli import place, stopping
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, is_terminal, note, say, show
 from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.left_topics import topics_read
+from strandline.engine.kafka import admin, local_broker
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.files.write_barrier import NOT_BARRED, bar_writes
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.retired import fed
 from strandline.engine.runtime import clock, processes
 from strandline.engine.runtime.settings import settings
 from strandline.engine.service import sql_server
+from strandline.engine.service.dagster_process import Console
+from strandline.engine.trust import report_server
+from strandline.operate import lakes
+from strandline.operate.alerts.pages import alert_pages
+from strandline.operate.notebook import environment_of, execute, toured, writable
+from strandline.operate.stream import always
 from strandline.operate.words import seconds
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -43,7 +54,7 @@ strandline serve remove-user ana
 serve = typer.Typer(help=HELP, invoke_without_command=True, rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
+def _add_serve(app: typer.Typer) -> None:
     """Add the verb and its subcommands."""
     app.add_typer(serve, name="serve")
 
@@ -184,3 +195,138 @@ def _refuse_open_door(host: str, certificate: Path | None, key: Path | None) -> 
     for file in (certificate, key):
         if file is not None and not Place.of(file).is_file():
             raise DefinitionError(f"there is no file {file}", hint="name a file in PEM.")
+
+
+# ``ui``: Dagster's pages and daemon for a lake, with the broker, until Ctrl-C.
+
+
+EVERY = 0.5
+
+
+def _add_ui(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("ui")(ui)
+
+
+def ui(
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port on loopback; a free one when absent.")
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream", help="Keep all tables up to date as well, as `strandline resume` does."
+        ),
+    ] = False,
+    lake: LakeOption = None,
+) -> None:
+    r"""Operate the lake in the browser: start its broker, Dagster's pages and daemon, until Ctrl-C stops all of it.
+
+    Every table is an asset there: materialise it, backfill days of it, see its checks. Runs and their logs are kept
+    in the lake, in _dagster; with STRANDLINE_POSTGRES runs are kept in that database. Nothing is sent elsewhere.
+
+    \b
+    strandline ui
+    strandline ui --port 3000 --stream
+    """
+    found, where = lakes.configured(lake)
+    where.open_for_writing()
+    asked = stopping.asked()
+    if found.kafka is not None:
+        admin.check_reachable(found.kafka, found.kafka_options)
+    console = Console(where, port, database=found.postgres, note=note)
+    always_on = always(found, where, "strandline ui")
+    is_our_stream = stream and always_on.pid() is None
+    is_ours = found.kafka is None and local_broker.status(where) is None
+    if is_ours:
+        note("starting Kafka …")
+        admin.make_missing(
+            local_broker.up(where).address, fed(catalog.tables(), where), topics_read(where)
+        )
+    try:
+        note("starting Dagster …")
+        address = console.start(asked)
+        if is_our_stream and not asked.is_set():
+            note("starting the stream …")
+            always_on.resume()
+        with report_server.served(where, alert_pages(found, where)):
+            if address:
+                also = " and the stream" if is_our_stream else ""
+                say(f"Dagster is at {address}; Ctrl-C stops it{also}")
+            while not asked.wait(EVERY):
+                console.refuse_ended()
+    finally:
+        note("stopping …")
+        console.stop()  # first, because the watchdog runs in it
+        if is_our_stream:
+            always_on.pause("`strandline ui` was stopped")
+        if is_ours:
+            local_broker.down(where)
+
+
+# ``notebook``: JupyterLab over a lake that cannot be written, with a tour in four notebooks.
+
+
+def _add_notebook(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("notebook")(notebook)
+
+
+def notebook(
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where the notebooks are kept.")
+    ] = Path("notebooks"),
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 8888,
+    opens: Annotated[bool, typer.Option("--open/--no-open", help="Show it in a browser.")] = True,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Execute a notebook of the folder without a page, and keep what it shows in it; may be repeated.",
+        ),
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    r"""Open JupyterLab over the lake, with a tour: explore, why, backtest, quality.
+
+    The notebooks of the tour are copied to the folder unless they are there. On Linux the operating system refuses
+    whatever a notebook would write to the lake, by Python, DuckDB or Spark alike: it may write to its folder alone.
+    Only this machine reaches the page. It is an extra: pip install 'strandline[notebook]'.
+
+    \b
+    strandline notebook
+    strandline notebook --folder mine --port 9999 --no-open
+    strandline notebook --run explore --run quality
+    """
+    found, where = place.existing(lake)
+    mine = toured(folder.absolute(), where)
+    variables = environment_of(found, where, mine)
+    barred = bar_writes(writable(where, mine))
+    if not barred:
+        note(
+            "this machine has no Landlock (Linux 5.13), so nothing bars a notebook from writing files"
+        )
+    elif not where.root.is_local:
+        note("the lake is on a store: give this session keys that may only read")
+    else:
+        note(f"not barred: {NOT_BARRED}")
+    if run:
+        for name in run:
+            file = mine / f"{name}.ipynb"
+            seconds = execute(file, variables)
+            say(f"{file.stem}: {seconds:.1f} s")
+        return
+    words = [
+        *("-m", "jupyterlab", str(mine), f"--port={port}", "--ip=127.0.0.1", "--allow-root"),
+        # A terminal and a notebook elsewhere would be no tour of the lake.
+        "--ServerApp.terminals_enabled=False",
+        *([] if opens else ["--no-browser"]),
+    ]
+    os.execve(sys.executable, [sys.executable, *words], variables)  # noqa: S606  # the page takes this process over
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    _add_serve(app)
+    _add_ui(app)
+    _add_notebook(app)

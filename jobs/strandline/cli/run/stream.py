@@ -1,6 +1,8 @@
-"""``stream``, ``resume``, ``pause``, ``drain``, ``restart``: keep tables up to date, on a terminal as a table of figures, elsewhere as a log, or always in the background."""
+"""``run``, ``stream``, ``resume``, ``pause``, ``drain``, ``restart``, ``preflight``: keep tables up to date."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -8,23 +10,147 @@ from rich.table import Table as Grid
 
 from strandline.cli import place, stopping
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
-from strandline.cli.run.run import MaxOffsets, run_and_show
-from strandline.cli.screen import emit, grid, is_terminal, live, logged, note, say, show
-from strandline.core.errors import DefinitionError
-from strandline.core.modes import MicroBatch
+from strandline.cli.screen import emit, grid, is_terminal, is_watched, live, logged, note, say, show
+from strandline.core.errors import DamagedError, DefinitionError
+from strandline.core.modes import AvailableNow, Batch, MicroBatch, Mode
+from strandline.core.table import Table
+from strandline.engine.flow.preflight import Answer, Verdict
+from strandline.engine.flow.running import Report
+from strandline.engine.lake import formats
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import refuse_if_taken
+from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime.jvm import kill
 from strandline.engine.runtime.log_files import bound
 from strandline.engine.runtime.open_files import refuse_too_many
+from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.background_stream import AUTO, EVERY_OPTION, MAX_OFFSETS
 from strandline.engine.service.stream_host import Host
 from strandline.operate import lakes
 from strandline.operate.answers.stream_log import StreamLog, log_books, waits_for
-from strandline.operate.listener import Log
-from strandline.operate.preflight import ready_to_stay, refuse_unsafe, without_retired
+from strandline.operate.listener import Log, Throttle
+from strandline.operate.preflight import (
+    ready_to_stay,
+    refuse_unsafe,
+    verdicts_of,
+    with_absent_topics,
+    without_retired,
+)
+from strandline.operate.run import catch_up
 from strandline.operate.stream import always, asked_of
 from strandline.operate.words import seconds
+
+# ``run``: bring tables up to date, for this verb and for others.
+
+
+COLUMNS = (
+    "table",
+    "batches",
+    "read",
+    "good",
+    "duplicates",
+    "quarantined",
+    "dropped",
+    "lost",
+    "made",
+    "seconds",
+)
+
+
+class RunMode(StrEnum):
+    """The modes of ``run``."""
+
+    AVAILABLE_NOW = "available-now"
+    BATCH = "batch"
+
+
+MaxOffsets = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Most records in one batch; chosen from speed and memory when absent."
+    ),
+]
+
+
+def _add_run(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("run")(run_tables)
+
+
+def run_tables(
+    tables: TablesArgument = None,
+    mode: Annotated[RunMode, typer.Option(help="Catch up, or recompute.")] = (
+        RunMode.AVAILABLE_NOW
+    ),
+    max_offsets: MaxOffsets = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Bring tables up to date, each after those it reads, then stop.
+
+    A table that another process writes is passed over, and the exit code is then 3. One that fails is named, and the
+    others go on, those above it with the rows that it has; the exit code is that of the first failure.
+    A retired table is left out.
+
+    \b
+    strandline run
+    strandline run bronze.device_telemetry --max-offsets 20000
+    strandline run --mode batch --lake /tmp/second-opinion
+    """
+    found, where = lakes.configured(lake)
+    where.refuse_newer()
+    how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
+    run_and_show(found, where, lakes.to_feed(tables, where), how, as_json=as_json)
+
+
+def run_and_show(
+    found: Settings,
+    where: Lake,
+    chosen: list[Table],
+    how: Mode = AvailableNow(),  # noqa: B008  # never changed
+    *,
+    as_json: bool,
+) -> None:
+    """Bring tables up to date and print the result."""
+    stopping.at_once()
+    minute = Throttle(at_once=False)
+
+    def note_batch(table: Table, entry: Entry) -> None:
+        """Print each batch on a terminal, and one a minute in a log."""
+        if is_watched() or minute.is_due():
+            note(f"{table.id}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")
+
+    done = catch_up(found, where, chosen, how, says=note, on_commit=note_batch, on_done=_note_done)
+    if as_json:
+        emit([report.as_json() for report in done.reports])
+    else:
+        show(None, COLUMNS, [_row(report) for report in done.reports])
+    done.refuse()
+
+
+def _note_done(report: Report) -> None:
+    """Print the result of a table to a log; a terminal has shown its batches."""
+    if report.books_open:
+        note(f"the books of {report.table} stay open until the next run: {report.books_open}")
+    if not is_watched():
+        batches, seconds = report.batches, report.seconds
+        note(f"{report.table}: {batches:,} batches, {report.read:,} read, {seconds:,.1f} s")
+
+
+def _row(report: Report) -> tuple[object, ...]:
+    return (
+        report.table,
+        report.batches,
+        report.read,
+        report.good,
+        report.copies,
+        report.quarantined.total(),
+        report.dropped_by_watermark,
+        report.lost_by_function,
+        report.made_by_function,
+        report.seconds,
+    )
+
 
 EVERY = "5s"
 KeptMaxOffsets = Annotated[
@@ -38,7 +164,7 @@ KeptMaxOffsets = Annotated[
 WhyOption = Annotated[str, typer.Option("--why", help="Reason; `strandline status` shows it.")]
 
 
-def register(app: typer.Typer) -> None:
+def _add_stream(app: typer.Typer) -> None:
     """Add the verbs."""
     app.command("stream")(stream)
     app.command("resume")(resume)
@@ -227,3 +353,88 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
         emit({"pid": pid})
     else:
         say(f"the stream runs (process {pid})")
+
+
+# ``preflight``: may each table's stream go on with its checkpoint? Asked by `stream` and `resume` before anything starts.
+
+
+def _add_preflight(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("preflight")(preflight)
+
+
+def preflight(
+    tables: TablesArgument = None,
+    migrate: Annotated[
+        bool,
+        typer.Option(
+            "--migrate",
+            help="Do what the verdicts ask for, where no row must be computed again.",
+        ),
+    ] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Compare what the code would run now with what each checkpoint holds, before anything starts.
+
+    The answer for each table is one of three: safe, safe after this migration, needs a new checkpoint.
+    A table whose code, sources and checkpoint are as they were takes milliseconds and no Spark.
+    The exit code is 0 when every table is safe, else 2; 4 when one cannot be read and the others are safe.
+    A function that lets Java's engine search what a stranger sent is named, with the function to use instead; that is a warning.
+    Where Kafka answers, a topic that a table is to read and that is not there is named: it is to be made first, or, where the
+    table has read it already, must not be made anew; the exit code is then 2. A lake that holds what code of before cannot read says what a roll-back to it would meet.
+
+    \b
+    strandline preflight
+    strandline preflight gold.device_signal_10m --json
+    strandline preflight gold.alerts --migrate
+    """
+    found, where = place.existing(lake, briefly=True, writes=migrate)
+    chosen = [
+        table
+        for table in lakes.to_feed(tables, where)
+        if where.exists(table) or tables or table.topics
+    ]
+    if migrate:
+        for table in chosen:
+            refuse_if_taken(table, where)
+    verdicts = verdicts_of(found, where, chosen, note, migrate=migrate, looks=True)
+    verdicts = [
+        verdict
+        for verdict, table in zip(
+            with_absent_topics(verdicts, found, where, chosen, note), chosen, strict=True
+        )
+        if tables or where.exists(table) or verdict.answer is not Answer.SAFE
+    ]
+    if as_json:
+        emit([asdict(each) for each in verdicts])
+    else:
+        _show(verdicts)
+        for each in formats.no_way_back(where.formats):
+            say(each)
+    answers = {each.answer for each in verdicts}
+    if answers - {Answer.SAFE, Answer.DAMAGED}:
+        raise SystemExit(DefinitionError.exit_code)
+    if Answer.DAMAGED in answers:
+        raise SystemExit(DamagedError.exit_code)
+
+
+def _show(verdicts: Sequence[Verdict]) -> None:
+    show(None, ("table", "verdict"), [(each.table, each.answer.value) for each in verdicts])
+    for each in verdicts:
+        if each.answer is not Answer.SAFE or each.differences:
+            for difference in each.differences:
+                say(f"{each.table}: {difference.what}")
+            for line in each.notes:
+                say(f"{each.table}: {line}")
+        for line in each.warnings:
+            say(f"{each.table}: {line}")
+        if each.hint:
+            say(f"{each.table}: {each.hint}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    _add_stream(app)
+    _add_run(app)
+    _add_preflight(app)

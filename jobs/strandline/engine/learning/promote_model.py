@@ -47,7 +47,7 @@ def feed_ran_until(lake: Lake, model: str) -> datetime | None:
 
     The alert feed of a model, as far as a promotion must know it: whether it runs, and until when it ran.
 
-    The feed has the model's name (jobs/strandline/alerting/rules/model_rule.py). It judges an event before any table has it, so of a time of
+    The feed has the model's name (jobs/strandline/alerting/rules/alert_rule.py). It judges an event before any table has it, so of a time of
     which the table has no row yet there may be alerts.
 
     A process that was killed has judged more than its ledger has, and its heartbeat is at most seconds older than that.

@@ -462,7 +462,7 @@ def of_leases(lake: Lake) -> Iterator[Sample]:
 
 
 def of_receivers(lake: Lake) -> Iterator[Sample]:
-    """Yield the receivers of alerts; their names have no password (jobs/strandline/alerting/delivery/sinks.py)."""
+    """Yield the receivers of alerts; their names have no password (jobs/strandline/alerting/notice.py)."""
     for each in receivers(lake):
         name = each["receiver"]
         yield DELIVERED.of(each["delivered"], name)

@@ -11,7 +11,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import note_of_holder
 
 STORED, LOCK = ".json", ".lock"
-"""The names of a receiver's books (jobs/strandline/alerting/delivery/alert_inbox.py), and of its lease."""
+"""The names of a receiver's books (jobs/strandline/alerting/courier.py), and of its lease."""
 
 NOTHING = {"delivered": 0, "notices": 0, "lag": None, "at": "", "away": None}
 """The figures of books that cannot be read."""

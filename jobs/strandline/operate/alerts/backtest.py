@@ -8,20 +8,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from strandline.alerting.declared import sources
-from strandline.alerting.history.backtest import (
-    LIMIT,
-    Asked,
-    Rule,
-    backtest,
-    days_of,
-    extent,
-    slow_rules,
-)
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.sigma.folder import Folder
-from strandline.alerting.rules.threshold_rule import ThresholdRule
-from strandline.alerting.source import AlertSource
+from strandline.alerting.backtest import LIMIT, Asked, Rule, backtest, days_of, extent, slow_rules
+from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule
+from strandline.alerting.rules.sigma import Folder
+from strandline.alerting.source import AlertSource, sources
 from strandline.alerting.tables import gold
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.files.place import Place

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from strandline.alerting.delivery.alert_inbox import Desk, Logger
-from strandline.alerting.delivery.courier import Courier, DeliveryHost
-from strandline.alerting.delivery.sinks import KafkaTopic, Sink, sink
+from strandline.alerting.courier import Courier, DeliveryHost, Desk, Logger
+from strandline.alerting.notice import KafkaTopic, Sink, sink
 from strandline.alerting.rules.alert_rule import Severity
 from strandline.alerting.tables import bronze
 from strandline.core.errors import DefinitionError

@@ -12,7 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 from pyspark.sql.types import StructType
 from strandline import catalog
 
-from strandline.alerting import declared
+from strandline.alerting import source as declared
 from strandline.alerting.source import KINDS, AlertSource
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer

@@ -14,17 +14,13 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import SparkSession
 from strandline import catalog
 
-from strandline.alerting import declared
-from strandline.alerting.declared import rules_folder, sources
-from strandline.alerting.delivery.notice import RuleWords
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.evaluate import Explanation, explain
-from strandline.alerting.rules.examples import broken, broken_thresholds
-from strandline.alerting.rules.model_rule import model_rule
-from strandline.alerting.rules.rule_folder import file_of
-from strandline.alerting.rules.sigma.folder import Folder, UnreadableError, read_folder
-from strandline.alerting.rules.threshold_rule import ThresholdRule
-from strandline.alerting.source import AlertSource
+from strandline.alerting import source as declared
+from strandline.alerting.notice import RuleWords
+from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule, model_rule
+from strandline.alerting.rules.compile import Explanation, explain
+from strandline.alerting.rules.rule_folder import broken, broken_thresholds, file_of
+from strandline.alerting.rules.sigma import Folder, UnreadableError, read_folder
+from strandline.alerting.source import AlertSource, rules_folder, sources
 from strandline.core.errors import DefinitionError
 from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.topic import PLACE, RECEIVED

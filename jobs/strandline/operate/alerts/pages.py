@@ -13,8 +13,8 @@ def alert_pages(found: Settings, lake: Lake) -> AlertPage:
 
     def made(day: date, alert_id: str) -> str | None:
         # Not imported above: a project of other tables has `strandline ui`, and no alerts.
-        from strandline.alerting.history.alert_lookup import alert_found  # noqa: PLC0415  # as above
-        from strandline.alerting.rules.sigma.folder import read_folder  # noqa: PLC0415  # as above
+        from strandline.alerting.alert_lookup import alert_found  # noqa: PLC0415  # as above
+        from strandline.alerting.rules.sigma import read_folder  # noqa: PLC0415  # as above
         from strandline.operate.alerts.examples import live_folder  # noqa: PLC0415  # as above
         from strandline_quality.report.page import alert_page  # noqa: PLC0415  # as above
 

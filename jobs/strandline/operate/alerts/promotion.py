@@ -6,11 +6,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from strandline.alerting.declared import rules_folder
-from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule
 from strandline.alerting.rules.rule_folder import file_of
-from strandline.alerting.rules.sigma.folder import Folder, read_folder
-from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.sigma import Folder, read_folder
+from strandline.alerting.source import rules_folder
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.shelf import rule_shelf

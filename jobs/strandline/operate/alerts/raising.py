@@ -6,17 +6,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from strandline import catalog
 
-from strandline.alerting.declared import sources
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.examples import broken, broken_thresholds
-from strandline.alerting.rules.handover import Offsets, Rule
-from strandline.alerting.rules.kept_rules import decoded, encoded
-from strandline.alerting.rules.live import feeds, handover
-from strandline.alerting.rules.model_rule import model_source
-from strandline.alerting.rules.rule_folder import RuleFolder, RuleSet
-from strandline.alerting.rules.sigma.folder import RefusedRule
-from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule, model_source
+from strandline.alerting.rules.live import Offsets, Rule, decoded, encoded, feeds, handover
+from strandline.alerting.rules.rule_folder import RuleFolder, RuleSet, broken, broken_thresholds
+from strandline.alerting.rules.sigma import RefusedRule
 from strandline.alerting.rules.windows import LARGEST
+from strandline.alerting.source import sources
 from strandline.alerting.tables import bronze
 from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed

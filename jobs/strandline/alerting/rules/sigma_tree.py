@@ -37,6 +37,7 @@ from sigma.types import (
     SpecialChars,
 )
 
+from strandline.alerting.rules.compile import DIGITS, SCALE
 from strandline.alerting.rules.condition import (
     AllOf,
     AnyOf,
@@ -55,7 +56,6 @@ from strandline.alerting.rules.condition import (
     Wild,
     clauses,
 )
-from strandline.alerting.rules.evaluate import DIGITS, SCALE
 from strandline.alerting.source import AlertSource
 
 MOST_CLAUSES = 2_000

@@ -1,6 +1,6 @@
 """What rules would have raised on history: one Spark job for all rules about a table, and one for all threshold rules.
 
-It is the plan that raises alerts live (jobs/strandline/alerting/rules/alert.py), over the closed rows of silver, so an alert has the id that
+It is the plan that raises alerts live (jobs/strandline/alerting/rules/one_plan.py), over the closed rows of silver, so an alert has the id that
 it had or would have had when its event arrived.
 
 The driver gets what does not grow with the number of alerts: for each rule its alerts a day with the first and the last
@@ -12,16 +12,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from strandline.alerting.rules.alert import raised
-from strandline.alerting.rules.alert_rule import AlertRule
+from strandline.alerting.rules.alert_rule import AlertRule, Rule, ThresholdRule
 from strandline.alerting.rules.correlate import correlated
-from strandline.alerting.rules.threshold_rule import ThresholdRule
+from strandline.alerting.rules.one_plan import raised
 from strandline.alerting.source import AlertSource
 from strandline.alerting.tables import gold
 from strandline.core.table import Table
@@ -53,8 +52,6 @@ def beside_raised(
     marked = raised.select(*tried.columns, F.lit(True).alias(WAS_RAISED))
     return tried.withColumn(WAS_RAISED, F.lit(False)).unionByName(marked)
 
-
-Rule: TypeAlias = AlertRule | ThresholdRule
 
 TOP = 5
 """Entities of a rule that are shown."""

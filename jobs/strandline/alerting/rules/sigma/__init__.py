@@ -1,1 +1,0 @@
-"""Rules in Sigma's format, from a folder that is not trusted. Begin with folder."""

@@ -1,1 +1,0 @@
-"""Verbs about a project of your own."""
