@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from strandline.alerting.backtest import LIMIT, Asked, Rule, backtest, days_of, extent, slow_rules
-from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule
+from strandline.alerting.backtest import LIMIT, Asked, backtest, days_of, extent, slow_rules
+from strandline.alerting.rules.alert_rule import AlertRule, Rule, ThresholdRule
 from strandline.alerting.rules.sigma import Folder
 from strandline.alerting.source import AlertSource, sources
 from strandline.alerting.tables import gold

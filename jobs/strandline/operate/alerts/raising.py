@@ -6,8 +6,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from strandline import catalog
 
-from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule, model_source
-from strandline.alerting.rules.live import Offsets, Rule, decoded, encoded, feeds, handover
+from strandline.alerting.rules.alert_rule import AlertRule, Rule, ThresholdRule, model_source
+from strandline.alerting.rules.live import Offsets, decoded, encoded, feeds, handover
 from strandline.alerting.rules.rule_folder import RuleFolder, RuleSet, broken, broken_thresholds
 from strandline.alerting.rules.sigma import RefusedRule
 from strandline.alerting.rules.windows import LARGEST
