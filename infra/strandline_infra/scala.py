@@ -118,3 +118,70 @@ class Compiled:
         """Return the jars if they are all there, else none."""
         there, compiled = jars.jars(self.fetched, venv), jar_of(self.name, self.sources, venv)
         return [*there, compiled] if there and compiled.exists() else []
+
+
+# The jars of SQL's functions of ours, ``linear_…``, ``strict_json`` and ``json_kind``: re2j, and what is compiled from ``infra/strandline_infra/spark``.
+#
+# They are one jar, because every session has all of them, and each jar is one more file that a class is searched in.
+# Set-up makes them; where a clone was brought up to date without it, the first Spark that starts does.
+
+
+FUNCTIONS = "strandline.LinearFunctions,strandline.StrictFunctions,strandline.KindFunctions"
+"""The extensions of Spark that bring the functions."""
+LINEAR_ONLY = "strandline.LinearOnly"
+"""The extension that lets a session run these alone: Spark's own become them, LIKE as well."""
+
+LINEAR = Compiled(
+    fetched="linear",
+    name="linear-functions",
+    sources=[
+        each
+        for folder in ("linear", "strict", "kinds")
+        for each in sorted((Path(__file__).parent / "spark" / folder).glob("*.scala"))
+    ],
+)
+
+
+# The class path that a lake on an object store needs beside Spark's own, made when the first such lake is opened.
+#
+# Two parts: the jars of Hadoop's file system s3a, fetched by Ivy like the others, and how Delta's log and Spark's checkpoints are
+# written there, compiled from ``infra/strandline_infra/spark/*.scala``.
+
+
+LOG_STORE = "strandline.ConditionalLogStore"
+"""The class by which Delta writes its log."""
+CHECKPOINT_FILES = "strandline.ConditionalCheckpointFiles"
+"""The class by which Spark writes the files of a checkpoint."""
+
+STORE = Compiled(
+    fetched="object_store",
+    name="log-store",
+    sources=sorted((Path(__file__).parent / "spark").glob("*.scala")),
+)
+
+
+# The jar of ``strandline serve``, compiled from ``infra/strandline_infra/spark/server/*.scala`` when the first server is started.
+
+
+SERVER_SOURCES = sorted((Path(__file__).parent / "spark" / "server").glob("*.scala"))
+SERVER = "sql-server"
+GUARD = "strandline.Guard"
+"""The extension of Spark that refuses all but queries of views."""
+READ_ONLY_FILES = "strandline.ReadOnlyFiles"
+"""A disk that is not written."""
+USERS = "strandline.Users"
+"""The class by which Hive's server checks a password."""
+
+
+def server_class_path(venv: Path | None = None) -> list[Path]:
+    """Return the jar; it is compiled first where it is missing.
+
+    Raises:
+        SetupError: It cannot be compiled.
+    """
+    venv = venv or home.home()
+    with workshop(SERVER, venv) as (program, run):
+        target = jar_of(SERVER, SERVER_SOURCES, venv)
+        if not target.exists():
+            compile_jar(SERVER, SERVER_SOURCES, venv=venv, java=program, run=run)
+    return [target]

@@ -8,6 +8,7 @@ a half-copied one for installed. Its downloads are still in its cache, so this c
 """
 
 import argparse
+import contextlib
 import fcntl
 import importlib
 import json
@@ -17,13 +18,56 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-from strandline_infra import archives, extras, jars, java, linear, object_store
-from strandline_infra.clone import CONSTRAINTS, Place, python_version
-from strandline_infra.home import setup_command
-from strandline_infra.installed import Installed, here
+from strandline_infra import extras, jars, java, scala
+from strandline_infra.home import CONSTRAINTS, Installed, Place, here, python_version, setup_command
 from strandline_infra.logged import Runner, SetupError
+
+# The step of set-up that makes archives of Java's classes, so that later starts are faster (jobs/strandline/engine/service/class_archive.py).
+
+
+def make(place: Place, run: Runner) -> None:
+    """Start Spark and the broker once, so that later starts are faster (jobs/strandline/engine/service/class_archive.py); optional."""
+    for stale in (place.venv / "jvm").glob("*.jsa"):
+        stale.unlink()
+    with contextlib.suppress(SetupError):  # the error is in the log
+        run(
+            [place.python, "-m", "strandline.engine.service.class_archive"],
+            doing="making the archives",
+            hint="the log is setup.log in the environment.",
+        )
+    (place.venv / "jvm").mkdir(exist_ok=True)
+    (place.venv / "jvm" / "done").write_text(_archived_for(place))
+
+
+def is_made(place: Place) -> bool:
+    """Return whether the archive was made here, for the present packages, Java and jars."""
+    note = place.venv / "jvm" / "done"
+    return note.is_file() and note.read_text() == _archived_for(place)
+
+
+def has_both(place: Place) -> bool:
+    """Return whether the archives of an installed wheel's Java and jars are there; by their names."""
+    home = java.recorded(place.venv)
+    if home is None:
+        return False
+    spark = java.archive(home, jars.spark_jars(place.venv), version("pyspark"))
+    return spark.exists() and java.archive(home, jars.broker_jars(place.venv)).exists()
+
+
+def has_any(place: Place) -> bool:
+    """Return whether a Java of this machine could make one."""
+    return any(file.stat().st_size for file in (place.venv / "jvm").glob("*.jsa"))
+
+
+def _archived_for(place: Place) -> str:
+    # An archive names the jars by their paths, and the JVM of a copy elsewhere passes over it without a sentence: it
+    # then parses 13,000 classes at each start, which took 20 s [perf counters of a start on two busy cores].
+    names = " ".join(jar.name for name in jars.SETS for jar in jars.jars(name, place.venv))
+    return f"{place.venv} {place.wanted_packages()} {java.recorded(place.venv)} {names}"
+
 
 OLDEST_PYTHON = (3, 11)
 # Compiling every module at once costs 20 s; Python compiles those that are imported.
@@ -144,12 +188,12 @@ def fetch_jars(name: str) -> Step:
 
 def compile_log_store(place: Place, run: Runner) -> None:  # noqa: ARG001  # a step; it has a log and a lock of its own
     """Fetch what an object store needs and compile the log store; without this step the first such lake does it."""
-    object_store.JARS.class_path(place.venv)
+    scala.STORE.class_path(place.venv)
 
 
 def compile_linear(place: Place, run: Runner) -> None:  # noqa: ARG001  # as above
     """Fetch and compile the functions with which rules search texts."""
-    linear.JARS.class_path(place.venv)
+    scala.LINEAR.class_path(place.venv)
 
 
 def steps_of(place: Place) -> tuple[Step, ...]:
@@ -159,11 +203,11 @@ def steps_of(place: Place) -> tuple[Step, ...]:
     )
     searches = Step(
         name="linear",
-        is_done=lambda place: bool(linear.JARS.complete(place.venv)),
+        is_done=lambda place: bool(scala.LINEAR.complete(place.venv)),
         do=compile_linear,
     )
     if isinstance(place, Installed):  # its environment and packages are pip's
-        archive = Step(name="archive", is_done=archives.has_both, do=archives.make)
+        archive = Step(name="archive", is_done=has_both, do=make)
         return (
             *([Step(name="extras", is_done=has_extras, do=install_extras)] if place.extras else []),
             chosen,
@@ -179,11 +223,11 @@ def steps_of(place: Place) -> tuple[Step, ...]:
     if place.lean:
         log_store = Step(
             name="object store",
-            is_done=lambda place: bool(object_store.JARS.complete(place.venv)),
+            is_done=lambda place: bool(scala.STORE.complete(place.venv)),
             do=compile_log_store,
         )
         return (*first, fetch_jars("spark"), searches, log_store)
-    archive = Step(name="archive", is_done=archives.is_made, do=archives.make)
+    archive = Step(name="archive", is_done=is_made, do=make)
     return (*first, *(fetch_jars(name) for name in jars.SETS), searches, archive)
 
 
@@ -196,9 +240,9 @@ def state(place: Place | None = None) -> list[Check]:
         "java": str(java.recorded(place.venv) or "none"),
         "extras": ", ".join(place.extras),
         **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
-        "archive": "JVMs start fast" if archives.has_any(place) else "none, so JVMs start slowly",
-        "linear": f"{len(linear.JARS.complete(place.venv))} jars",
-        "object store": f"{len(object_store.JARS.complete(place.venv))} jars",
+        "archive": "JVMs start fast" if has_any(place) else "none, so JVMs start slowly",
+        "linear": f"{len(scala.LINEAR.complete(place.venv))} jars",
+        "object store": f"{len(scala.STORE.complete(place.venv))} jars",
     }
     own = ".".join(map(str, sys.version_info[:3]))
     python = Check(name="python", ok=sys.version_info >= OLDEST_PYTHON, detail=own)

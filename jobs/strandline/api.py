@@ -274,7 +274,7 @@ def __getattr__(name: str) -> object:
     try:
         value: object = getattr(import_module(home), name)
     except ModuleNotFoundError as error:
-        from strandline.engine.runtime.extras import missing  # noqa: PLC0415  # only where one is missing
+        from strandline.engine.runtime.missing import missing  # noqa: PLC0415  # only where one is missing
 
         if found := missing(error):
             raise found from error

@@ -13,7 +13,7 @@ from dagster import (
 )
 from strandline import catalog
 
-from strandline.engine.runtime.extras import refuse_without
+from strandline.engine.runtime.missing import refuse_without
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,10 @@ def alerting() -> Alerting:
     refuse_without("alerts")
     # Not imported above: a project without alerts pays nothing for them.
     from strandline.alerting.tables import bronze as alerts  # noqa: PLC0415  # as above
-    from strandline_dagster.keys import topic_key  # noqa: PLC0415  # as above
+    from strandline_dagster import rule_assets  # noqa: PLC0415  # as above
+    from strandline_dagster import rule_book as rule_checks  # noqa: PLC0415  # as above
+    from strandline_dagster.checks import topic_key  # noqa: PLC0415  # as above
     from strandline_dagster.rule_book import rule_book  # noqa: PLC0415  # as above
-    from strandline_dagster.rules import rule_assets, rule_checks  # noqa: PLC0415  # as above
     from strandline_dagster.watch import live_feeds  # noqa: PLC0415  # as above
 
     (topic,) = alerts.TABLE.topics

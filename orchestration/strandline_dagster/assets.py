@@ -1,20 +1,25 @@
-"""One asset a table, made from the catalog; nothing is listed twice.
+"""Assets, made from the catalog: one a table, a model, a static table. Nothing is listed twice.
 
 Silver and gold are partitioned by the day of the event, so that a backfill is a click: the chosen days are recomputed as
 one range (jobs/strandline/engine/repair/backfill.py). A table of local days has the same dates, and means its own days by them:
 Dagster (1.13.27) refuses dependencies between days of two zones. Bronze is a log in order of arrival; it has no partitions and catches up. A job
-brings all tables up to date (orchestration/strandline_dagster/catch_up.py).
+brings all tables up to date (orchestration/strandline_dagster/schedules.py).
 """
 
 from collections.abc import Iterator
 from datetime import date
+from typing import Any
 
 from dagster import (
     AssetCheckResult,
+    AssetCheckSeverity,
+    AssetCheckSpec,
     AssetExecutionContext,
+    AssetMaterialization,
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
+    Config,
     DailyPartitionsDefinition,
     MaterializeResult,
     MetadataValue,
@@ -28,17 +33,24 @@ from dagster import (
 from strandline import catalog
 
 from strandline.core.errors import LakeError
+from strandline.core.model import Model
+from strandline.core.static import Static
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.flow.lineage.column_lineage import Columns
 from strandline.engine.flow.running import Report
 from strandline.engine.gates.gate_files import GateShutError
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries, latest_version
+from strandline.engine.lake.read import static_versions
+from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.repair.closed_range import Span
+from strandline.engine.runtime import clock
+from strandline.operate.ranges import both
 from strandline_dagster import checks
 from strandline_dagster.alarms import again_or_failed, failure
-from strandline_dagster.days import DAYS
-from strandline_dagster.keys import key, plain, pool, source_key, topic_key
+from strandline_dagster.checks import MODELS, key, model_key, plain, pool, source_key, topic_key
 from strandline_dagster.links import linked, newest_alerts
-from strandline_dagster.resources import LakeResource, SparkResource, parent_of
+from strandline_dagster.resources import DAYS, LakeResource, SparkResource, parent_of
 
 
 def assets() -> list[AssetsDefinition]:
@@ -163,3 +175,124 @@ def _result(
         **newest_alerts(table, lake.lake()),
     }
     return MaterializeResult(asset_key=key(table), metadata=metadata)
+
+
+# Models as assets: a run trains a version, and its check says whether the version may be promoted.
+#
+# Nothing is promoted by a run. From when on a version scores is a person's decision (`strandline models promote`), because
+# it changes what a table says.
+
+
+CHECK = "may_be_promoted"
+
+
+class Training(Config):
+    """The range of event time, as `strandline models train` takes it; all rows when absent."""
+
+    since: str = ""
+    until: str = ""
+
+
+def model_assets() -> list[AssetsDefinition]:
+    """Make the assets of all models."""
+    return [_asset(model) for model in catalog.models()]
+
+
+def _asset(model: Model) -> AssetsDefinition:
+    name = model_key(model.name)
+
+    @multi_asset(
+        name=f"train_{model.name}",
+        specs=[
+            AssetSpec(
+                name,
+                deps=[key(model.of)],
+                group_name=MODELS,
+                kinds={"spark", "model"},
+                owners=[f"team:{model.owner}"] if model.owner else [],
+                description=model.about,
+            )
+        ],
+        check_specs=[
+            AssetCheckSpec(
+                CHECK,
+                asset=name,
+                description="the metrics on the time that was held out fulfil the model's check",
+                metadata={"severity": "warning"},
+            )
+        ],
+    )
+    def train_model(
+        context: AssetExecutionContext, config: Training, lake: LakeResource, spark: SparkResource
+    ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
+        # Not imported above: MLlib takes longer than all other definitions.
+        from strandline.engine.learning.train_model import everything, train  # noqa: PLC0415  # as above
+
+        where = lake.lake()
+        try:
+            chosen = both(config.since or None, config.until or None, "leave both out")
+            span = chosen or everything(spark.spark_session, model, where)
+            words = train(spark.spark_session, model, where, span, clock.now())
+        except LakeError as error:
+            raise again_or_failed(error, context.retry_number) from error
+        made = words["certificate"]
+        facts = {"version": words["version"], **made["metrics"]}
+        complaints = model.against(made)
+        yield MaterializeResult(
+            asset_key=name,
+            metadata={**facts, "since": made["since"], "until": made["until"]},
+        )
+        yield AssetCheckResult(
+            asset_key=name,
+            check_name=CHECK,
+            passed=not complaints,
+            severity=AssetCheckSeverity.WARN,
+            description="; ".join(complaints),
+        )
+
+    return train_model
+
+
+# Static tables in Dagster: external assets above which the tables are that join them.
+#
+# No run makes one. A table that joins it takes its content in, in a run, in a stream or by a command; so all versions are reported
+# from the lake (orchestration/strandline_dagster/written.py).
+
+
+def static_assets() -> list[AssetSpec]:
+    """Make the assets of all static tables."""
+    return [static_spec(static) for static in catalog.statics()]
+
+
+def static_spec(static: Static) -> AssetSpec:
+    """Return what Dagster shows of a static table, derived from its declaration."""
+    return AssetSpec(
+        source_key(static.id),
+        group_name=static.layer,
+        kinds={"delta"},
+        description=f"From {static_versions.source_said(static)}, joined to rows as of their event.",
+        metadata={"dagster/table_name": static.id, "dagster/storage_kind": "delta"},
+    )
+
+
+def versions_since(
+    static: Static, lake: Lake, seen: dict[str, Any]
+) -> Iterator[AssetMaterialization]:
+    """Yield the versions that came since the last look; at the first look the newest."""
+    path = lake.table(static)
+    newest = latest_version(path)
+    after, seen["version"] = seen.get("version", newest - 1), newest
+    schema = TableSchema([TableColumn(name, kind) for name, kind in kinds(path).items()])
+    for version, entry in entries(path) if newest > after else ():
+        if version > after:
+            yield AssetMaterialization(
+                source_key(static.id),
+                metadata={
+                    "version": version,
+                    "dagster/row_count": static_versions.rows_of(static, lake, version),
+                    "holds": static_versions.holds_said(entry.holds_from),
+                    "changed rows": entry.written,
+                    "source": entry.source,
+                    "dagster/column_schema": schema,
+                },
+            )

@@ -8,11 +8,10 @@ from dagster import Definitions, in_process_executor
 
 from strandline_dagster.alarms import alert_again, alert_of_failures
 from strandline_dagster.alerting import alerting
-from strandline_dagster.assets import assets
-from strandline_dagster.model_assets import model_assets
+from strandline_dagster.assets import assets, model_assets, static_assets
+from strandline_dagster.purge import PURGE, PURGE_OFTEN
 from strandline_dagster.resources import RESOURCES
 from strandline_dagster.schedules import CATCH_UP, every_quarter_of_an_hour
-from strandline_dagster.static_assets import static_assets
 from strandline_dagster.topics import (
     look_at_topics,
     retention,
@@ -20,28 +19,35 @@ from strandline_dagster.topics import (
     topics,
     watch_retention,
 )
-from strandline_dagster.upkeep.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
-from strandline_dagster.upkeep.purge import PURGE, PURGE_OFTEN
-from strandline_dagster.upkeep.reporting import REPORT, every_morning
-from strandline_dagster.upkeep.upkeep import expire_nightly, expiry, maintain_often, maintenance
-from strandline_dagster.watch import vitals, well
-from strandline_dagster.watch.on_call import JOBS
+from strandline_dagster.upkeep import (
+    CERTIFY_NIGHTLY,
+    RE_READ,
+    REPORT,
+    certify,
+    every_morning,
+    expire_nightly,
+    expiry,
+    maintain_often,
+    maintenance,
+    re_read_nightly,
+)
+from strandline_dagster.watch import vitals
 from strandline_dagster.watch.vitals import look_at_tables
-from strandline_dagster.watch.watchdog import watchdog
+from strandline_dagster.watch.watchdog import JOBS, watchdog
 from strandline_dagster.written import look_at_the_stream
 
 ALERTING = alerting()
 
 DEFINITIONS = Definitions(
     assets=[
-        well.spec(),
+        vitals.spec(),
         *topics(ALERTING.sources),
         *static_assets(),
         *assets(),
         *model_assets(),
         *ALERTING.assets,
     ],
-    asset_checks=[well.check(), *vitals.checks(), *retention_checks(), *ALERTING.checks],
+    asset_checks=[vitals.check(), *vitals.checks(), *retention_checks(), *ALERTING.checks],
     jobs=[
         CATCH_UP,
         RE_READ,
@@ -64,7 +70,7 @@ DEFINITIONS = Definitions(
         PURGE_OFTEN,
     ],
     sensors=[
-        well.look_whether_it_is_well,
+        vitals.look_whether_it_is_well,
         look_at_topics,
         look_at_the_stream,
         look_at_tables,

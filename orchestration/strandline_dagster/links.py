@@ -30,6 +30,6 @@ def newest_alerts(table: Table, lake: Lake) -> Mapping[str, MetadataValue]:
     if table.id != ALERTS or not catalog.declares("alerts"):
         return {}
     # Not imported above: a project of other tables has no rules, and the other links.
-    from strandline_dagster.alert_lines import alert_lines  # noqa: PLC0415  # as above
+    from strandline_dagster.rule_book import alert_lines  # noqa: PLC0415  # as above
 
     return alert_lines(lake)

@@ -7,33 +7,42 @@ from datetime import date
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from dagster import AssetExecutionContext, ConfigurableResource, OpExecutionContext, SkipReason
+from dagster import (
+    AssetExecutionContext,
+    ConfigurableResource,
+    DailyPartitionsDefinition,
+    OpExecutionContext,
+    SkipReason,
+)
 from dagster_pyspark import LazyPySparkResource
+from deltalake.exceptions import DeltaError
 from pydantic import Field
 from strandline import catalog
 
+from strandline.core.errors import LakeError
 from strandline.core.modes import AvailableNow
-from strandline.core.table import Table
+from strandline.core.table import Ingested, Table
 from strandline.engine.flow.lineage.column_lineage import Columns, lineage
-from strandline.engine.flow.radar import Danger
+from strandline.engine.flow.readers import Danger
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Parent, Report
-from strandline.engine.kafka.lag import Ends, ends_of
-from strandline.engine.kafka.slices import Part
+from strandline.engine.history.commit_history import moment_of
+from strandline.engine.kafka.slices import Ends, Part, ends_of
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import kinds, live_rows
+from strandline.engine.lake.read.open_table import earliest, kinds, live_rows
 from strandline.engine.lake.retired import fed
 from strandline.engine.repair.backfill import MODE
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.store_away import AWAY
+from strandline.engine.runtime.outage import AWAY
+from strandline.engine.runtime.settings import settings
 from strandline.engine.service.background_stream import ALERTS, Always
 from strandline.engine.service.stream_health import SILENT, Ill, Watch
 from strandline.engine.trust import report_server
 from strandline.operate import lakes, session
-from strandline.operate.answers.radar import dangers_of
-from strandline.operate.answers.report import report_of, write_report
+from strandline.operate.answers.audit import report_of, write_report
+from strandline.operate.answers.ledger import dangers_of
 from strandline.operate.repairs.backfill import backfilled
 from strandline.operate.stream import always
 from strandline_dagster.checks import Answers
@@ -158,7 +167,7 @@ RESOURCES = {"lake": LakeResource(), "spark": SparkResource(), "answers": Answer
 # What Dagster does while the store of the lake does not answer: a look ends within seconds, says so, and the next one tries again.
 #
 # A look that waits as a stream does takes half a minute for each request, and Dagster ends a sensor after one; the error that it
-# then shows has no sentence. The lake's first asset is red meanwhile (orchestration/strandline_dagster/watch/well.py).
+# then shows has no sentence. The lake's first asset is red meanwhile (orchestration/strandline_dagster/watch/vitals.py).
 
 
 BACK = "the store answers again; a program that waited for it has a minute to write its heartbeat"
@@ -202,3 +211,39 @@ def unless_away(look: Callable[Given, Result]) -> Callable[Given, Result | SkipR
             return SkipReason(error.message)
 
     return skips
+
+
+# The days that Dagster offers: from the lake's first row on, as it was when this process began, or from the configured day.
+#
+# From the configured day alone a lake of this week showed 330 days as missing that no run could ever fill. Days without a row
+# are done when their stream has left them, whether a table had rows then or begins later; so they are reported as well
+# (orchestration/strandline_dagster/written.py). A lake that has no row yet, or cannot be read, offers all days from the configured one on; when
+# the code is loaded again, as `strandline ui` does at its start, days begin with the first row.
+
+
+def days_since(first: date) -> DailyPartitionsDefinition:
+    """Return the days of events from the first one on; today is the last, and the streams still own it."""
+    return DailyPartitionsDefinition(start_date=first.isoformat(), timezone="UTC", end_offset=1)
+
+
+def first_day(lake: Lake) -> date:
+    """Return the day of the first row of all tables, but none before the configured day."""
+    configured = settings().first_day
+    try:
+        found = [
+            earliest(lake.table(table), moment_of(table))
+            for table in catalog.tables()
+            if not isinstance(table, Ingested)
+        ]
+    except (LakeError, DeltaError, OSError):  # without it no page at all could be shown
+        return configured
+    return max(configured, min((at.date() for at in found if at), default=configured))
+
+
+DAYS = days_since(first_day(LakeResource().lake()))
+"""The days of this process."""
+
+
+def begins() -> date:
+    """Return the first of them."""
+    return DAYS.start.date()

@@ -1,26 +1,53 @@
-"""The rules of the folder that runs, each with the name of its asset, read without Spark and without other programs.
+"""The rules of the folder that runs, read without Spark: the name of each one's asset, its checks, and the newest alerts.
 
 A rule's asset is named for its file and not for its id, because people know the file, and a file that cannot be read has
 no id. A rule that is broken one day is the same asset, with its history, and a failed check with the reason.
 """
 
+import json
 import re
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from dagster import AssetKey
+from dagster import (
+    AssetCheckEvaluation,
+    AssetCheckResult,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    AssetCheckSpec,
+    AssetKey,
+    DefaultSensorStatus,
+    MetadataValue,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    SkipReason,
+    TableRecord,
+    TableSchema,
+    asset_check,
+    sensor,
+)
 
+from strandline.alerting.alert_lookup import is_address, newest_alerts, place_of, words
 from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule
+from strandline.alerting.rules.rule_folder import state
 from strandline.alerting.rules.sigma import Folder, RefusedRule, UnreadableError, read_folder
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.runtime.outage import AWAY
 from strandline.engine.runtime.settings import settings
-from strandline.engine.runtime.store_away import AWAY
+from strandline.engine.trust import report_server
 from strandline.operate.alerts.examples import live_folder
-from strandline_dagster.resources import refuse_away
+from strandline_dagster.checks import More, evaluation
+from strandline_dagster.resources import refuse_away, unless_away
+from strandline_quality.report.findings import Backtest, RuleFigures, TableCost
 
 GROUP = "rules"
 
@@ -111,3 +138,316 @@ def rule_keys(origins: Sequence[str]) -> dict[str, AssetKey]:
 def _plain(origin: str) -> str:
     file, _, number = origin.partition("#")
     return re.sub(r"\W", "_", str(Path(file).with_suffix("")) + (f"_{number}" if number else ""))
+
+
+# The newest alerts beside each materialisation of gold.alerts, each one click from its event and its runbook.
+#
+# The link leads to the alert's page, which has both (quality/strandline_quality/report/page.py); without `strandline ui` nothing serves
+# pages, and the commands beside it say the same. Dagster (1.13.27) shows a text of less than a thousand characters at once
+# and a longer one after a click, so the very newest are a text of their own.
+
+
+NEWEST = 20
+AT_ONCE = 1_000
+"""Characters."""
+
+HEAD = """| event | severity | rule | key | its event | what to do |
+|---|---|---|---|---|---|
+"""
+MARKUP = re.compile(r"[\\`*_\[\]<>|#!&]")
+
+
+def alert_lines(lake: Lake) -> Mapping[str, MetadataValue]:
+    """Return the metadata with the newest alerts; empty where there is none."""
+    rows = newest_alerts(lake, NEWEST)
+    if not rows:
+        return {}
+    rules = {rule.id: rule for rule in rule_book().rules.values()}
+    where = report_server.address(lake)
+    short = [_short(row, rules.get(row["rule_id"]), where) for row in rows]
+    lines = [_line(row, rules.get(row["rule_id"]), where) for row in rows]
+    return {
+        "newest alerts": MetadataValue.md(_fitting(short)),
+        "newest alerts, with commands": MetadataValue.md(HEAD + "\n".join(lines)),
+    }
+
+
+def _fitting(lines: Sequence[str]) -> str:
+    """Return the first lines that fit into a text that is shown at once."""
+    ends = accumulate(len(line) + 1 for line in lines)
+    return "\n".join(line for line, end in zip(lines, ends, strict=True) if end <= AT_ONCE)
+
+
+def _short(row: Mapping[str, Any], rule: Rule | None, where: str | None) -> str:
+    return (
+        f"* {row['event_at']:%Y-%m-%d %H:%M:%S} {_linked(row, rule, where)}, {row['rule_severity']}"
+    )
+
+
+def _linked(row: Mapping[str, Any], rule: Rule | None, where: str | None) -> str:
+    """Return the title of an alert's rule, with the link to the alert's page."""
+    title = _plain_line(rule.title if rule else row["rule_id"])
+    return f"[{title}]({_page(row, where)})" if where else title
+
+
+def _page(row: Mapping[str, Any], where: str) -> str:
+    return report_server.alert_link(where, row["alert_id"], row["event_at"])
+
+
+def _line(row: Mapping[str, Any], rule: Rule | None, where: str | None) -> str:
+    """Return a line of the table; what comes from rules and events is words in it, and no mark-up."""
+    runbook = rule.runbook if rule else ""
+    to_do = runbook if is_address(runbook) else _page(row, where) if where else ""
+    cells = [
+        f"{row['event_at']:%Y-%m-%d %H:%M:%S}",
+        row["rule_severity"],
+        _linked(row, rule, where),
+        _plain_line(row["event_key"]),
+        f"`strandline why {place_of(row)}`",
+        f"[runbook]({_address(to_do)})" if to_do else _plain_line(runbook),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain_line(text: str) -> str:
+    return MARKUP.sub(lambda sign: f"&#{ord(sign[0])};", " ".join(text.split()))
+
+
+def _address(text: str) -> str:
+    """Return an address that ends where it ends."""
+    return re.sub(r"[\s()<>|]", "", text)
+
+
+# The checks of each alert rule, and how a backtest and a look at the folder answer them.
+
+
+STORM = 200
+"""Alerts of a rule a day; a person who reads one in two minutes does nothing else for a day."""
+
+RUNS = "runs"
+EXAMPLES = "examples_hold"
+TRIED = "backtested"
+CALM = "no_storm"
+FIRES = "has_fired"
+
+QUESTIONS = {
+    RUNS: "The folder's file is read, and the rule runs on its table.",
+    EXAMPLES: "It fires on the events on which it must, and stays quiet on the others.",
+    TRIED: "It was tried on the closed history of its tables.",
+    CALM: f"On no day of history it would have raised more than {STORM:,} alerts.",
+    FIRES: "On some day of history it would have raised an alert.",
+}
+
+
+def specs(key: AssetKey) -> list[AssetCheckSpec]:
+    """Return the checks of a rule."""
+    return [
+        AssetCheckSpec(
+            name,
+            asset=key,
+            description=about,
+            metadata={"severity": "critical" if name in {RUNS, EXAMPLES} else "warning"},
+        )
+        for name, about in QUESTIONS.items()
+    ]
+
+
+def runs(key: AssetKey, reason: str) -> AssetCheckResult:
+    """Answer whether a rule runs, by the reason why it does not."""
+    return _answer(key, RUNS, passed=not reason, says=reason or "it runs", is_grave=True)
+
+
+def examples(key: AssetKey, wrong: str, number: int) -> AssetCheckResult:
+    """Answer whether the examples of a rule hold, by the first that does not."""
+    says = wrong or (f"{number:,} examples hold" if number else "it has no example")
+    return _answer(key, EXAMPLES, passed=not wrong and number > 0, says=says, is_grave=bool(wrong))
+
+
+def untried(key: AssetKey, reason: str) -> AssetCheckResult:
+    """Answer that a rule was not tried on history."""
+    return _answer(key, TRIED, passed=False, says=reason)
+
+
+def of_backtest(
+    key: AssetKey, rule: Rule, its: RuleFigures, found: Backtest, more: More
+) -> Iterator[AssetCheckResult]:
+    """Answer what a backtest says of a rule."""
+    most, on = max(zip(its.days, found.days, strict=True))
+    span: dict[str, MetadataValue] = {
+        "since": MetadataValue.text(found.since),
+        "until": MetadataValue.text(found.until),
+        **more,
+    }
+    tried = f"tried on {_cost(rule, found).events:,} events"
+    yield _answer(key, TRIED, passed=True, says=tried, more=span)
+    worst = f"at most {most:,} alerts a day" + (
+        f", on {date.fromisoformat(on):%-d %B %Y}" if most else ""
+    )
+    yield _answer(key, CALM, passed=most <= STORM, says=worst, more=span)
+    yield _answer(key, FIRES, passed=its.alerts > 0, says=f"{its.alerts:,} alerts", more=span)
+
+
+def figures(rule: Rule, its: RuleFigures, found: Backtest) -> dict[str, MetadataValue]:
+    """Return what a materialisation of a rule shows: alerts, on whom, samples, and the cost of its Spark job."""
+    cost = _cost(rule, found)
+    return {
+        "alerts": MetadataValue.int(its.alerts),
+        "alerts a day": MetadataValue.float(round(its.alerts / len(found.days), 3)),
+        "most a day": MetadataValue.int(max(its.days)),
+        "events": MetadataValue.int(cost.events),
+        "rules of the same job": MetadataValue.int(cost.rules),
+        "seconds of the job": MetadataValue.float(round(cost.seconds, 3)),
+        "CPU seconds of the job": MetadataValue.float(round(cost.cpu_seconds, 3)),
+        "since": MetadataValue.text(found.since),
+        "until": MetadataValue.text(found.until),
+        **(_alerts(its, found) if its.alerts else {}),
+    }
+
+
+def _alerts(its: RuleFigures, found: Backtest) -> dict[str, MetadataValue]:
+    days = {day: alerts for day, alerts in zip(found.days, its.days, strict=True) if alerts}
+    return {
+        "days": _table("day", days),
+        f"most on {its.entity}": _table(its.entity, dict(its.top)),
+        "samples": MetadataValue.md(_samples(its)),
+    }
+
+
+def _cost(rule: Rule, found: Backtest) -> TableCost:
+    """Return the cost of a rule's job: one for all pattern rules about a table, and the last one for all threshold rules."""
+    if isinstance(rule, ThresholdRule):
+        return found.tables[-1]
+    return next(cost for cost in found.tables if cost.table == rule.source.table.id)
+
+
+def facts_of(rule: Rule, *, is_brief: bool = False) -> dict[str, MetadataValue]:
+    """Return what a rule is; not brief, the words of its runbook are among it."""
+    runbook = (
+        MetadataValue.url(rule.runbook)
+        if is_address(rule.runbook)
+        else MetadataValue.text(rule.runbook)
+        if is_brief
+        else MetadataValue.md(words(rule.runbook))
+    )
+    return {
+        "rule": MetadataValue.text(rule.id),
+        "version": MetadataValue.text(rule.version),
+        "severity": MetadataValue.text(str(rule.severity)),
+        "file": MetadataValue.path(str(rule_folder() / rule.origin.partition("#")[0])),
+        **({"runbook": runbook} if rule.runbook else {}),
+    }
+
+
+def _samples(its: RuleFigures) -> str:
+    """Return alerts with the commands that explain them; values of events stay on the page, where they are escaped."""
+    return "\n".join(f"* {each.at}: `strandline why {each.place}`" for each in its.samples)
+
+
+def _table(name: str, counts: Mapping[str, int]) -> MetadataValue:
+    records = [TableRecord({name: value, "alerts": number}) for value, number in counts.items()]
+    schema = TableSchema.from_name_type_dict({name: "string", "alerts": "int"})
+    return MetadataValue.table(records, schema)
+
+
+def _answer(  # noqa: PLR0913  # what Dagster shows of an answer
+    key: AssetKey,
+    name: str,
+    *,
+    passed: bool,
+    says: str,
+    is_grave: bool = False,
+    more: More | None = None,
+) -> AssetCheckResult:
+    """Answer; a rule that does not do what it is for is an error, one that is loud or quiet a warning."""
+    return AssetCheckResult(
+        asset_key=key,
+        check_name=name,
+        passed=passed,
+        severity=AssetCheckSeverity.ERROR if is_grave else AssetCheckSeverity.WARN,
+        description=says,
+        metadata=more or {},
+    )
+
+
+# Looks at the folder of rules once a minute, so that a rule that no longer runs is a failed check within a minute.
+#
+# The checks hang on the rules and, about the folder as a whole, on the topic of alerts, which no run writes: Dagster's page
+# ignores a result that is older than the table.
+
+
+EVERY = 60
+OLD = 900
+"""Seconds after which an unchanged folder is read again: what its rules look at may have changed."""
+
+SHOWN = 20
+
+READABLE = "every_rule_runs"
+ABOUT = "Every file of the folder is read, and every rule in it runs."
+
+
+def folder_check(topic: AssetKey, keys: Mapping[str, AssetKey]) -> AssetChecksDefinition:
+    """Make the check of the folder, to be answered on demand."""
+
+    @asset_check(asset=topic, name=READABLE, description=ABOUT)
+    def every_rule_runs() -> AssetCheckResult:
+        return of_folder(topic, rule_book(), keys)
+
+    return every_rule_runs
+
+
+def look_at_rules(topic: AssetKey, keys: Mapping[str, AssetKey]) -> SensorDefinition:
+    """Make the sensor."""
+
+    @sensor(
+        name="look_at_rules",
+        minimum_interval_seconds=EVERY,
+        default_status=DefaultSensorStatus.RUNNING,
+    )
+    @unless_away
+    def look(context: SensorEvaluationContext) -> SensorResult | SkipReason:
+        """Read the folder if its files have changed, and answer the checks of which the answer is another one."""
+        seen = json.loads(context.cursor) if context.cursor else {"reasons": {}}
+        files = sha256(repr(sorted(state(rule_folder()).items())).encode()).hexdigest()
+        if seen.get("files") == files and time.time() - seen["at"] < OLD:
+            return SkipReason("no file of the folder has changed")
+        book = rule_book()
+        reasons = {origin: why_not(origin, book) for origin in keys}
+        events = [evaluation(of_folder(topic, book, keys))]
+        events += list(_answers(reasons, seen["reasons"], keys))
+        cursor = {"files": files, "at": time.time(), "reasons": reasons}
+        return SensorResult(asset_events=events, cursor=json.dumps(cursor))
+
+    return look
+
+
+def of_folder(topic: AssetKey, book: RuleBook, keys: Mapping[str, AssetKey]) -> AssetCheckResult:
+    """Answer whether the folder is read and every rule runs."""
+    reasons = [f"{origin}: {reason}" for origin, reason in book.refused.items()]
+    said = [book.problem] if book.problem else reasons[:SHOWN]
+    if len(reasons) > SHOWN:
+        said.append(f"and {len(reasons) - SHOWN:,} more")
+    hidden = sum(origin not in keys for origin in book.rules)
+    if hidden:
+        said.append(
+            f"{hidden:,} rules have no asset: they are new, and reloading shows them, or too many"
+        )
+    return AssetCheckResult(
+        asset_key=topic,
+        check_name=READABLE,
+        passed=not (book.problem or book.refused),
+        severity=AssetCheckSeverity.ERROR,
+        description="\n".join(said) or f"{len(book.rules):,} rules run",
+        metadata={
+            "run": len(book.rules),
+            "refused": len(book.refused),
+            "folder": str(rule_folder()),
+        },
+    )
+
+
+def _answers(
+    now: Mapping[str, str], before: Mapping[str, str], keys: Mapping[str, AssetKey]
+) -> Iterator[AssetCheckEvaluation]:
+    for origin, reason in now.items():
+        if before.get(origin) != reason:
+            yield evaluation(runs(keys[origin], reason))

@@ -37,13 +37,11 @@ from strandline import catalog
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import Topic
-from strandline.engine.flow.radar import URGENT, WARNED, Danger, Level, span, worst
-from strandline.engine.kafka.lag import Ends
-from strandline.engine.kafka.slices import Part
+from strandline.engine.flow.readers import URGENT, WARNED, Danger, Level, span, worst
+from strandline.engine.kafka.slices import Ends, Part
 from strandline.engine.runtime import clock
 from strandline_dagster.alarms import ALARM, Alarm, page, send_or_keep
-from strandline_dagster.checks import evaluation
-from strandline_dagster.keys import TOPICS, key, topic_key
+from strandline_dagster.checks import TOPICS, evaluation, key, topic_key
 from strandline_dagster.resources import LakeResource, unless_away
 
 EVERY = 60
@@ -94,7 +92,7 @@ def _observed(topic: Topic, ends: Mapping[Part, Ends]) -> AssetObservation:
 
 # Watches how long Kafka keeps what is not read yet: a check for each bronze table, and an alarm before the first loss.
 #
-# The alarm is a run that fails, as that of every incident (orchestration/strandline_dagster/watch/on_call.py). It comes once when a reader's next record
+# The alarm is a run that fails, as that of every incident (orchestration/strandline_dagster/watch/watchdog.py). It comes once when a reader's next record
 # may soon be gone, and once more when one is gone; when the reader has what it needs again, a last message says that it is
 # over, and the next danger is a new incident. Feeds of alerts are watched with the tables.
 

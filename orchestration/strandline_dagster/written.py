@@ -2,7 +2,7 @@
 
 The source is the ledgers, not the stream: nothing is lost while Dagster is down, every commit of a stream that died is
 reported, and ``jobs`` need not know Dagster. Once a minute is enough: each event takes some kilobytes of Dagster's
-storage until it is purged (orchestration/strandline_dagster/upkeep/purge.py), and a page with every commit shows no more.
+storage until it is purged (orchestration/strandline_dagster/purge.py), and a page with every commit shows no more.
 """
 
 import json
@@ -37,15 +37,12 @@ from strandline.engine.lake.log.ledger import Entry, between, is_table, latest_v
 from strandline.engine.lake.read.open_table import kinds, live_rows
 from strandline.engine.repair.closed_range import closed_days
 from strandline.engine.runtime import clock
-from strandline.engine.service.heartbeat import heartbeat
+from strandline.engine.service.stream_health import heartbeat
 from strandline_dagster import checks
-from strandline_dagster.assets import figures, lineage_of
-from strandline_dagster.checks import let_the_second_pass
-from strandline_dagster.days import begins
-from strandline_dagster.keys import key
+from strandline_dagster.assets import figures, lineage_of, versions_since
+from strandline_dagster.checks import key, let_the_second_pass
 from strandline_dagster.links import linked, newest_alerts
-from strandline_dagster.resources import LakeResource, unless_away
-from strandline_dagster.static_assets import versions_since
+from strandline_dagster.resources import LakeResource, begins, unless_away
 
 EVERY = 60
 DAYS = 30

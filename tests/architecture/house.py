@@ -2,7 +2,7 @@
 
 What is counted is what makes a house hard to have in the head: modules, lines, ideas that are spread over several modules,
 and questions that are asked in more than one place. Two commits are compared by two calls. Nothing is limited here; what
-must not grow has a test of its own.
+must not grow has a test of its own. Which of the modules one event runs through is asked by `python -m tests.architecture.way`.
 """
 
 import ast

@@ -71,8 +71,8 @@ VIOLATIONS = (
     ),
     (
         "Orchestration imports no command line",
-        {"orchestration/strandline_dagster/upkeep/reporting.py": "strandline.cli.screen"},
-        "strandline_dagster.upkeep.reporting -> strandline.cli.screen",
+        {"orchestration/strandline_dagster/upkeep.py": "strandline.cli.screen"},
+        "strandline_dagster.upkeep -> strandline.cli.screen",
     ),
     (
         "A use case neither parses a command line nor draws",
@@ -81,8 +81,8 @@ VIOLATIONS = (
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",
-        {"jobs/strandline/operate/answers/radar.py": "strandline.operate.alerts.examples"},
-        "strandline.operate.answers.radar -> strandline.operate.alerts.examples",
+        {"jobs/strandline/operate/answers/ledger.py": "strandline.operate.alerts.examples"},
+        "strandline.operate.answers.ledger -> strandline.operate.alerts.examples",
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",
@@ -111,8 +111,8 @@ VIOLATIONS = (
     ),
     (
         EXAMPLE,
-        {"jobs/fleet/play/chance.py": "strandline.core.topic"},
-        "fleet.play.chance -> strandline.core.topic",
+        {"jobs/fleet/play/kinds.py": "strandline.core.topic"},
+        "fleet.play.kinds -> strandline.core.topic",
     ),
     (
         EXAMPLE,

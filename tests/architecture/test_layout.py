@@ -176,7 +176,7 @@ def test_the_environment_is_read_by_the_settings_alone() -> None:
         "jobs/strandline/engine/runtime/settings.py",
         "jobs/strandline/engine/runtime/spark_session.py",
         "infra/strandline_infra/java.py",
-        "infra/strandline_infra/trust.py",
+        "infra/strandline_infra/jars.py",
         "infra/strandline_infra/home.py",  # where a person's cache is
         "jobs/strandline/project.py",  # which project: the catalog is below the settings
     }
@@ -185,7 +185,7 @@ def test_the_environment_is_read_by_the_settings_alone() -> None:
     )  # what Spark's driver says to a pod, by variables
     allowed.add("quality/strandline_quality/gx.py")
     allowed.add(
-        "jobs/strandline/engine/runtime/starter.py"
+        "jobs/strandline/engine/runtime/processes.py"
     )  # with which program this one ends; no setting
     found = {name for name, text in library() if re.search(r"os\.environ|getenv", _code(text))}
     session = dict(library())["jobs/strandline/engine/runtime/spark_session.py"]

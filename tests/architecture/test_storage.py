@@ -45,17 +45,15 @@ EXCEPTIONS = {
     ),
     "runtime/spark_session.py": (
         {*PROCESS, "mkdir", "open", "read_bytes", "stat"},
-        "starts the JVM, whose output, scratch files and class archive are files of this machine on any store; names jars, which are files of this machine",
+        "starts the JVM, whose output, scratch files and class archive are files of this machine on any store; names jars, which are files of this machine; asks which process started it",
     ),
     "runtime/spark_on_cluster.py": (
         {*PROCESS, "read_bytes", "rglob"},
         "names jars, which are files of this machine; names what is sent to executors, which are files of this machine; makes an archive of the project's own source, which is in no lake",
     ),
-    "runtime/starter.py": ({"os"}, "asks the kernel whether the process that started it is there"),
-    "runtime/submitted.py": ({"os"}, "asks which process started it"),
     "runtime/processes.py": (
         {*PROCESS, "iterdir", "open", "read_text", "write_text"},
-        "starts programs with a log as their output, and asks the kernel about a pid; writes the kernel's file about a pid; reads the kernel's files about a pid",
+        "starts programs with a log as their output, and asks the kernel about a pid; writes the kernel's file about a pid; reads the kernel's files about a pid; asks the kernel whether the process that started it is there",
     ),
     "runtime/code_files.py": (
         {"glob", "pathlib", "read_bytes", "rglob"},

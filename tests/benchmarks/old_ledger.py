@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from strandline.engine.accounting.balance_sheet import read_until, waiting
 from strandline.engine.accounting.table_books import EVERY, Books, close
 from strandline.engine.lake.lake import Lake
-from strandline.engine.service.open_books import OpenBooks
+from strandline.engine.service.backlog import OpenBooks
 from tests.benchmarks import machine
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.ledgers import histories, made

@@ -25,9 +25,9 @@ from dagster import (
 )
 from strandline import catalog
 
-from strandline.engine.trust.table_checks import questions
-from strandline_dagster.keys import key
-from strandline_dagster.upkeep.purge import PURGE, size
+from strandline.engine.trust.day_verdicts import questions
+from strandline_dagster.checks import key
+from strandline_dagster.purge import PURGE, size
 from strandline_infra.dagster_instance import instance as configuration
 from tests.benchmarks import machine
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from strandline.engine.runtime.starter import end_with_starter
+from strandline.engine.runtime.processes import end_with_starter
 from tests.benchmarks.contestants.contestant import Contestant, Place, Stop
 from tests.benchmarks.contestants.strandline import Strandline
 from tests.benchmarks.contestants.tuned import Tuned

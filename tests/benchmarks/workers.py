@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from strandline.engine.runtime.starter import tied
+from strandline.engine.runtime.processes import tied
 from tests.benchmarks.contestants.contestant import Place
 
 PATIENCE = 540.0

@@ -15,8 +15,8 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.feed_host import FeedHost
+from strandline.engine.service.stream_health import Order, write_desired
 from strandline.operate.alerts.raising import LiveRules
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import entry, small_lake, written
@@ -88,7 +88,7 @@ def test_the_status_of_a_process_that_is_gone_is_not_running(tmp_path: Path) -> 
 def test_the_status_has_what_was_asked_of_the_process(tmp_path: Path) -> None:
     """A process that was stopped and one that died look the same otherwise."""
     lake = small_lake(tmp_path)
-    write(lake, Order(runs=True, at=NOON.isoformat(), by="mo"), lake.alerts_order)
+    write_desired(lake, Order(runs=True, at=NOON.isoformat(), by="mo"), lake.alerts_order)
 
     asked = succeeded("status", "--lake", tmp_path).out
     paused = succeeded("alerts", "--pause", "--lake", tmp_path).out

@@ -9,8 +9,8 @@ from strandline.cli.run.play import picture
 from strandline.core.errors import DataError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.certificate import Certificate
+from strandline.operate.answers.audit import refuse_different
 from strandline.operate.answers.ledger import sheets_of
-from strandline.operate.answers.verification import refuse_different
 from tests.cli.inside import strandline
 
 

@@ -31,10 +31,10 @@ from strandline.engine.repair.downstream import refuse_behind_above
 from strandline.engine.repair.rebuild import can_be_read
 from strandline.engine.repair.replay import refuse_unled
 from strandline.engine.runtime import clock
-from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.maintain import Policy, maintain
 from strandline.engine.service.metrics_page import LakeLook
 from strandline.engine.service.set_aside import mend
+from strandline.engine.service.stream_health import Order, write_desired
 from tests.cli.inside import Answer, strandline
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.other_user import as_another_user
@@ -83,7 +83,7 @@ def test_status_names_it_while_the_stream_is_paused(
     lake: Lake, damages: Callable[[Path], None]
 ) -> None:
     """It said *all is well; the stream is paused*, and the ledger, the metrics and Dagster said that a table is damaged."""
-    write(lake, Order(runs=False, at=clock.now().isoformat(), by="on-call"))
+    write_desired(lake, Order(runs=False, at=clock.now().isoformat(), by="on-call"))
     before = strandline("status", "--lake", lake.root)
     damages(newest(lake, GOLD))
 

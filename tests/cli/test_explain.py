@@ -10,7 +10,7 @@ from strandline.cli import main
 from strandline.cli.explain import own_endings
 from strandline.cli.verbs import ABOUT, GROUPS, NOTHING
 from strandline.core.errors import DataError, DefinitionError, TransientError
-from strandline.operate import ending
+from strandline.operate import listener
 from tests.cli.inside import strandline, succeeded
 from tests.docs.pages import FOLDER
 from tests.engine.written import small_lake
@@ -54,7 +54,7 @@ def test_the_exit_codes_are_those_of_the_page_and_of_the_errors() -> None:
         int(code): text for code, text in re.findall(r"^\| (\d+) \| (.+) \|$", PAGE, re.MULTILINE)
     }
 
-    assert listed == ending.CODES
+    assert listed == listener.CODES
     assert {each.exit_code for each in (DataError, DefinitionError, TransientError)} < set(listed)
     for verb in ABOUT:
         for sentence in own_endings(verb):
@@ -94,8 +94,8 @@ def test_a_verb_that_says_that_it_changes_nothing_changes_nothing(
     answer = strandline(*words, "--lake", lake)
 
     assert ABOUT[words[0]].changes.partition(";")[0] in {NOTHING, "a file with --to"}
-    assert answer.code in ending.CODES
-    assert answer.code != ending.UNFORESEEN, answer.err
+    assert answer.code in listener.CODES
+    assert answer.code != listener.UNFORESEEN, answer.err
     assert _files(lake) == before
 
 

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from strandline.cli.main import VERBS
 from strandline.cli.verbs import ABOUT
 from strandline.core.errors import DefinitionError
-from strandline.operate import ending
+from strandline.operate import listener
 from strandline.operate.scaffold import make
 from strandline_infra.extras import EXTRAS, IMAGE, command
 from tests.architecture.tree import ROOT
@@ -120,7 +120,7 @@ def test_without_any_extra_a_lake_is_read(lake: Path, tmp_path: Path) -> None:
     bare = json.loads(asked.succeeded().out.splitlines()[-1])
     for words, (ended, printed) in zip(typed, bare, strict=True):
         assert ended == inside.strandline(*words).code, (words, printed)
-        assert ended != ending.UNFORESEEN, printed
+        assert ended != listener.UNFORESEEN, printed
         assert "the extra" not in printed
 
 

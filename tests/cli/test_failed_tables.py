@@ -15,7 +15,7 @@ from strandline.core.table import Appended
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.service.open_books import OpenBooks
+from strandline.engine.service.backlog import OpenBooks
 from tests.cli.inside import strandline
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received

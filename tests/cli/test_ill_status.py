@@ -17,8 +17,7 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import settings
 from strandline.engine.service.background_stream import STARTING
-from strandline.engine.service.desired_state import Order, order, write
-from strandline.engine.service.stream_health import Act, failing, watch
+from strandline.engine.service.stream_health import Act, Order, failing, order, watch, write_desired
 from strandline.operate.stream import always
 from tests.cli.inside import strandline
 from tests.engine.written import BRONZE, GOLD, SILVER
@@ -29,7 +28,7 @@ def beats(
 ) -> None:
     """Write what a stream of this very process would, and that it should run."""
     at = clock.now() - timedelta(seconds=seconds_ago)
-    write(lake, Order(runs=True, at=at.isoformat(), by="on-call"))
+    write_desired(lake, Order(runs=True, at=at.isoformat(), by="on-call"))
     none = {"lag": None, "behind_rows": None, "falls": None, "at": None}
     tables = {of.id: {**none, **pulse}, SILVER.id: {**none, "gate": "the gate is shut"}}
     beat = {**own(), "alive": alive, "at": at.isoformat(timespec="seconds"), "tables": tables}
@@ -128,7 +127,7 @@ def test_a_file_that_is_gone_has_a_remedy_that_is_not_refused(
 def test_a_stream_that_starts_is_not_taken_for_a_dead_one(tmp_path: Path) -> None:
     """``status`` ended with 3 in the seconds from ``resume`` to the first heartbeat."""
     lake = Lake(tmp_path)
-    write(lake, Order(runs=True, at=clock.now().isoformat(), by="on-call"))
+    write_desired(lake, Order(runs=True, at=clock.now().isoformat(), by="on-call"))
     assert strandline("status", "--lake", tmp_path).code == TransientError.exit_code
     with silent_process(lake):
         done = strandline("status", "--lake", tmp_path)
@@ -144,7 +143,7 @@ def test_a_stream_that_hangs_starts_for_three_minutes_and_not_for_ever(
 ) -> None:
     """``all is well; the stream runs`` was said for nine hours, with 0, and the watchdog waited as long."""
     lake = Lake(tmp_path)
-    write(lake, Order(runs=True, at=clock.now().isoformat(), by="on-call"))
+    write_desired(lake, Order(runs=True, at=clock.now().isoformat(), by="on-call"))
     with silent_process(lake) as pid:
         if hangs == "in its end":
             beat = {
@@ -170,7 +169,9 @@ def test_a_stream_that_hangs_starts_for_three_minutes_and_not_for_ever(
 def test_a_stream_that_was_suspended_starts_though_its_order_is_old(tmp_path: Path) -> None:
     """No new order is given when a promotion lets it go on."""
     lake = Lake(tmp_path)
-    write(lake, Order(runs=True, at=(clock.now() - timedelta(hours=9)).isoformat(), by="on-call"))
+    write_desired(
+        lake, Order(runs=True, at=(clock.now() - timedelta(hours=9)).isoformat(), by="on-call")
+    )
     with silent_process(lake):
         done = strandline("status", "--lake", tmp_path)
 
@@ -188,7 +189,7 @@ def test_a_stream_that_was_restarted_is_well_after_five_minutes_without_a_watchd
     beats(lake, seconds_ago=1)
     asked = order(lake)
     assert asked is not None
-    write(lake, asked.tried(clock.now() - timedelta(minutes=minutes)))
+    write_desired(lake, asked.tried(clock.now() - timedelta(minutes=minutes)))
 
     done = strandline("status", "--lake", tmp_path)
 

@@ -7,7 +7,7 @@ import pytest
 from fleet.models.unusual_traffic import MODEL
 from strandline.core.scoring import Linear, as_words
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import model_shelf
+from strandline.engine.lake.shelf import shelves
 from tests.cli.inside import strandline, succeeded
 
 GOOD = {"rows": 900, "flagged": 0.02, "positives": 20, "precision": 0.9, "recall": 0.7, "f1": 0.8}
@@ -36,7 +36,7 @@ def keep(
             "distributions": {},
         },
     }
-    model_shelf.keep(lake, MODEL.name, version, words)
+    shelves.keep(lake, MODEL.name, version, words)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_version_that_misses_the_check_is_refused_and_the_refusal_is_kept(vers
     assert "recall is 0.1, and the check demands 0.4 or more" in refused.err
     assert "rows is 12, and the check demands 500 or more" in refused.err
     assert "refused" in shown
-    assert model_shelf.terms(versions, MODEL.name).every == ()
+    assert shelves.terms(versions, MODEL.name).every == ()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_history_is_scored_from_a_moment_before_the_first_promotion(versions: La
     unfit = strandline(*rescore, "bbbb", "--from", "2026-01-01", *words)
     late = strandline(*rescore, "aaaa", "--from", "2026-11-09", *words)
     rescored = succeeded(*rescore, "aaaa", "--from", "2026-01-01", *words).out
-    held = [each.since[:10] for each in model_shelf.terms(versions, MODEL.name).every]
+    held = [each.since[:10] for each in shelves.terms(versions, MODEL.name).every]
     shown = succeeded("models", "show", MODEL.name, *words).out
 
     assert [early.code, unfit.code, late.code] == [2, 2, 2]

@@ -17,7 +17,7 @@ from strandline.engine.kafka.records import Counts
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.operate.send_play import Truth, refuse_untruth
+from strandline.operate.demo import Truth, refuse_untruth
 from tests.cli.typed import Answer, strandline
 from tests.support.by_hand import commit, create
 

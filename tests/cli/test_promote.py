@@ -12,11 +12,11 @@ from strandline.alerting.rules.sigma import Folder, read_folder
 from strandline.alerting.source import rules_folder
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf.rule_shelf import live_rules, promotions
+from strandline.engine.lake.shelf.shelves import live_rules, promotions
 from strandline.engine.runtime.settings import settings
-from strandline.operate.alerts import examples, promotion
+from strandline.operate.alerts import backtest, examples
 from strandline.operate.alerts.raising import LiveRules
-from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
+from strandline_quality.report.findings import Backtest, RuleFigures, TableCost
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
 from tests.support.feeds import DECODES
@@ -78,15 +78,15 @@ def _silent(rule: str, version: str, file: str) -> RuleFigures:
 def put_live(lake: Lake, path: Path) -> None:
     """Promote a file or a folder."""
     own = examples.chosen(str(path))
-    promotion.promoted(own, figures(own), str(path), lake)
+    backtest.promoted(own, figures(own), str(path), lake)
 
 
 def test_nothing_is_promoted_where_the_rules_of_another_folder_raise_alerts(tmp_path: Path) -> None:
     """The settings name one; what is promoted would raise nothing."""
-    promotion.refuse_elsewhere(settings())
+    backtest.refuse_elsewhere(settings())
 
     with pytest.raises(DefinitionError, match="STRANDLINE_RULES"):
-        promotion.refuse_elsewhere(settings(rules=tmp_path))
+        backtest.refuse_elsewhere(settings(rules=tmp_path))
 
 
 def ids(found: Sequence[object]) -> set[str]:
@@ -199,7 +199,7 @@ def test_a_promotion_that_would_do_more_than_it_names_is_refused(
     tried = Folder(own.rules[:1], ())
 
     with pytest.raises(DefinitionError, match="nothing is promoted") as refused:
-        promotion.promoted(tried, figures(tried), str(file), lake)
+        backtest.promoted(tried, figures(tried), str(file), lake)
 
     assert reason in refused.value.message
     assert len(promotions(lake)) == 1
@@ -212,7 +212,7 @@ def test_what_is_not_fit_is_refused_before_anything_runs(tmp_path: Path) -> None
     (folder / "b.yml").write_text(about("Image", "x"))
 
     with pytest.raises(DefinitionError, match="nothing is promoted") as refused:
-        promotion.refuse_unfit(read_folder(folder))
+        backtest.refuse_unfit(read_folder(folder))
 
     assert "a.yml: " in refused.value.message
     assert "b.yml lacks examples of both kinds" in refused.value.message
@@ -222,12 +222,12 @@ def test_what_was_not_tried_or_is_too_slow_is_refused(tmp_path: Path) -> None:
     """A rule about a table without events has shown nothing; one of a second an event would hold the stream."""
     write(tmp_path / "rules", 1)
     own = read_folder(tmp_path / "rules")
-    promotion.refuse_untried(own, figures(own, micros=promotion.SLOWEST))
+    backtest.refuse_untried(own, figures(own, micros=backtest.SLOWEST))
 
     with pytest.raises(DefinitionError, match="takes 101 µs of CPU an event alone"):
-        promotion.refuse_untried(own, figures(own, micros=promotion.SLOWEST + 1))
+        backtest.refuse_untried(own, figures(own, micros=backtest.SLOWEST + 1))
     with pytest.raises(DefinitionError, match=r"1\.yml was not tried"):
-        promotion.refuse_untried(own, figures())
+        backtest.refuse_untried(own, figures())
 
 
 def test_a_folder_that_became_another_one_is_looked_at_as_a_change_of_files(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.core.topic import RECEIVED
-from strandline.engine.accounting.left_topics import refuse_undeclared
+from strandline.engine.accounting.routes import refuse_undeclared
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
 from strandline.operate import session

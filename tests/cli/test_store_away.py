@@ -14,8 +14,8 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.heartbeat import near
 from strandline.engine.service.metrics_page import LakeLook
+from strandline.engine.service.stream_health import near
 from tests.cli import inside
 from tests.cli.typed import strandline
 from tests.engine.written import SILVER

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DecimalType, LongType, StringType, StructType, TimestampType
 
-from fleet.play.dirt import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
+from fleet.play.kinds import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
 from strandline.core.errors import DefinitionError
 from strandline.core.formats.parse import parse_json
 from tests.support.events import frame, reading

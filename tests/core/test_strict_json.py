@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from fleet.play.dirt import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
+from fleet.play.kinds import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
 from fleet.silver.device_telemetry import FIELDS
 from strandline.core.formats.parse import READER
 from tests.core.test_parse_malformed import (

@@ -13,7 +13,7 @@ import typer
 from strandline.cli import main
 from strandline.cli.ask.ledger import SHEET
 from strandline.core.table import Table
-from strandline.engine.ask.verdict import Verdict
+from strandline.engine.ask.locate import Verdict
 from strandline.engine.runtime.settings import PREFIX, Settings
 from strandline_quality.report.findings import Verdict as DayVerdict
 from tests.architecture.tree import library

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from fleet.models.unusual_traffic import MODEL
 from strandline.core.scoring import Linear, as_words
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import model_shelf
+from strandline.engine.lake.shelf import shelves
 from tests.cli.typed import start, strandline, succeeded
 from tests.support.scored import ALERTS, RAISED, TABLES, asked
 
@@ -88,7 +88,7 @@ def _keep(lake: Lake, version: str, score: str) -> None:
         "threshold": "0",
         "certificate": certificate | {"distributions": {}},
     }
-    model_shelf.keep(lake, MODEL.name, version, words)
+    shelves.keep(lake, MODEL.name, version, words)
 
 
 def _now() -> datetime:

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from strandline import catalog
 
-from strandline_dagster import catch_up
+from strandline_dagster import schedules
 from tests.cli.inside import succeeded
 from tests.cli.typed import strandline
 from tests.faults.lives import SLICE
@@ -52,7 +52,7 @@ def page(setting: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> I
 
 def test_a_run_from_the_page_fills_the_tables_that_were_chosen(page: Console) -> None:
     """The lake is as after ``strandline run`` with their names; `make prove` runs all of them by clicks."""
-    steps = [catch_up.name(table) for table in catalog.tables() if table.id in TABLES]
+    steps = [schedules.name(table) for table in catalog.tables() if table.id in TABLES]
 
     assert page.run("catch_up", *steps) == "SUCCESS"
 

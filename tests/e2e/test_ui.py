@@ -21,8 +21,8 @@ from fleet.silver import device_telemetry as silver
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime import clock
-from strandline.engine.service.heartbeat import heartbeat
-from strandline_dagster import catch_up
+from strandline.engine.service.stream_health import heartbeat
+from strandline_dagster import schedules
 from strandline_dagster.watch.watchdog import EVERY
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
@@ -48,7 +48,7 @@ EVENTS = 3_000
 TABLES = SLICE[:2]
 """What the pages are about; `make prove` runs all of them by clicks (tests/e2e/test_ui_browser.py)."""
 
-STEPS = [catch_up.name(table) for table in catalog.tables() if table.id in TABLES]
+STEPS = [schedules.name(table) for table in catalog.tables() if table.id in TABLES]
 
 WITHOUT_POSTGRES = (
     pytest.mark.prove(alone="two minutes, and tests/e2e/test_postgres.py has the same")

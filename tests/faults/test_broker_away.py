@@ -16,9 +16,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import environment, settings
 from strandline.engine.service.background_stream import Always
-from strandline.engine.service.desired_state import order
-from strandline.engine.service.heartbeat import heartbeat as alive
-from strandline.engine.service.stream_health import Act, watch
+from strandline.engine.service.stream_health import Act, order, watch
+from strandline.engine.service.stream_health import heartbeat as alive
 from tests.cli import typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import PATIENCE, SLICE, heartbeat, progress, received, sheets, total

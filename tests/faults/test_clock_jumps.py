@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 from strandline.core.modes import AvailableNow
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
-from strandline.engine.service.desired_state import Order
-from strandline.engine.service.stream_health import Act, watch
+from strandline.engine.service.stream_health import Act, Order, watch
 from tests.faults.disk.operations import TABLES, faults, state
 from tests.support.events import readings, received
 from tests.support.mistaken import EVENTS

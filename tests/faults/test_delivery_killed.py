@@ -12,7 +12,7 @@ from strandline.alerting.tables import bronze
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family
-from strandline.engine.service.receivers import receivers
+from strandline.engine.service.condition import receivers
 from tests.cli.inside import strandline
 from tests.cli.typed import start
 from tests.faults.lives import PATIENCE, kill

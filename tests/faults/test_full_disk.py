@@ -20,7 +20,7 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.desired_state import Order, write
+from strandline.engine.service.stream_health import Order, write_desired
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import LakeResource
 from strandline_dagster.watch.watchdog import watchdog
@@ -106,7 +106,7 @@ def test_a_watchdog_spends_no_attempt_on_a_disk_without_room(
     """A heart that cannot write is silent, and a stream that is started again could not write either."""
     lake = Lake(disk / "lake").open_for_writing()
     monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
-    write(lake, Order(runs=True, at=NOON.isoformat(), by="on-call"))
+    write_desired(lake, Order(runs=True, at=NOON.isoformat(), by="on-call"))
     long_ago = {**own(), "alive": True, "at": NOON.isoformat(), "tables": {}}
     lake.heartbeat.put(json.dumps(long_ago))
 

@@ -13,7 +13,7 @@ from fleet.bronze import user_confirmations
 from strandline.core.modes import MicroBatch
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.kafka.topic_changes import ExpiredError
+from strandline.engine.kafka.topic_log import ExpiredError
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline, succeeded

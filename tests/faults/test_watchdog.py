@@ -16,12 +16,12 @@ from dagster import DagsterInstance, DefaultSensorStatus, SensorResult, build_se
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
-from strandline.engine.service import desired_state as orders
+from strandline.engine.service import stream_health as orders
 from strandline.engine.service.background_stream import Always
-from strandline.engine.service.heartbeat import heartbeat
+from strandline.engine.service.stream_health import heartbeat
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.watch import on_call
+from strandline_dagster.watch import watchdog as on_call
 from strandline_dagster.watch.watchdog import watchdog
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from strandline_infra import home as where
-from strandline_infra.home import home, setup_command, spark_folder
-from strandline_infra.installed import Installed
+from strandline_infra.home import Installed, home, setup_command, spark_folder
 
 
 def test_in_a_clone_it_is_the_environment() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline_infra import jars, setup, trust
+from strandline_infra import jars, setup
 
 ROOT = Path(setup.__file__).parents[2]
 PROJECT = '[project]\nname = "x"\ndependencies = ["a"]\n[tool.ruff]\nline-length = 100\n'
@@ -68,10 +68,10 @@ def test_the_machines_authorities_are_handed_to_java(
     bundle.write_text(f"# a comment\n{one}{one}")
     monkeypatch.setenv("PIP_CERT", str(bundle))
 
-    options = trust.java_options(tmp_path / "ivy")
+    options = jars.java_options(tmp_path / "ivy")
 
     store = (tmp_path / "ivy" / "trust.jks").read_bytes()
     assert options[0] == f"-Djavax.net.ssl.trustStore={tmp_path / 'ivy' / 'trust.jks'}"
     assert store[:12] == bytes.fromhex("feedfeed 00000002 00000002")
     assert store.count(b"\x00\x00\x00\x03\x00\x01\x02") == 2
-    assert store[-20:] == hashlib.sha1(trust.SALT + store[:-20], usedforsecurity=False).digest()
+    assert store[-20:] == hashlib.sha1(jars.SALT + store[:-20], usedforsecurity=False).digest()

@@ -15,8 +15,7 @@ from strandline.core.errors import DataError, DefinitionError, LakeError, Transi
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_writer import logger
-from strandline.engine.service.desired_state import Order, write
-from strandline.engine.service.stream_health import Ill
+from strandline.engine.service.stream_health import Ill, Order, write_desired
 from strandline_dagster.alarms import UNFORESEEN, Alarm, page
 from tests.architecture.tree import ROOT
 from tests.cli import inside, typed
@@ -144,7 +143,7 @@ def test_each_command_of_each_page_is_typed_in_the_state_that_raises_the_alarm(
 def died(lake: Lake) -> None:
     """Leave the order and the last heartbeat of a stream that was killed."""
     at = (clock.now() - timedelta(minutes=20)).isoformat()
-    write(lake, Order(runs=True, at=at, by="on-call"))
+    write_desired(lake, Order(runs=True, at=at, by="on-call"))
     beat: dict[str, Any] = {"pid": GONE, "host": "", "alive": False, "at": at, "tables": {}}
     lake.heartbeat.put(json.dumps(beat))
     lines: list[str] = []

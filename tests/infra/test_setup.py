@@ -10,8 +10,8 @@ from shutil import copytree
 
 import pytest
 
-from strandline_infra import archives, setup
-from strandline_infra.installed import Installed
+from strandline_infra import setup
+from strandline_infra.home import Installed
 from strandline_infra.logged import MOST, Runner, SetupError
 
 ROOT = Path(setup.__file__).parents[2]
@@ -106,13 +106,13 @@ def test_an_environment_that_was_moved_is_made_anew(place: setup.Place, tmp_path
 
 def test_an_archive_of_another_folder_is_made_anew(place: setup.Place, tmp_path: Path) -> None:
     """It names the jars by their paths: the JVM of a copied environment passed over it, and each start took 20 s more."""
-    archives.make(place, lambda *_, **__: None)
-    assert archives.is_made(place)
+    setup.make(place, lambda *_, **__: None)
+    assert setup.is_made(place)
 
     copy = tmp_path / "copy"
     copytree(place.root, copy)
 
-    assert not archives.is_made(setup.Place(root=copy))
+    assert not setup.is_made(setup.Place(root=copy))
 
 
 def test_an_environment_of_an_old_python_is_made_anew(place: setup.Place) -> None:

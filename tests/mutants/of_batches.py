@@ -57,7 +57,7 @@ FAULTS = (
     ),
     Mutant(
         "a loss is accepted that is not the whole loss",
-        "jobs/strandline/engine/kafka/topic_changes.py",
+        "jobs/strandline/engine/kafka/topic_log.py",
         "part: (offset, bounds[part][0])",
         "part: (offset, offset + 1)",
         ("tests/engine/repair/test_accept_loss.py",),

@@ -8,7 +8,7 @@ COURIER = "tests/engine/service/test_courier.py"
 FAULTS = (
     Mutant(
         "a NULL in a key equals nothing",
-        f"{STORAGE}/commit/table_frames.py",
+        f"{STORAGE}/commit/delta_commit.py",
         "F.col(own).eqNullSafe(F.col(their))",
         "(F.col(own) == F.col(their))",
         ("tests/engine/lake/test_join_by_key.py",),
@@ -120,7 +120,7 @@ FAULTS = (
     ),
     Mutant(
         "a purge deletes the newest materialization of a day",
-        "orchestration/strandline_dagster/upkeep/purge.py",
+        "orchestration/strandline_dagster/purge.py",
         "partition IS NOT NULL GROUP BY partition",
         "partition = '' GROUP BY partition",
         ("tests/orchestration/test_purge.py",),
@@ -148,7 +148,7 @@ FAULTS = (
     ),
     Mutant(
         "a rule goes live that contradicts its examples",
-        "jobs/strandline/operate/alerts/promotion.py",
+        "jobs/strandline/operate/alerts/backtest.py",
         "for each in contradictions(own, spark)]",
         "for each in []]",
         ("tests/cli/test_promote.py",),

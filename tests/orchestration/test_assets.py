@@ -15,9 +15,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime.lineage_sender import sender
 from strandline_dagster.assets import asset_of
-from strandline_dagster.days import days_since
-from strandline_dagster.keys import key
-from strandline_dagster.resources import RESOURCES, note
+from strandline_dagster.checks import key
+from strandline_dagster.resources import RESOURCES, days_since, note
 from tests.support import lineage
 from tests.support.instance import ephemeral
 

@@ -9,24 +9,24 @@ from fleet.silver import device_telemetry as silver
 from strandline.engine.gates.gate_files import open_
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.retired import Retirement, write_down
-from strandline_dagster import catch_up
-from strandline_dagster.keys import key, plain
+from strandline_dagster import schedules
+from strandline_dagster.checks import key, plain
 from strandline_dagster.resources import RESOURCES
 from tests.support.events import received
 from tests.support.instance import ephemeral
 from tests.support.poison import AFTER, GOOD, POISONED, RULE
 
-STEPS = {table: catch_up.name(table) for table in (silver.TABLE, gold.TABLE)}
+STEPS = {table: schedules.name(table) for table in (silver.TABLE, gold.TABLE)}
 
 
 def test_it_has_a_step_a_table_each_after_those_it_rests_on() -> None:
-    graph = catch_up.job().graph
+    graph = schedules.job().graph
     found = {str(getattr(step, "name", step)): after for step, after in graph.dependencies.items()}
 
     for table in catalog.tables():
-        after = found.get(catch_up.name(table), {})
+        after = found.get(schedules.name(table), {})
         named = [each.node for each in after["after"].dependencies] if after else []
-        assert named == [catch_up.name(source) for source in table.needs]
+        assert named == [schedules.name(source) for source in table.needs]
 
 
 @pytest.mark.whole
@@ -76,7 +76,7 @@ def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further
 
 def caught_up(instance: DagsterInstance) -> ExecuteInProcessResult:
     """Run the two steps."""
-    return catch_up.job().execute_in_process(
+    return schedules.job().execute_in_process(
         op_selection=list(STEPS.values()),
         instance=instance,
         resources=RESOURCES,

@@ -14,9 +14,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.trust import report_server
 from strandline_dagster import checks
 from strandline_dagster.assets import asset_of
-from strandline_dagster.days import days_since
-from strandline_dagster.keys import key, plain
-from strandline_dagster.resources import RESOURCES
+from strandline_dagster.checks import key, plain
+from strandline_dagster.resources import RESOURCES, days_since
 from tests.support.events import received
 from tests.support.modes import derive
 from tests.support.poison import GOOD, POISONED, RULE

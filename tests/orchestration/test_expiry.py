@@ -12,8 +12,8 @@ from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
+from strandline_dagster import upkeep
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.upkeep import upkeep
 from tests.support.instance import ephemeral
 from tests.support.rows import NOON
 

@@ -5,8 +5,8 @@ from dagster import AssetsDefinition, Failure, RetryRequested
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 from strandline_dagster.alarms import TRIES, again_or_failed
-from strandline_dagster.catch_up import job
 from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.schedules import job
 
 
 def test_what_is_transient_is_tried_again_and_then_fails() -> None:

@@ -19,9 +19,8 @@ from dagster import (
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.desired_state import DELAYS, Order, order, write
 from strandline.engine.service.feed_host import FeedPulse
-from strandline.engine.service.stream_health import LOOKS
+from strandline.engine.service.stream_health import DELAYS, LOOKS, Order, order, write_desired
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import RESOURCES, LakeResource
 from strandline_dagster.watch import live_feeds as feeds_module
@@ -78,7 +77,7 @@ def test_it_rests_where_nothing_raises_alerts(lake: Lake, instance: DagsterInsta
 def test_one_that_died_is_revived_by_one_run_and_fails_the_check_of_every_feed(
     lake: Lake, instance: DagsterInstance
 ) -> None:
-    write(lake, ASKED, lake.alerts_order)
+    write_desired(lake, ASKED, lake.alerts_order)
     beats(lake, pid=GONE, at=LONG_AGO)
 
     found = looked(instance)
@@ -103,7 +102,7 @@ def test_the_run_that_gives_up_asks_for_a_person_once(
     tired = ASKED
     for _ in DELAYS:
         tired = tired.tried(clock.now() - timedelta(seconds=1))
-    write(lake, tired, lake.alerts_order)
+    write_desired(lake, tired, lake.alerts_order)
     beats(lake, pid=GONE, at=LONG_AGO)
     (asked,) = looked(instance).run_requests
 
@@ -137,7 +136,7 @@ def test_one_that_was_killed_in_a_terminal_fails_its_checks_and_a_person_is_aske
 
 
 def test_a_live_one_is_observed_when_there_is_news(lake: Lake, instance: DagsterInstance) -> None:
-    write(lake, replace(ASKED, at=clock.now().isoformat()), lake.alerts_order)
+    write_desired(lake, replace(ASKED, at=clock.now().isoformat()), lake.alerts_order)
     lake.rule_changes.append(json.dumps({"added": ["x 1"]}))
     beats(lake, lag=7)
 
@@ -161,7 +160,7 @@ def test_its_lag_is_judged_once_an_epoch(
     lake: Lake, instance: DagsterInstance, *, ends: bool, falls: bool
 ) -> None:
     """In real time the events of the epoch that runs count as not read, although they were answered."""
-    write(lake, replace(ASKED, at=clock.now().isoformat()), lake.alerts_order)
+    write_desired(lake, replace(ASKED, at=clock.now().isoformat()), lake.alerts_order)
     cursor, failed = None, False
     for n in range(LOOKS + 1):
         beats(lake, lag=(n + 1) * 5_000, epoch=n if ends else 0)

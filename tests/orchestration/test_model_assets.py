@@ -6,9 +6,9 @@ from pyspark.sql import SparkSession
 
 from fleet.models.unusual_traffic import MODEL
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import model_shelf
-from strandline_dagster.keys import model_key
-from strandline_dagster.model_assets import CHECK, model_assets
+from strandline.engine.lake.shelf import shelves
+from strandline_dagster.assets import CHECK, model_assets
+from strandline_dagster.checks import model_key
 from strandline_dagster.resources import RESOURCES
 from tests.support.instance import ephemeral
 from tests.support.modes import derive
@@ -31,10 +31,10 @@ def test_a_run_trains_a_version_and_checks_whether_it_may_be_promoted(
 
     assert done.success
     (made,) = done.asset_materializations_for_node(f"train_{MODEL.name}")
-    (version,) = (each["version"] for each in model_shelf.versions(lake, MODEL.name))
+    (version,) = (each["version"] for each in shelves.versions(lake, MODEL.name))
     assert made.asset_key == model_key(MODEL.name)
     assert made.metadata["version"].value == version
     (check,) = done.get_asset_check_evaluations()
     assert (check.check_name, check.passed) == (CHECK, False)
     assert "the check demands 500 or more" in str(check.description)
-    assert model_shelf.terms(lake, MODEL.name).every == ()
+    assert shelves.terms(lake, MODEL.name).every == ()

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from strandline.engine.lake.lake import Lake
 from strandline.engine.trust import report_server
 from strandline_dagster.resources import RESOURCES
-from strandline_dagster.upkeep.reporting import REPORT, STEP, every_morning
+from strandline_dagster.upkeep import REPORT, STEP, every_morning
 from tests.cli.inside import succeeded
 from tests.support.days import Came, lived
 from tests.support.instance import ephemeral

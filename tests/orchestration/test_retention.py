@@ -17,7 +17,7 @@ from dagster import (
 
 from fleet.bronze import device_telemetry
 from strandline.core.errors import TransientError
-from strandline.engine.flow.radar import Danger, Level
+from strandline.engine.flow.readers import Danger, Level
 from strandline.engine.lake.lake import Lake
 from strandline_dagster import topics
 from strandline_dagster.definitions import DEFINITIONS

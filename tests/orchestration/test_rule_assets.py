@@ -21,12 +21,18 @@ from fleet.silver import process_events as silver
 from strandline.alerting.source import rules_folder
 from strandline.alerting.tables import bronze as alerts
 from strandline.engine.lake.lake import Lake
-from strandline_dagster.keys import key, topic_key
+from strandline_dagster import rule_book as rule_checks
+from strandline_dagster.checks import key, topic_key
 from strandline_dagster.resources import RESOURCES
-from strandline_dagster.rule_book import GROUP, RuleBook, rule_book, rule_keys
-from strandline_dagster.rules import rule_checks
-from strandline_dagster.rules.rule_assets import MOST, named, rule_assets
-from strandline_dagster.rules.rule_checks import READABLE, look_at_rules
+from strandline_dagster.rule_assets import MOST, named, rule_assets
+from strandline_dagster.rule_book import (
+    GROUP,
+    READABLE,
+    RuleBook,
+    look_at_rules,
+    rule_book,
+    rule_keys,
+)
 from tests.cli.test_backtest import STARTS
 from tests.rules.sigma.broken import about, rule
 from tests.support.instance import ephemeral

@@ -12,10 +12,9 @@ from pyspark.sql import SparkSession
 from strandline.core.topic import CARRIED
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
-from strandline_dagster.assets import asset_of
-from strandline_dagster.keys import key, source_key
+from strandline_dagster.assets import asset_of, static_spec, versions_since
+from strandline_dagster.checks import key, source_key
 from strandline_dagster.resources import RESOURCES
-from strandline_dagster.static_assets import spec_of, versions_since
 from tests.engine.flow.test_static_join import (
     FIRST,
     LOG,
@@ -63,7 +62,7 @@ def test_a_run_makes_a_table_that_joins_one_and_its_columns_lead_there(
     assert source_key(static.id) in {each.asset_key for each in lineage.deps_by_column["campaign"]}
     (spec,) = asset.specs
     assert source_key(static.id) in {dep.asset_key for dep in spec.deps}
-    assert spec_of(static).key == source_key(static.id)
+    assert static_spec(static).key == source_key(static.id)
 
 
 def test_each_version_is_a_materialisation_with_its_rows_and_since_when_it_holds(

@@ -16,7 +16,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.desired_state import Order, write
+from strandline.engine.service.stream_health import Order, write_desired
 from strandline_dagster import resources
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import BACK, LakeResource
@@ -105,7 +105,7 @@ def test_a_stream_that_waited_for_the_store_is_not_restarted_when_it_is_back(
     long_ago = clock.now() - timedelta(seconds=114)
     beat = {**own(), "alive": True, "at": long_ago.isoformat(), "tables": {}}
     lake.heartbeat.put(json.dumps(beat))
-    write(lake, Order(runs=True, at=long_ago.isoformat(), by="on-call"))
+    write_desired(lake, Order(runs=True, at=long_ago.isoformat(), by="on-call"))
 
     def looked() -> SensorResult | SkipReason:
         context = build_sensor_context(instance=instance, definitions=DEFINITIONS)

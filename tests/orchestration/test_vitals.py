@@ -7,8 +7,8 @@ import pytest
 from dagster import build_sensor_context
 
 from strandline.engine.lake.lake import Lake
-from strandline.engine.trust.table_checks import LEDGER
-from strandline_dagster.keys import key
+from strandline.engine.trust.day_verdicts import LEDGER
+from strandline_dagster.checks import key
 from strandline_dagster.resources import LakeResource
 from strandline_dagster.watch import vitals
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written

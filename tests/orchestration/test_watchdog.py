@@ -25,10 +25,10 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_writer import logger
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.desired_state import DELAYS, Order, order, write
+from strandline.engine.service.stream_health import DELAYS, Order, order, write_desired
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.watch import on_call
+from strandline_dagster.watch import watchdog as on_call
 from strandline_dagster.watch.watchdog import watchdog
 from tests.support.instance import ephemeral
 
@@ -69,14 +69,14 @@ def test_it_rests_where_no_stream_is_to_run(lake: Lake, instance: DagsterInstanc
     died(lake)
     assert isinstance(looked(instance), SkipReason)
 
-    write(lake, replace(ASKED, runs=False))
+    write_desired(lake, replace(ASKED, runs=False))
     assert isinstance(looked(instance), SkipReason)
 
 
 def test_a_stream_that_died_is_revived_by_one_run_and_fails_the_check_of_every_table(
     lake: Lake, instance: DagsterInstance
 ) -> None:
-    write(lake, ASKED)
+    write_desired(lake, ASKED)
     died(lake)
 
     found = looked(instance)
@@ -102,17 +102,17 @@ def test_it_waits_between_attempts_and_gives_up_after_the_last(
 ) -> None:
     died(lake)
     just_now = clock.now() - timedelta(seconds=1)
-    write(lake, ASKED.tried(just_now))
+    write_desired(lake, ASKED.tried(just_now))
     assert looked(instance).run_requests == []
 
     tired = ASKED
     for _ in DELAYS:
         tired = tired.tried(just_now)
-    write(lake, tired)
+    write_desired(lake, tired)
     (asked,) = looked(instance).run_requests
     assert asked.run_config["ops"][on_call.revive_stream.name]["config"]["gives_up"]
 
-    write(lake, tired.given_up(just_now))
+    write_desired(lake, tired.given_up(just_now))
     assert looked(instance).run_requests == [], "a person was asked, once"
 
 
@@ -120,7 +120,7 @@ def test_the_run_that_gives_up_has_what_to_do_and_why(
     lake: Lake, instance: DagsterInstance
 ) -> None:
     """The last error, the section of the runbook that fits, and a hint; it is not tried again."""
-    write(lake, ASKED)
+    write_desired(lake, ASKED)
     lines: list[str] = []
     log = logger(lines.append, clock.now, as_json=True)
     log.info("progress", table="silver.device_telemetry", batch=7)
@@ -155,7 +155,7 @@ def test_a_table_that_falls_behind_fails_its_check_after_several_looks(
     lake: Lake, instance: DagsterInstance
 ) -> None:
     moment = clock.now()
-    write(lake, replace(ASKED, at=moment.isoformat()))
+    write_desired(lake, replace(ASKED, at=moment.isoformat()))
     died(lake)
     beat = json.loads(lake.heartbeat.local.read_text())
     cursor, answered = None, []
@@ -182,7 +182,7 @@ def test_a_stream_that_is_read_every_two_minutes_does_not_fall_behind_between_tw
 ) -> None:
     """A look every ten seconds made five minutes of a trend ninety seconds, and of each pause a warning."""
     moment = clock.now()
-    write(lake, replace(ASKED, at=moment.isoformat()))
+    write_desired(lake, replace(ASKED, at=moment.isoformat()))
     died(lake)
     beat = json.loads(lake.heartbeat.local.read_text())
     cursor, wrong = None, []
@@ -203,7 +203,7 @@ def test_the_check_of_a_table_that_is_behind_says_when_it_will_have_caught_up(
     lake: Lake, instance: DagsterInstance
 ) -> None:
     moment = clock.now()
-    write(lake, replace(ASKED, at=moment.isoformat()))
+    write_desired(lake, replace(ASKED, at=moment.isoformat()))
     died(lake)
     beat = json.loads(lake.heartbeat.local.read_text())
     first, second, *_ = beat["tables"].values()
@@ -224,7 +224,7 @@ def test_a_table_that_fails_alone_asks_for_a_person_once_and_again_when_it_fails
     lake: Lake, instance: DagsterInstance
 ) -> None:
     """The stream is not started again, and the pages show it at that table alone."""
-    write(lake, ASKED)
+    write_desired(lake, ASKED)
     name = catalog.tables()[0].id
     why = {"says": "no topic", "hint": "", "kind": "definition", "since": "noon", "tries": 1}
     lives(lake, {name: why})
@@ -264,7 +264,7 @@ def test_a_broker_of_the_lake_that_died_is_started_again_and_no_look_waits_for_i
     lake: Lake, instance: DagsterInstance
 ) -> None:
     """It died of a full disk, and the stream waited for it until a person came."""
-    write(lake, ASKED)
+    write_desired(lake, ASKED)
     lives(lake, {})
     first = local_broker.up(lake)
     try:

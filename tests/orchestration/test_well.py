@@ -18,14 +18,13 @@ from strandline.core.table import Ingested
 from strandline.engine.lake.files import object_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
-from strandline.engine.service.desired_state import Order, order, write
-from strandline_dagster.days import DAYS
+from strandline.engine.service.stream_health import Order, order, write_desired
+from strandline_dagster.checks import key
 from strandline_dagster.definitions import DEFINITIONS
-from strandline_dagster.keys import key
-from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.watch import on_call
+from strandline_dagster.resources import DAYS, RESOURCES, LakeResource
+from strandline_dagster.watch import watchdog as on_call
+from strandline_dagster.watch.vitals import CHECK, KEY, look_whether_it_is_well
 from strandline_dagster.watch.watchdog import watchdog
-from strandline_dagster.watch.well import CHECK, KEY, look_whether_it_is_well
 from tests.cli.inside import strandline
 from tests.engine.written import BRONZE, entry, numbers, written
 from tests.orchestration.test_watchdog import ASKED, died, lives
@@ -92,7 +91,7 @@ def test_what_is_wrong_is_red_with_the_sentence_of_status_and_the_way_on(
     incident: Callable[[Lake], None], says: str, lake: Lake, instance: DagsterInstance
 ) -> None:
     """The catalog showed nothing of it, and no page led to the runbook."""
-    write(lake, ASKED)
+    write_desired(lake, ASKED)
     incident(lake)
 
     (answer,) = looked(instance).asset_events
@@ -110,7 +109,7 @@ def test_what_is_wrong_is_red_with_the_sentence_of_status_and_the_way_on(
 def test_a_lake_that_is_well_is_green_and_says_nothing_twice(
     lake: Lake, instance: DagsterInstance
 ) -> None:
-    write(lake, ASKED)
+    write_desired(lake, ASKED)
     lives(lake, {})
     first = looked(instance)
     (answer,) = first.asset_events
@@ -138,7 +137,7 @@ def test_a_table_whose_newest_commit_is_torn_is_named_though_no_stream_runs(
 
 @pytest.mark.whole
 def test_a_paused_stream_is_well_and_says_by_whom(lake: Lake, instance: DagsterInstance) -> None:
-    write(lake, replace(ASKED, runs=False, why="a new disk"))
+    write_desired(lake, replace(ASKED, runs=False, why="a new disk"))
 
     (answer,) = looked(instance).asset_events
 
@@ -152,7 +151,7 @@ def test_a_stream_that_was_restarted_is_no_plain_success(
 ) -> None:
     """The run of the incident ended green, and nothing else was to be seen."""
     asked = Order(runs=True, at=ASKED.at, by="on-call")
-    write(lake, asked.tried(clock.now()))
+    write_desired(lake, asked.tried(clock.now()))
     lives(lake, {})
     monkeypatch.setattr(
         on_call, "_start", lambda *_: None
@@ -183,7 +182,7 @@ def test_a_gold_table_that_fails_is_red_in_the_catalog_until_it_goes_on(
 ) -> None:
     """The page shows of a partitioned asset how many partitions failed, and no check: it had ``1 of 330`` and no red."""
     assert not isinstance(GOLD, Ingested)
-    write(lake, ASKED)
+    write_desired(lake, ASKED)
     gold_fails(lake)
 
     found = watched(instance)
@@ -208,14 +207,14 @@ def test_a_table_that_was_repaired_by_a_new_order_is_red_no_longer_once_it_goes_
     lake: Lake, instance: DagsterInstance
 ) -> None:
     """After ``strandline restart`` it stayed red for good: the new order knows of no alarm that was sent."""
-    write(lake, ASKED)
+    write_desired(lake, ASKED)
     gold_fails(lake)
     found = watched(instance)
     (asked,) = found.run_requests
     on_call.revive.execute_in_process(
         run_config=asked.run_config, instance=instance, resources=RESOURCES, raise_on_error=False
     )
-    write(lake, replace(ASKED, at=clock.now().isoformat()))
+    write_desired(lake, replace(ASKED, at=clock.now().isoformat()))
 
     for untried in ({}, {GOLD.id: {"batches": 0, "lag": None}}):
         lives(lake, {})

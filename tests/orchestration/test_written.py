@@ -21,10 +21,9 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
 from strandline.engine.repair.closed_range import closed_days
 from strandline_dagster import written
-from strandline_dagster.days import days_since, first_day
+from strandline_dagster.checks import key
 from strandline_dagster.definitions import DEFINITIONS
-from strandline_dagster.keys import key
-from strandline_dagster.resources import LakeResource
+from strandline_dagster.resources import LakeResource, days_since, first_day
 from strandline_dagster.written import look_at_the_stream
 from tests.support.events import received
 from tests.support.four_days import noon

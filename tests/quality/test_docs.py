@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline_quality.docs import SITE, STORE, Asked, publish
 from strandline_quality.expectations import Finding, Within, shares
 from strandline_quality.rules import Severity, between
+from strandline_quality.suite import SITE, STORE, Asked, publish
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RULE = between("value", 0, 10, max_failed=0.2, about="what the sensors can measure")

@@ -12,8 +12,8 @@ from strandline import catalog
 from fleet.silver import device_telemetry as silver
 from strandline.core.kind import Layer
 from strandline_dagster import checks
+from strandline_dagster.checks import key
 from strandline_dagster.definitions import DEFINITIONS
-from strandline_dagster.keys import key
 from tests.cli.inside import succeeded
 from tests.faults.lives import sheets
 from tests.support.console import ENDED, Console, opened

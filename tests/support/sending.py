@@ -9,7 +9,7 @@ from fleet.play.plan import Plan
 from strandline.core.topic import Topic
 from strandline.engine.kafka.admin import create_topic
 from strandline.engine.kafka.send_records import at_once, send_records
-from strandline.operate.send_play import Truth
+from strandline.operate.demo import Truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,17 +13,16 @@ from prometheus_client.parser import text_string_to_metric_families as families
 from strandline import catalog
 
 from strandline.alerting.courier import Books
-from strandline.engine.flow import radar
-from strandline.engine.flow.radar import Danger, Level
+from strandline.engine.flow import readers
+from strandline.engine.flow.readers import Danger, Level
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Shut, Where
 from strandline.engine.lake.lake import Lake
 from strandline.engine.publish import books as publish
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.feed_host import FeedPulse
 from strandline.engine.service.metrics_page import LakeLook
-from strandline.engine.service.stream_health import Failing
+from strandline.engine.service.stream_health import Failing, Order, write_desired
 from strandline.engine.service.stream_host import Pulse
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
@@ -77,14 +76,14 @@ def watched_lake(root: Path, now: datetime) -> Lake:
     _beat(lake, "heartbeat", at, {each.table: asdict(each) for each in pulses})
     feed = FeedPulse(feed=FEED, rules="f", epoch=3, read=40, written=2, lag=5, at=at)
     _beat(lake, "feeds_beat", at, {FEED: asdict(feed)})
-    write(lake, Order(runs=True, at=at, by="on-call", attempts=(at,)))
+    write_desired(lake, Order(runs=True, at=at, by="on-call", attempts=(at,)))
     shut = Shut(table=SILVER.id, where=Where.BEFORE, stream="s", batch=2, rows=4, at=at)
     gate_files.write(shut, SILVER, lake)
     goes = (now + timedelta(hours=6)).isoformat(timespec="seconds")
     danger = Danger(
         reader=BRONZE.id, source="t/0", unread=12, goes_at=goes, level=Level.URGENT, says="soon"
     )
-    radar.keep(lake, [danger], now)
+    readers.keep(lake, [danger], now)
     books = Books(receiver=ADDRESS, read=9, delivered=6, notices=2, passed_over=1, lag=3, at=at)
     (lake.deliveries / "webhook-0.json").put(books.text())
     sent = publish.Books(

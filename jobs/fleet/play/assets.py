@@ -14,8 +14,7 @@ A device's first change gives its site; later ones move it or give it another ow
 
 import numpy as np
 
-from fleet.play.chance import Numbers
-from fleet.play.dirt import objects
+from fleet.play.kinds import Numbers, objects
 from fleet.play.player import Player, moments, texts
 
 CHANGE = (

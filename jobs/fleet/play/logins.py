@@ -13,9 +13,7 @@ too late to count, and one action in five is never confirmed.
 
 import numpy as np
 
-from fleet.play.chance import Numbers
-from fleet.play.dirt import objects
-from fleet.play.kinds import Story
+from fleet.play.kinds import Numbers, Story, objects
 from fleet.play.plan import Plan
 from fleet.play.player import Player, moments
 

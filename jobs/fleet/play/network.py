@@ -20,9 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.play.chance import Chance, Numbers, parts
-from fleet.play.dirt import objects
-from fleet.play.kinds import Story
+from fleet.play.kinds import Chance, Numbers, Story, objects, parts
 from fleet.play.plan import Plan
 from fleet.play.player import Player, moments, texts
 

@@ -13,9 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.play.chance import Chance, Numbers
-from fleet.play.dirt import Variant
-from fleet.play.kinds import Kind, Story
+from fleet.play.kinds import Chance, Kind, Numbers, Story, Variant
 from fleet.play.plan import Plan
 
 CHUNK = 8_192

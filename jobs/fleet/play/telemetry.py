@@ -18,9 +18,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleet.play.chance import Numbers, shares_by_rank
-from fleet.play.dirt import IMPLAUSIBLE, MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE, Variant
-from fleet.play.kinds import Kind
+from fleet.play.kinds import (
+    IMPLAUSIBLE,
+    MALFORMED,
+    MISSING,
+    UNKNOWN_FIELD,
+    WRONG_TYPE,
+    Kind,
+    Numbers,
+    Variant,
+    shares_by_rank,
+)
 from fleet.play.plan import Plan
 from fleet.play.player import Player, moments, texts
 

@@ -9,9 +9,7 @@ Temperatures are in Fahrenheit, pressures in kilopascals.
 
 import numpy as np
 
-from fleet.play.chance import Numbers
-from fleet.play.dirt import Spoil, Variant
-from fleet.play.kinds import Kind
+from fleet.play.kinds import Kind, Numbers, Spoil, Variant
 from fleet.play.plan import Plan
 from fleet.play.player import Player, texts
 

@@ -9,7 +9,7 @@ from typing import Any
 from strandline.alerting.rules.alert_rule import Rule
 from strandline.alerting.tables import gold
 from strandline.core.errors import LakeError
-from strandline.engine.ask.verdict import World
+from strandline.engine.ask.locate import World
 from strandline.engine.ask.why import why
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.find_rows import Where, look, newest_rows

@@ -24,12 +24,12 @@ from strandline.alerting.rules.one_plan import raised
 from strandline.alerting.source import AlertSource
 from strandline.alerting.tables import gold
 from strandline.core.table import Table
-from strandline.engine.lake.commit.table_frames import rows_now
+from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime.jvm import Show, watched
 from strandline.engine.runtime.meter import Meter
-from strandline_quality.report.backtest import Change, Compared, RuleFigures, Sample, TableCost
+from strandline_quality.report.findings import AlertSample, Change, Compared, RuleFigures, TableCost
 
 WAS_RAISED = "_was_raised"
 
@@ -240,13 +240,13 @@ def _change(old: Rule | None, rows: Sequence[Row]) -> Compared:
     )
 
 
-def _samples(rows: Sequence[Row]) -> tuple[Sample, ...]:
+def _samples(rows: Sequence[Row]) -> tuple[AlertSample, ...]:
     """Return the first alerts of the first days, and the last alert of the last one."""
     chosen = {row["first"]["alert_id"]: row["first"] for row in rows[: SAMPLES - 1]}
     for row in rows[-1:]:
         chosen[row["last"]["alert_id"]] = row["last"]
     return tuple(
-        Sample(
+        AlertSample(
             alert_id=each["alert_id"],
             at=each["event_at"].isoformat(),
             place=each["place"],

@@ -35,7 +35,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import FencedError, HeldError, hold
 from strandline.engine.runtime.outage import Pause, absence, skipped_in_outage
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.receivers import LOCK, STORED, process
+from strandline.engine.service.condition import LOCK, STORED, process
 
 # Read alerts for one receiver, on from where its books are, and count each record in them for what it is.
 #

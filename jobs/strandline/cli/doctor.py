@@ -12,11 +12,9 @@ from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, say
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime.settings import choose_profile
-from strandline.operate.doctor import checks
-from strandline.operate.extras import used
+from strandline.operate.doctor import checks, used
 from strandline_infra import setup as steps
-from strandline_infra.home import is_clone
-from strandline_infra.installed import Installed, here
+from strandline_infra.home import Installed, here, is_clone
 from strandline_infra.logged import SetupError
 
 

@@ -17,7 +17,7 @@ from strandline.cli.place import JsonOption
 from strandline.cli.screen import emit, say
 from strandline.cli.verbs import ABOUT
 from strandline.core.errors import DefinitionError
-from strandline.operate.ending import CODES
+from strandline.operate.listener import CODES
 from strandline_infra import extras
 
 

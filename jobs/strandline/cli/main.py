@@ -23,11 +23,10 @@ from strandline.cli import completion, stopping
 from strandline.cli.screen import complain
 from strandline.cli.verbs import ABOUT, Grouped, Whole
 from strandline.core.errors import DefinitionError
-from strandline.engine.runtime import starter
-from strandline.engine.runtime.extras import refuse_without
-from strandline.engine.runtime.spark_gone import SparkGoneError
+from strandline.engine.runtime import processes
+from strandline.engine.runtime.missing import SparkGoneError, refuse_without
 from strandline.operate import play
-from strandline.operate.ending import UNFORESEEN, foreseen
+from strandline.operate.listener import UNFORESEEN, foreseen
 
 VERBS = {
     "demo": "run.play",
@@ -151,8 +150,8 @@ def main() -> None:
     # py4j logs each broken connection with a trace; we print one sentence.
     logging.getLogger().addHandler(logging.NullHandler())
     asked = stopping.noted()
-    if starter.is_tied():
-        starter.end_with_starter()
+    if processes.is_tied():
+        processes.end_with_starter()
     try:
         _prepare(sys.argv[1:])
         app()

@@ -23,8 +23,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from strandline.engine.runtime import clock
-from strandline.operate.ending import exit_code, foreseen
-from strandline.operate.listener import Log, tenths
+from strandline.operate.listener import Log, exit_code, foreseen, tenths
 
 ENDLESS = 1_000_000
 """The width of a log: no line of it is cut off."""

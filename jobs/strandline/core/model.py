@@ -159,7 +159,7 @@ class Model:
         label: SQL for whether a row is what the model looks for, as it became known later; None where that is not known.
         flags: The share of the rows of its training that reach the threshold; None for even odds.
         held_out: The share of the time of its training, the last part, on which it is evaluated and does not learn.
-        drifts: The population stability index at which the report warns (jobs/strandline/engine/learning/drift.py).
+        drifts: The population stability index at which the report warns (jobs/strandline/engine/learning/promote_model.py).
         alerts: Whether it raises alerts on events as they come. It can where its features are columns of the one
             judged table that its own table reads, under their names (jobs/strandline/alerting/rules/alert_rule.py).
         about: What it looks for, in a line.

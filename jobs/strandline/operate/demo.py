@@ -1,16 +1,24 @@
-"""The lake of a demo: emptied at the begin, filled by all tables, with a broker of its own, and accounted for."""
+"""Events of a project's play: sent to its topics, and a lake of a demo that is filled with them and accounted for."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from strandline import catalog
 
-from strandline.core.errors import DefinitionError
+from strandline.core.errors import DataError, DefinitionError
+from strandline.core.kind import Layer
 from strandline.core.modes import AvailableNow
+from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import Balance
+from strandline.engine.accounting.routes import read_before
 from strandline.engine.flow.runner import run
 from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka.records import Counts, Foreseen, Planned
+from strandline.engine.kafka.send_records import Sent, at_once, send_records
+from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
@@ -18,6 +26,7 @@ from strandline.engine.runtime.settings import settings
 from strandline.operate import session
 from strandline.operate.answers.ledger import sheets_of
 from strandline.operate.listener import Says
+from strandline.operate.play import Play
 
 MARK = ".strandline-demo"
 """A file in the demo's lake: a folder that has it may be deleted and made again."""
@@ -27,12 +36,12 @@ FORGOTTEN = 600.0
 Spark refuses to begin beside one."""
 
 
-Sent = TypeVar("Sent")
+Outcome = TypeVar("Outcome")
 
 
 def filled(
-    lake: str | None, send: Callable[[Lake, str], Sent], says: Says
-) -> tuple[Lake, Sent, list[Balance]]:
+    lake: str | None, send: Callable[[Lake, str], Outcome], says: Says
+) -> tuple[Lake, Outcome, list[Balance]]:
     """Send events through an empty lake, and return where each is.
 
     Args:
@@ -104,3 +113,159 @@ def _run_tables(where: Lake, address: str, says: Says) -> None:
 
         run(table, AvailableNow(), where, site=site, on_commit=note_batch)
     site.spark.stop()
+
+
+# The events of a project's play are sent to its topics, and what became of them is compared with what the play expects.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What was sent, and the exact counts that each table must have of it.
+
+    A truth describes one run into topics that hold nothing else. After a second run into the same topics, or the same lake,
+    the tables hold the sum of both; and a second run of the same events adds only duplicates.
+
+    Args:
+        plan: What was asked for.
+        topics: The number of records sent to each topic; fewer than asked for after an interrupt.
+        tables: The counts by table; None where the play does not say.
+    """
+
+    plan: Mapping[str, object]
+    topics: Mapping[str, int]
+    tables: Mapping[str, Counts] | None
+
+    @property
+    def events(self) -> int:
+        """Return the number of records sent to all topics."""
+        return sum(self.topics.values())
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as JSON values."""
+        plan = {name: _plain(value) for name, value in self.plan.items()}
+        found = {"plan": plan, "topics": self.topics, "events": self.events}
+        if self.tables is None:
+            return found
+        return {**found, "tables": {name: each.as_dict() for name, each in self.tables.items()}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of a play.
+
+    Args:
+        events: The number of records.
+        until: The end of their arrivals.
+        rate: Events a second; as fast as possible when absent.
+        options: The play's own options.
+        truth: Whether the expected counts are wanted.
+        makes_topics: Whether a topic that the cluster lacks is created.
+    """
+
+    events: int
+    until: datetime
+    rate: float | None = None
+    options: Mapping[str, object]
+    truth: bool = False
+    makes_topics: bool = False
+
+
+def send(  # noqa: PLR0913, PLR0917  # one call: what, for which lake, to which cluster
+    play: Play,
+    asked: Asked,
+    where: Lake,
+    address: str,
+    kafka_options: Mapping[str, str],
+    on_progress: Callable[[int], None],
+) -> tuple[Sent, Truth]:
+    """Send the events of a play to the topics that a lake reads.
+
+    Raises:
+        DefinitionError: The play or an option is refused; nothing was sent.
+        TransientError: The broker went away.
+        DataError: The topics have not grown as they should.
+    """
+    made = play.played(asked.events, asked.until, at_once(asked.rate), asked.options)
+    if asked.truth:
+        play.refuse_unforeseen(made)
+    topics = {topic.name: topic for table in catalog.tables() for topic in table.topics}
+
+    def make(topic: Topic) -> None:
+        refuse_gone(topic, where, address)
+        if not asked.makes_topics:
+            raise _lacking(topic, address)
+        admin.create_topic(address, topic.name, topic.partitions, kafka_options)
+
+    sent = send_records(
+        address,
+        kafka_options,
+        list(topics.values()),
+        play.taken(made),
+        count=asked.events,
+        rate=asked.rate,
+        on_progress=on_progress,
+        on_absent=make,
+    )
+    own = {"until": asked.until, "events": asked.events, **asked.options}
+    plan = made.plan() if isinstance(made, Planned) else own
+    tables = made.expected() if isinstance(made, Foreseen) else None
+    return sent, Truth(plan={**plan, "rate": asked.rate}, topics=sent.topics, tables=tables)
+
+
+def refuse_gone(topic: Topic, where: Lake, address: str) -> None:
+    """Refuse to make a topic anew that a table has read: its new records would have the places of those that were read.
+
+    Raises:
+        DefinitionError: One has.
+    """
+    for table in catalog.tables():
+        if topic.name in read_before(table, where):
+            raise DefinitionError(
+                f"the topic {topic.name} does not exist at {address} any more, and {table.id} has read it; "
+                "no event was sent to it",
+                hint=f"do not make it anew: {WAY}",
+                topic=topic.name,
+                table=table.id,
+            )
+
+
+def _lacking(topic: Topic, address: str) -> DefinitionError:
+    return DefinitionError(
+        f"the topic {topic.name} does not exist at {address}; no event was sent to it",
+        hint=f"ask the operators of the cluster to create it with {topic.partitions} partitions, "
+        "or type the same with --make-topics, which creates it with the cluster's own replication.",
+        topic=topic.name,
+    )
+
+
+def refuse_untruth(sheets: Sequence[Balance], truth: Truth) -> None:
+    """Compare the ledger with the events that were sent.
+
+    Raises:
+        DefinitionError: The play expects something of a table that there is not.
+        DataError: The ledger has other counts than the play expects.
+    """
+    found = {sheet.table: sheet for sheet in sheets}
+    for name, counts in (truth.tables or {}).items():
+        catalog.find(name)
+        if name.startswith(Layer.BRONZE) or name not in found:
+            continue  # bronze counts what it received, and the balance compares that with the topics
+        sheet, expected = found[name], counts.as_dict()
+        counted = {each: getattr(sheet, each) for each in ("good", "duplicates")}
+        counted["quarantined"] = dict(sorted(sheet.quarantined.items()))
+        if counted != expected:
+            raise DataError(
+                f"the ledger of {name} has {counted}, but the play expects {expected} of what it sent",
+                hint="`strandline quarantine list` shows what was held back and why; correct the play or the rules of the table.",
+                table=name,
+            )
+
+
+def _plain(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case _:
+            return value

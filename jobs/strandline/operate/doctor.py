@@ -4,8 +4,10 @@ A port that takes connections is enough where a request would do something: run 
 registry is asked for a schema, because that also tries its credentials.
 """
 
+import re
 import socket
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -14,17 +16,68 @@ from urllib.parse import urlsplit
 from strandline import catalog
 
 from strandline.core.errors import LakeError
-from strandline.engine.flow.radar import recreated, topic_readers
+from strandline.engine.flow.readers import recreated, topic_readers
 from strandline.engine.kafka import admin
-from strandline.engine.kafka.topic_changes import WAY
+from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.lake import refuse_unsafe
-from strandline.engine.runtime.extras import refuse_without
-from strandline.engine.runtime.open_files import allowed, carried, refuse_too_many
+from strandline.engine.runtime.missing import refuse_without
 from strandline.engine.runtime.settings import Settings, chosen_profile, lineage_namespace, settings
+from strandline.engine.runtime.spark_session import allowed, carried, refuse_too_many
 from strandline.operate import lakes
-from strandline.operate.extras import used
+from strandline.project import project
 from strandline_infra import extras, setup
 from strandline_infra.setup import Check
+
+# Which extras of the wheel a project uses.
+
+
+ASKED = re.compile(r"strandline\s*\[([^\]]*)\]")
+FILE = "pyproject.toml"
+
+
+def used(lake: str | None = None) -> dict[str, str]:
+    """Return each extra that the project uses, with what it is used for.
+
+    A package of settings that cannot be read names none; what is wrong with them is said where they are needed.
+    """
+    found = dict.fromkeys(_asked(), f"{FILE} asks for it")
+    if catalog.declares("alerts"):
+        found.setdefault("alerts", "the project declares alerts")
+    for static in catalog.statics():
+        if static.query is not None:
+            found.setdefault("postgres", f"{static.id} asks a database")
+    return {**found, **dict(_of_settings(lake))}
+
+
+def _asked() -> Iterator[str]:
+    """Yield the extras that the project's own packages are installed with."""
+    found = project()
+    file = found.root / FILE if found else None
+    if file is None or not file.is_file():
+        return
+    try:
+        asked = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
+    except ValueError:
+        return  # pip refuses it, with the line
+    groups = [asked.get("dependencies", ()), *asked.get("optional-dependencies", {}).values()]
+    for requirement in (each for group in groups for each in group):
+        if named := ASKED.match(requirement):
+            names = (each.strip() for each in named[1].split(","))
+            yield from (each for each in names if each in extras.EXTRAS)
+
+
+def _of_settings(lake: str | None) -> Iterator[tuple[str, str]]:
+    if lineage_namespace() is not None:
+        yield "lineage", "OpenLineage is configured"
+    try:
+        found = settings(lake=lake)
+    except LakeError:
+        return
+    if found.postgres is not None:
+        yield "postgres", "STRANDLINE_POSTGRES is set"
+    if found.schema_registry is not None:
+        yield "registry", "STRANDLINE_SCHEMA_REGISTRY is set"
+
 
 RULES = "strandline.operate.alerts.examples"
 """Tries a folder of rules, in a project that has alerts."""

@@ -8,7 +8,7 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.core.model import Model
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import model_shelf
+from strandline.engine.lake.shelf import shelves
 from strandline.engine.learning.promote_model import Desk
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock
@@ -49,7 +49,7 @@ def version_of(lake: Lake, name: str, digits: str) -> str:
         DefinitionError: There is none, or there are several.
     """
     catalog.model(name)
-    known = [str(each["version"]) for each in model_shelf.versions(lake, name)]
+    known = [str(each["version"]) for each in shelves.versions(lake, name)]
     fitting = [each for each in known if digits and each.startswith(digits)]
     if len(fitting) == 1:
         return fitting[0]

@@ -6,9 +6,9 @@ from strandline.engine.flow.lineage.run_recorder import Recorder, RunRecorder, u
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.running import Parent
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.scratch import is_scratch
+from strandline.engine.lake.plain_files import is_scratch
 from strandline.engine.runtime import clock, spark_session
-from strandline.engine.runtime.extras import refuse_without
+from strandline.engine.runtime.missing import refuse_without
 from strandline.engine.runtime.settings import Settings, lineage_namespace
 from strandline.operate.listener import Says
 

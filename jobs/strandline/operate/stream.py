@@ -9,20 +9,18 @@ from strandline import catalog
 
 from strandline.core.table import Table
 from strandline.core.topic import Topic
-from strandline.engine.accounting.left_topics import read_before, topics_read
-from strandline.engine.flow import radar
+from strandline.engine.accounting.routes import read_before, topics_read
+from strandline.engine.flow import readers
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.kafka.local_broker import Broker
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.retired import fed
-from strandline.engine.lake.shelf.rule_shelf import Promotion, promotions
+from strandline.engine.lake.shelf.shelves import Promotion, promotions
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings, environment
 from strandline.engine.service.background_stream import STREAM, Always, Program
 from strandline.engine.service.condition import Condition, condition, damaged, unrouted
-from strandline.engine.service.desired_state import Order, order
-from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.service.stream_health import SILENT
+from strandline.engine.service.stream_health import SILENT, Order, heartbeat, order
 from strandline.operate import lakes
 
 
@@ -120,8 +118,8 @@ def silence(beat: Mapping[str, Any]) -> str:
 
 def nearest_danger(where: Lake) -> dict[str, Any] | None:
     """Return the nearest danger that the radar saw when it looked last; None where it never looked, or saw none."""
-    seen = radar.last(where)
-    danger = radar.worst(seen[1]) if seen else None
+    seen = readers.last(where)
+    danger = readers.worst(seen[1]) if seen else None
     return {"at": seen[0], **asdict(danger)} if seen and danger else None
 
 

@@ -1,4 +1,4 @@
 """Whether all is well, and who is called when it is not: the stream and the live feeds are started again.
 
-Begin with well.
+Begin with vitals.
 """

@@ -45,11 +45,11 @@ from strandline.core.topic import Topic
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_files import last_error
 from strandline.engine.service.background_stream import Always
-from strandline.engine.service.desired_state import Order
 from strandline.engine.service.stream_health import (
     LOOKS,
     Ill,
     Look,
+    Order,
     Watch,
     is_well,
     looks,
@@ -57,13 +57,11 @@ from strandline.engine.service.stream_health import (
     watch,
 )
 from strandline_dagster.alarms import Alarm
-from strandline_dagster.keys import model_key, topic_key
+from strandline_dagster.checks import model_key, topic_key
 from strandline_dagster.resources import BACK, LakeResource, is_back_only_now, unless_away
 from strandline_dagster.rule_book import Rule
-from strandline_dagster.watch.on_call import Incident, Reason, given_up, started
-from strandline_dagster.watch.vitals import KEEPS_UP
-from strandline_dagster.watch.watchdog import requests
-from strandline_dagster.watch.well import without_figures
+from strandline_dagster.watch.vitals import KEEPS_UP, without_figures
+from strandline_dagster.watch.watchdog import Incident, Reason, given_up, requests, started
 
 # Does a feed keep up? Answered from the heartbeat of the process that raises alerts, and from what was asked of it.
 
@@ -149,7 +147,7 @@ def _calm(
     return KEPT_UP if pulse else "no rule looks at its table"
 
 
-# Operations on the process that raises alerts as jobs, as those on the stream of tables (orchestration/strandline_dagster/watch/on_call.py).
+# Operations on the process that raises alerts as jobs, as those on the stream of tables (orchestration/strandline_dagster/watch/watchdog.py).
 
 
 RESTARTS = "launch the job `restart_alerts` or type `strandline alerts --background`"

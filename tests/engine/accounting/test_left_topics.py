@@ -7,7 +7,7 @@ import pytest
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.topic import RECEIVED
-from strandline.engine.accounting.left_topics import said
+from strandline.engine.accounting.routes import said
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log import ledger_sums
 from strandline.engine.lake.log.ledger import Entry

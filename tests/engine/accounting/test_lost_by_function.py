@@ -13,11 +13,10 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.table import Judged
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.explain_silver import explain_spot
-from strandline.engine.ask.locate import Spot
-from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.ask.locate import Spot, Verdict, World
 from strandline.engine.flow.batch.batch_accounting import mark_of, mark_of_rows, watch_of
 from strandline.engine.lake.checkpoint.spark_checkpoint import WHOLE, Planned, Position
-from strandline.engine.lake.commit.table_frames import rows_now
+from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, Through, last_entry
 from strandline.engine.lake.log.log_actions import appended, table_id

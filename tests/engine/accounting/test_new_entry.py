@@ -5,7 +5,7 @@ import json
 import pytest
 
 from strandline.core.topic import Topic
-from strandline.engine.accounting import new_entry
+from strandline.engine.flow import new_entry
 from strandline.engine.lake.log.ledger import Entry, Through
 from strandline.engine.runtime.meter import code_version
 from tests.engine.written import BRONZE, SILVER

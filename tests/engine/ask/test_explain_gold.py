@@ -23,7 +23,7 @@ from fleet.silver import (
     user_confirmations,
 )
 from strandline.core.errors import DefinitionError
-from strandline.engine.ask.verdict import Finding, Verdict, World
+from strandline.engine.ask.locate import Finding, Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.lake.lake import Lake
 from tests.support.literal import put

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
-from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.ask.locate import Verdict, World
 from strandline.engine.ask.why import explain_each, why
 from strandline.engine.lake.commit.compact import Choice, merge_files
 from strandline.engine.lake.lake import Lake

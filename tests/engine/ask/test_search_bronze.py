@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
-from strandline.engine.ask.verdict import Finding, Verdict, World
+from strandline.engine.ask.locate import Finding, Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.lake.lake import Lake
 from tests.support.rows import NOON

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from strandline.core.table import Appended, Ingested, Judged
 from strandline.core.topic import Topic
-from strandline.engine.ask.verdict import Verdict, make_finding, shown_payload, shown_row
+from strandline.engine.ask.locate import Verdict, make_finding, shown_payload, shown_row
 from strandline_quality.mask import SHOWN
 from tests.support.rows import NOON
 

@@ -9,7 +9,7 @@ from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.engine.ask.verdict import Finding, Verdict, World
+from strandline.engine.ask.locate import Finding, Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Shut

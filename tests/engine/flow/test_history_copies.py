@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.explain_silver import explain_spot
-from strandline.engine.ask.locate import Spot
-from strandline.engine.ask.verdict import World
+from strandline.engine.ask.locate import Spot, World
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.backfill import backfill

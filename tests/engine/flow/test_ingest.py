@@ -18,14 +18,13 @@ from strandline.core.modes import AvailableNow
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import Balance, balance
-from strandline.engine.flow.radar import Level, TopicReader, topic_dangers
+from strandline.engine.flow.readers import Level, TopicReader, topic_dangers
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka.slices import range_ends
-from strandline.engine.kafka.topic_changes import WAY
-from strandline.engine.kafka.topic_log import Log
+from strandline.engine.kafka.topic_log import WAY, Log
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, last_entry
-from strandline.operate.answers.radar import refuse_danger
+from strandline.operate.answers.ledger import refuse_danger
 from tests.engine.records import HOUR, NOON, admin, drop, expire, make, put, put_transactions
 
 pytestmark = pytest.mark.kafka

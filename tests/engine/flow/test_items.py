@@ -33,7 +33,7 @@ from strandline.core.table import Judged, Windowed
 from strandline.core.topic import CARRIED, PLACE
 from strandline.core.verdict import good_rows, judged
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.ask.locate import Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.preflight import judge

@@ -12,7 +12,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.stateful import explained
 from strandline.core.table import Judged
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.ask.locate import Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.plan import framed

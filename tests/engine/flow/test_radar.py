@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from strandline.core.topic import Topic
-from strandline.engine.flow import radar
-from strandline.engine.flow.radar import (
+from strandline.engine.flow import readers
+from strandline.engine.flow.readers import (
     Danger,
     Level,
     TopicReader,
@@ -188,14 +188,14 @@ def test_what_was_seen_is_kept_whole_and_the_nearest_danger_is_the_worst(lake: L
     lost = replace(safe, level=Level.LOST, lost=(1, 3))
     found = [later, safe, sooner, lost]
 
-    assert radar.last(lake) is None
-    radar.keep(lake, found, NOON)
-    assert radar.last(lake) == ("2026-11-20T12:00:00+00:00", found)
-    assert radar.worst(found) is lost
-    assert radar.worst(found[:3]) is sooner
-    assert radar.worst([]) is None
+    assert readers.last(lake) is None
+    readers.keep(lake, found, NOON)
+    assert readers.last(lake) == ("2026-11-20T12:00:00+00:00", found)
+    assert readers.worst(found) is lost
+    assert readers.worst(found[:3]) is sooner
+    assert readers.worst([]) is None
     lake.radar.put('{"at": "x", "dangers": [{}]}')
-    assert radar.last(lake) is None, "of another version"
+    assert readers.last(lake) is None, "of another version"
 
 
 def _positions(found: list[TopicReader]) -> dict[str, Positions]:

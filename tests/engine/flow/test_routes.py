@@ -23,7 +23,7 @@ from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import CARRIED, PLACE, Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.table_books import close
-from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.ask.locate import Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.feed_query import believed
@@ -45,7 +45,7 @@ from strandline.engine.service.maintain import Policy, maintain
 from strandline.engine.service.metrics import KINDS as KINDS_METRIC
 from strandline.engine.service.metrics import LedgerFigures
 from strandline.engine.trust.daily_report import Period, gather
-from strandline.engine.trust.table_checks import ROUTED, signs
+from strandline.engine.trust.day_verdicts import ROUTED, signs
 from strandline_quality.rules import between, required
 from tests.cli.inside import succeeded
 from tests.engine.records import make

@@ -17,7 +17,7 @@ from strandline.engine.flow.batch import static_join
 from strandline.engine.flow.batch.static_join import Taker, outlook
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read import static_query, static_versions
+from strandline.engine.lake.read import static_versions
 from tests.cli.typed import strandline
 from tests.engine.flow.test_static_join import (
     COUNTED,
@@ -141,7 +141,7 @@ def test_a_database_that_cannot_be_asked_lets_the_last_version_go_on_and_shows_n
 ) -> None:
     """It is away, refuses the query, answers nothing or too late, or the environment lacks its address."""
     monkeypatch.setattr(static_join, "ASKED", 1e-9)
-    monkeypatch.setattr(static_query, "ANSWER", 1)
+    monkeypatch.setattr(static_versions, "ANSWER", 1)
     table = table_of(CAMPAIGNS)
     taken(spark, lake, table)
     writes = (

@@ -13,7 +13,7 @@ from strandline.alerting.tables import bronze as alerts
 from strandline.core.topic import RECEIVED
 from strandline.engine.flow.feed_ledger import NO_ROWS
 from strandline.engine.kafka import admin
-from strandline.engine.kafka.topic_changes import WAY
+from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.commit import create_table
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from strandline.engine.history.anomalies import COLUMNS, RULES, SHARE, VOLUME, marks
-from strandline.engine.history.queries import Batch
+from strandline.engine.history.queries import COLUMNS, RULES, SHARE, VOLUME, Batch, marks
 
 NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -6,8 +6,8 @@ from pyspark.sql import functions as F
 
 from fleet.gold import site_traffic_1h
 from fleet.silver.devices import NOT_ENDED, TABLE
+from strandline.engine.lake.commit.delta_commit import OPEN
 from strandline.engine.lake.commit.replace_rows import changed_span, hull
-from strandline.engine.lake.commit.table_frames import OPEN
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from tests.support.rows import at, lines, micros

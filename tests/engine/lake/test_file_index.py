@@ -10,8 +10,8 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from strandline.engine.lake.commit.delta_commit import OPEN, rows_at
 from strandline.engine.lake.commit.file_index import FileIndex
-from strandline.engine.lake.commit.table_frames import OPEN, rows_at
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import latest_version
 from tests.support.rows import NOON, micros

@@ -8,8 +8,8 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log import ledger_sums
 from strandline.engine.lake.log.ledger import BATCH, IMPORT, Entry, entry_at
 from strandline.engine.lake.log.ledger_sums import Snapshot, sums_of, write
-from strandline.engine.lake.read import ledger_search
-from strandline.engine.lake.read.ledger_search import bringing_commit, commit_with
+from strandline.engine.lake.read import find_rows
+from strandline.engine.lake.read.find_rows import bringing_commit, commit_with
 from strandline.engine.lake.shelf.import_notes import ImportSlices, Slice
 from tests.engine.written import BRONZE, entry
 from tests.support.ledgers import write_log
@@ -40,7 +40,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         versions.append(version)
         return entry_at(place, version)
 
-    for module in (ledger_search, ledger_search, ledger_sums):
+    for module in (find_rows, find_rows, ledger_sums):
         monkeypatch.setattr(module, "entry_at", counted)
     return versions
 

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.engine.lake.commit.table_frames import by_key
+from strandline.engine.lake.commit.delta_commit import by_key
 
 pytestmark = pytest.mark.whole
 

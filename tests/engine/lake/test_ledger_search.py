@@ -9,8 +9,8 @@ import pytest
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import Entry, entries, entry_at
-from strandline.engine.lake.read import ledger_search
-from strandline.engine.lake.read.ledger_search import first_reaching, nearest_versions, newest_first
+from strandline.engine.lake.read import find_rows
+from strandline.engine.lake.read.find_rows import first_reaching, nearest_versions, newest_first
 from tests.engine.written import BRONZE
 from tests.support.ledgers import histories, write_log
 
@@ -70,7 +70,7 @@ def test_a_search_opens_few_commits(path: Place, monkeypatch: pytest.MonkeyPatch
         opened.append(version)
         return entry_at(place, version)
 
-    monkeypatch.setattr(ledger_search, "entry_at", counted)
+    monkeypatch.setattr(find_rows, "entry_at", counted)
     first_reaching(path, 700, end)
 
     assert 0 < len(opened) < 20

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from fleet.gold import ip_holds
 from strandline.engine.flow.batch.write_rows import Windows, append
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.commit.table_frames import SMALL, rows_in, sized, write
+from strandline.engine.lake.commit.delta_commit import SMALL, rows_in, sized, write
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, latest_version
@@ -124,7 +124,7 @@ def test_no_other_module_coalesces_a_plan_to_one_file() -> None:
         for _ in re.finditer(r"\.coalesce\(1\)", path.read_text())
     )
     assert found == {
-        "engine/lake/commit/table_frames.py": 1,
+        "engine/lake/commit/delta_commit.py": 1,
         "engine/flow/ingest.py": 2,
         "engine/service/class_archive.py": 1,
     }

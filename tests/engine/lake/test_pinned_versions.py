@@ -17,7 +17,7 @@ from strandline.engine.lake.read.table_versions import (
     pin_versions,
     pins,
 )
-from strandline.engine.repair.scrub import refuse_needed
+from strandline.engine.repair.expire import refuse_needed
 from strandline.engine.runtime.processes import own
 from tests.cli.inside import strandline
 from tests.engine.written import small_lake

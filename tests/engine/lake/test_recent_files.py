@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from strandline.engine.lake.commit.delta_commit import OPEN
 from strandline.engine.lake.commit.file_index import FOLLOWED, RecentFiles
-from strandline.engine.lake.commit.table_frames import OPEN
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import commit_file
 

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.engine.lake.commit import create_table, delta_commit
+from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.replace_rows import HOUR, Exchange, swap
-from strandline.engine.lake.commit.table_frames import rows_at
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import latest_version

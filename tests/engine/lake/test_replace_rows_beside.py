@@ -15,9 +15,9 @@ from strandline.core.errors import TransientError
 from strandline.engine.flow.batch import write_rows
 from strandline.engine.flow.batch.write_rows import Windows
 from strandline.engine.lake.commit import create_table, delta_commit
+from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
 from strandline.engine.lake.commit.replace_rows import TRIES, Exchange, swap
-from strandline.engine.lake.commit.table_frames import rows_at
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.commit_log import commit_file

@@ -10,8 +10,8 @@ import pytest
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import rule_shelf
-from strandline.engine.lake.shelf.rule_shelf import Promotion, live_rules, promotions, take_back
+from strandline.engine.lake.shelf import shelves
+from strandline.engine.lake.shelf.shelves import Promotion, live_rules, promotions, take_back
 
 MOST = 3
 
@@ -36,7 +36,7 @@ def put(
     lake: Lake, base: Path, files: Mapping[str, bytes], without: Collection[str] = ()
 ) -> Promotion:
     record = {"at": "now", "by": "me", "rules": ({"rule": "r"},), "backtest": {"alerts": 1}}
-    return rule_shelf.put_live(
+    return shelves.put_live(
         lake, files, without=without, base=base, check=lambda _: None, record=record
     )
 
@@ -97,7 +97,7 @@ def test_a_folder_that_is_not_sound_is_never_live(lake: Lake, base: Path) -> Non
         raise DefinitionError("no", hint="no")
 
     with pytest.raises(DefinitionError):
-        rule_shelf.put_live(
+        shelves.put_live(
             lake, {"b.yml": b"b"}, without=(), base=base, check=check, record={"at": "", "by": ""}
         )
     before = live(lake)
@@ -110,7 +110,7 @@ def test_a_folder_that_is_not_sound_is_never_live(lake: Lake, base: Path) -> Non
 def test_only_so_many_versions_are_kept(
     lake: Lake, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rule_shelf, "MOST", MOST)
+    monkeypatch.setattr(shelves, "MOST_RULES", MOST)
     for number in range(MOST + 3):
         put(lake, base, {"a.yml": str(number).encode()})
 
@@ -134,9 +134,7 @@ def test_of_two_promotions_at_once_one_wins(lake: Lake, base: Path) -> None:
 
     record = {"at": "now", "by": "me", "rules": (), "backtest": {}}
     with pytest.raises(TransientError, match="meanwhile"):
-        rule_shelf.put_live(
-            lake, {"c.yml": b"c"}, without=(), base=base, check=another, record=record
-        )
+        shelves.put_live(lake, {"c.yml": b"c"}, without=(), base=base, check=another, record=record)
     after = live(lake)
     third = put(lake, base, {"d.yml": b"d"})
 
@@ -157,7 +155,7 @@ def test_two_that_take_back_at_once_take_one_promotion_back(lake: Lake, base: Pa
     put(lake, base, {"a.yml": b"a"})
     put(lake, base, {"b.yml": b"b"})
     barrier = threading.Barrier(2, timeout=30)
-    noted = rule_shelf._note
+    noted = shelves._note
 
     def note(*words: object, **fields: object) -> None:
         noted(*words, **fields)  # type: ignore[arg-type]  # as they come
@@ -173,7 +171,7 @@ def test_two_that_take_back_at_once_take_one_promotion_back(lake: Lake, base: Pa
             ended.append(error.kind)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rule_shelf, "_note", note)
+        patch.setattr(shelves, "_note", note)
         threads = [threading.Thread(target=undo) for _ in range(2)]
         for thread in threads:
             thread.start()

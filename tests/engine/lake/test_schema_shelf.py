@@ -4,8 +4,8 @@ import pickle
 
 from strandline.core.formats.writer_schema import Format, Reference, WriterSchema
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.shelf import schema_shelf
-from strandline.engine.lake.shelf.schema_shelf import Shelf
+from strandline.engine.lake.shelf import shelves
+from strandline.engine.lake.shelf.shelves import Shelf
 
 SCHEMA = WriterSchema(
     number=7, kind=Format.JSON, text='{"type": "object"}', references=(Reference("a", "{}"),)
@@ -16,7 +16,7 @@ def test_a_schema_is_found_by_another_process(either: Place) -> None:
     """In a folder and on a store; Spark sends the shelf to its workers."""
     shelf = Shelf(either / "_schemas")
     shelf.keep(7, SCHEMA)
-    schema_shelf._FOUND.clear()
+    shelves._FOUND.clear()
 
     assert pickle.loads(pickle.dumps(shelf))(7) == SCHEMA  # noqa: S301  # as Spark does
     assert (shelf.has(7), shelf.has(8), shelf(8)) == (True, False, None)

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from strandline.engine.flow.batch.trigger_limit import next_commits
+from strandline.engine.flow.batch.governor import next_commits
 from strandline.engine.lake.lake import Lake
 from tests.engine.written import SILVER, entry, numbers, written
 

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from fleet.models.unusual_traffic import MODEL
 from strandline.engine.lake.lake import Lake
-from strandline.engine.learning.drift import drift, index
+from strandline.engine.learning.promote_model import drift, index
 from tests.support.modes import derive
 from tests.support.rows import NOON
 from tests.support.traffic import DAY, connected, plan

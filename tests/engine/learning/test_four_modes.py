@@ -26,9 +26,8 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.lake.shelf import model_shelf
-from strandline.engine.learning.drift import index
-from strandline.engine.learning.promote_model import Desk, feed_ran_until
+from strandline.engine.lake.shelf import shelves
+from strandline.engine.learning.promote_model import Desk, feed_ran_until, index
 from strandline.engine.learning.train_model import train
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.closed_range import Span
@@ -79,7 +78,7 @@ def batch(spark: SparkSession, learnt: Lake) -> list[Row]:
 def beside(learnt: Lake, name: str) -> Lake:
     """Return an empty lake with the same terms."""
     lake = Lake(learnt.root.parent / f"{learnt.root.name}-{name}").open_for_writing()
-    model_shelf.carry(learnt, lake, [MODEL.name])
+    shelves.carry(learnt, lake, [MODEL.name])
     return lake
 
 
@@ -88,7 +87,7 @@ def answer(lake: Lake) -> list[Row]:
 
 
 def test_each_row_is_scored_by_the_version_of_its_time(batch: list[Row], learnt: Lake) -> None:
-    one, two, back = (each.version for each in model_shelf.terms(learnt, MODEL.name).every)
+    one, two, back = (each.version for each in shelves.terms(learnt, MODEL.name).every)
     terms = {(at(row["event_at"]) - NOON) // (8 * HOUR): row["model_version"] for row in batch}
 
     assert back == one != two
@@ -110,8 +109,8 @@ def test_a_stream_gives_the_rows_of_the_batch(
             connected(spark, lake, SECOND, third)
             derive(spark, lake, MODEL.of)
     else:
-        known = model_shelf.terms(lake, MODEL.name)
-        model_shelf.restore(lake, MODEL.name, known, replace(known, every=known.every[:2]))
+        known = shelves.terms(lake, MODEL.name)
+        shelves.restore(lake, MODEL.name, known, replace(known, every=known.every[:2]))
         connected(spark, lake, SECOND, thirds.pop(0))
 
         def take_in(third: range) -> None:
@@ -136,7 +135,7 @@ def test_real_time_gives_the_scores_of_the_batch(
     make(kafka, sink)
     reached = [
         (since, trained and replace(trained, threshold="-999999999"))
-        for since, trained in model_shelf.in_force(learnt, MODEL.name)
+        for since, trained in shelves.in_force(learnt, MODEL.name)
     ]
     rule = model_rule(MODEL, reached)
     assert rule is not None
@@ -172,7 +171,7 @@ def test_history_from_before_the_first_promotion_is_scored_by_a_rebuild(
         connected(spark, lake, day)
         derive(spark, lake, MODEL.of)
     before = answer(lake)
-    first = str(model_shelf.terms(lake, MODEL.name).every[0].version)
+    first = str(shelves.terms(lake, MODEL.name).every[0].version)
     mine = desk(lake, replace(MODEL, check=(Demand(metric="rows", least=1),)))
 
     with pytest.raises(DefinitionError, match="have the score of their time"):
@@ -197,8 +196,8 @@ def test_a_term_of_time_that_an_alert_feed_has_judged_is_refused(
     source, sink = (Topic(name=f"t-{token_hex(4)}", partitions=1) for _ in range(2))
     make(kafka, source)
     make(kafka, sink)
-    model_shelf.carry(learnt, lake, [MODEL.name])
-    rule = model_rule(MODEL, model_shelf.in_force(lake, MODEL.name))
+    shelves.carry(learnt, lake, [MODEL.name])
+    rule = model_rule(MODEL, shelves.in_force(lake, MODEL.name))
     assert rule is not None
     (plain,) = feeds([rule])
     table = replace(silver.TABLE, reads=(replace(bronze.TABLE, reads=(source,)),))
@@ -216,7 +215,7 @@ def test_a_term_of_time_that_an_alert_feed_has_judged_is_refused(
         today.roll_back(ran + MODEL.margin)
     past = today.roll_back(ran + MODEL.margin)
 
-    assert model_shelf.terms(lake, MODEL.name).every[-1] == past
+    assert shelves.terms(lake, MODEL.name).every[-1] == past
 
 
 def test_a_version_that_misses_its_check_is_refused_with_the_reason(
@@ -229,8 +228,8 @@ def test_a_version_that_misses_its_check_is_refused_with_the_reason(
     with pytest.raises(DefinitionError, match=r"rows is \d+, and the check demands 500 or more"):
         desk(lake).promote(short["version"], NOON + 20 * HOUR)
 
-    assert [line["what"] for line in model_shelf.history(lake, MODEL.name)] == ["refused"]
-    assert len(model_shelf.terms(lake, MODEL.name).every) == 3
+    assert [line["what"] for line in shelves.history(lake, MODEL.name)] == ["refused"]
+    assert len(shelves.terms(lake, MODEL.name).every) == 3
 
 
 def test_a_term_of_time_that_is_scored_is_refused(learnt: Lake) -> None:
@@ -249,7 +248,7 @@ def test_rows_keep_the_score_of_a_version_that_was_rolled_back(
     connected(spark, lake, SECOND)
     derive(spark, lake, MODEL.of, mode=Batch())
 
-    assert model_shelf.terms(lake, MODEL.name).stack == []
+    assert shelves.terms(lake, MODEL.name).stack == []
     assert answer(lake) == batch
 
 
@@ -258,7 +257,7 @@ def test_the_report_warns_of_a_day_that_is_not_like_the_training(
 ) -> None:
     """Of the day that is scored, two in five carry data off; of the day that was learnt from, three in a hundred."""
     lake = Lake(learnt.root.parent / f"{learnt.root.name}-batch")
-    first = model_shelf.terms(learnt, MODEL.name).every[0].version
+    first = shelves.terms(learnt, MODEL.name).every[0].version
 
     days = daily_report.by_day([MODEL.of], lake, [NOON.date(), NOON.date() + DAY])
 

@@ -11,7 +11,7 @@ from fleet.models.unusual_traffic import MODEL
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.model import Clusters, Demand, Feature
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import model_shelf
+from strandline.engine.lake.shelf import shelves
 from strandline.engine.learning.train_model import evaluate, train
 from strandline.engine.repair.closed_range import Span
 from tests.support import lakes
@@ -62,7 +62,7 @@ def test_sql_that_cannot_score_a_row_is_refused(
 
     assert reason in error.value.message
     assert error.value.hint
-    assert model_shelf.versions(filled, MODEL.name) == []
+    assert shelves.versions(filled, MODEL.name) == []
 
 
 def test_a_range_must_have_rows_and_both_kinds_of_them(spark: SparkSession, filled: Lake) -> None:
@@ -81,7 +81,7 @@ def test_a_version_is_evaluated_on_rows_that_are_there(
     model = replace(MODEL, estimator=Clusters(), label=None, check=check, flags=Decimal("0.1"))
     words = train(spark, model, lake, ALL, NOON)
     lost = {**words, "version": "lost", "features": [{"name": "f", "sql": "gone"}] * 3}
-    model_shelf.keep(lake, MODEL.name, "lost", lost)
+    shelves.keep(lake, MODEL.name, "lost", lost)
 
     with pytest.raises(DefinitionError, match="has no row between"):
         evaluate(spark, model, lake, words["version"], LONG_AGO)

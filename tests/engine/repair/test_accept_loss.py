@@ -19,7 +19,7 @@ from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import feed_ledger, feed_query
 from strandline.engine.flow.feed_ledger import FeedLedger
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.kafka.topic_changes import ExpiredError
+from strandline.engine.kafka.topic_log import ExpiredError
 from strandline.engine.lake.checkpoint.spark_checkpoint import kafka_ends
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version

@@ -12,7 +12,7 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance, held_rows
-from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.ask.locate import Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake

@@ -14,9 +14,9 @@ from strandline.engine.lake.forgotten import TABLE_FILE, requests, search
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.compare import compare
+from strandline.engine.repair.expire import AFTER, scrub
 from strandline.engine.repair.forget import Forgetting, Part, carry_out
 from strandline.engine.repair.forget_request import Request
-from strandline.engine.repair.scrub import AFTER, scrub
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import commits, received
 from tests.support.fleet import FORGOTTEN, OTHERS, fleet_log, without

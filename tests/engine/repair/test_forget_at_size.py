@@ -17,7 +17,7 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.lake.forgotten import TABLE_FILE, search
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.verify import Trial, verify
-from strandline.engine.repair.scrub import AFTER, scrub
+from strandline.engine.repair.expire import AFTER, scrub
 from tests.engine.repair.test_forget import carried_out
 from tests.support.events import received
 from tests.support.fleet import FORGOTTEN, fleet_batches

@@ -19,10 +19,10 @@ from strandline.engine.lake.forgotten import requests, search
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.open_table import opened
 from strandline.engine.repair import forget
+from strandline.engine.repair.expire import AFTER, scrub
 from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.rebuild import undo
-from strandline.engine.repair.scrub import AFTER, scrub
 from tests.engine.written import entry
 from tests.support import by_hand
 from tests.support.events import Event, reading, received

@@ -20,8 +20,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.read.open_table import opened
+from strandline.engine.repair.expire import AFTER, scrub
 from strandline.engine.repair.rebuild import promote, rebuild, undo
-from strandline.engine.repair.scrub import AFTER, scrub
 from tests.engine.repair.test_forget import carried_out, interrupted
 from tests.support import by_hand
 from tests.support.events import TABLE as BRONZE

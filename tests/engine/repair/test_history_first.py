@@ -19,7 +19,7 @@ from strandline.engine.lake.read.open_table import opened
 from strandline.engine.lake.shelf.import_notes import begun_import, note_begun, note_ended
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.import_files import import_file
-from strandline.operate.repairs import import_history
+from strandline.operate.repairs import backfill
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import derive, proven
@@ -121,7 +121,7 @@ def test_streams_that_began_over_empty_topics_begin_anew_with_history(
     path = tmp_path / "a.jsonl"
     _write(path, [f"e{n}" for n in range(4)], NOON - timedelta(days=20), minutes=40)
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(import_history, "import_file", _interrupted)
+        broken.setattr(backfill, "import_file", _interrupted)
         failed = strandline(*TYPED, path, "--slice", 3, "--lake", lake.root)
     assert (failed.code, "the disk is gone" in failed.err) == (4, True), failed.printed
 
@@ -144,7 +144,7 @@ def test_a_folder_of_which_a_file_did_not_come_is_half_of_the_history(
     for name, day in (("a", 30), ("b", 20), ("c", 10)):
         _write(folder / f"{name}.jsonl", [name], NOON - timedelta(days=day))
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(import_history, "import_file", _only_one())
+        broken.setattr(backfill, "import_file", _only_one())
         failed = strandline(*TYPED, folder, "--lake", lake.root)
     assert (failed.code, "the disk is gone" in failed.err) == (4, True), failed.printed
 

@@ -24,7 +24,7 @@ from strandline.engine.lake.shelf.history_file import Record
 from strandline.engine.proof.compare import compare
 from strandline.engine.repair.expire import expire
 from strandline.engine.repair.import_files import _slice, import_file
-from strandline.operate.repairs import import_history
+from strandline.operate.repairs import backfill
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, readings, received
 from tests.support.modes import derive, proven
@@ -91,7 +91,7 @@ def test_records_of_a_broken_clock_are_held_and_keep_no_good_ones_out(
     The books are closed on the way, or a long import would add up all of its own entries for each slice.
     """
     monkeypatch.setattr(
-        import_history, "close_or_reason", lambda table, lake: close(lake, [table], every=1)
+        backfill, "close_or_reason", lambda table, lake: close(lake, [table], every=1)
     )
     days = NOON - timedelta(days=5)
     path = tmp_path / "a.jsonl"
@@ -205,7 +205,7 @@ def test_what_is_committed_is_brought_though_its_file_fails_and_the_rest_can_be_
     half.write_bytes(b"\n".join(_of_days_ago(f"half-{number}") for number in range(3)))
     other.write_bytes(_of_days_ago("other"))
     with monkeypatch.context() as broken:
-        broken.setattr(import_history, "import_file", _interrupted)
+        broken.setattr(backfill, "import_file", _interrupted)
         failed = strandline(*TYPED, half, "--slice", 2, "--lake", morning.root)
     assert (failed.code, "the disk is gone" in failed.err) == (4, True), failed.printed
     half.unlink()

@@ -16,12 +16,12 @@ from strandline.core.modes import AvailableNow
 from strandline.core.table import Ingested
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.accounting.left_topics import said
-from strandline.engine.flow.radar import TopicReader, topic_dangers
+from strandline.engine.accounting.routes import said
+from strandline.engine.flow.readers import TopicReader, topic_dangers
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.kafka.lag import ends_of
 from strandline.engine.kafka.local_broker import down, up
-from strandline.engine.kafka.topic_changes import STAY
+from strandline.engine.kafka.slices import ends_of
+from strandline.engine.kafka.topic_log import STAY
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.quarantine.write import Signed

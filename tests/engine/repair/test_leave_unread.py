@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.topic import RECEIVED, Topic
-from strandline.engine.accounting.left_topics import said
+from strandline.engine.accounting.routes import said
 from strandline.engine.flow.ingest import refuse_retired
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka import slices

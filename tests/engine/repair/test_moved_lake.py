@@ -5,22 +5,21 @@ from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.accounting.left_topics import said
-from strandline.engine.ask.locate import Spot
-from strandline.engine.ask.verdict import Verdict, World
+from strandline.engine.accounting.routes import said
+from strandline.engine.ask.locate import Spot, Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.flow.runner import Site
-from strandline.engine.kafka.topic_changes import STAY
+from strandline.engine.kafka.topic_log import STAY
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.snapshot_files import Taken
 from strandline.engine.proof.verify import Trial, verify
+from strandline.engine.repair.closed_range import rewind
 from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.retire import MOVE
-from strandline.engine.repair.rewind import rewind
 from strandline.engine.service.snapshot import restore, take
 from tests.support import by_hand
 from tests.support.events import TABLE, TOPIC, readings, received

@@ -34,13 +34,12 @@ from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import left_behind
-from strandline.engine.repair.expire import expire
+from strandline.engine.repair.expire import AFTER, expire, scrub
 from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.replay import replay
 from strandline.engine.repair.retire import retire, take_back
-from strandline.engine.repair.scrub import AFTER, scrub
 from strandline.engine.service.maintain import Policy, maintain
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received

@@ -11,8 +11,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.locate import Spot
 from strandline.engine.lake.lake import Lake
-from strandline.engine.repair.closed_range import Span
-from strandline.engine.repair.rewind import Part, rewind
+from strandline.engine.repair.closed_range import Part, Span, rewind
 from strandline.operate.repairs.backfill import rewindable, rewound_to
 from tests.support.four_days import filled
 

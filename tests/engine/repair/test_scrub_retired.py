@@ -14,7 +14,7 @@ from strandline.engine.lake.forgotten import Forgotten, keep, requests
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import name_of
 from strandline.engine.lake.retired import STATE_OF, Retirement, retired, strike_out, write_down
-from strandline.engine.repair.scrub import AFTER, scrub
+from strandline.engine.repair.expire import AFTER, scrub
 from tests.engine.flow.test_readers import checkpoint
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.rows import NOON

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.engine.runtime import open_files
+from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.jvm import deaf, is_deaf
-from strandline.engine.runtime.open_files import (
+from strandline.engine.runtime.spark_session import (
     AT_ALL,
     EACH,
     allowed,
@@ -82,11 +82,11 @@ def test_only_a_hard_limit_that_is_too_low_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.__setitem__(slice(None), new))
 
     refuse_too_many(205)
-    assert open_files.raise_limit() == limits[0] == open_files.MOST
+    assert spark_session.raise_limit() == limits[0] == spark_session.MOST
     limits[:] = [1024, 1024]
     with pytest.raises(DefinitionError) as refused:
         refuse_too_many(205)
-    assert open_files.raise_limit() == 1024
+    assert spark_session.raise_limit() == 1024
     assert f"may hold {AT_ALL + EACH * 205:,} files open" in refused.value.message
     assert f"at most {carried(1024):,} of them" in refused.value.hint
     assert needed(carried(1024)) <= 1024 < needed(carried(1024) + 1)

@@ -18,21 +18,21 @@ from strandline.engine.runtime.processes import has_ended
 TIED = """
 import os, sys, time
 del os.pidfd_open
-from strandline.engine.runtime.starter import end_with_starter
+from strandline.engine.runtime.processes import end_with_starter
 end_with_starter()
 print("tied", flush=True)
 time.sleep(600)
 """
 STARTER = f"""
 import subprocess, sys, time
-from strandline.engine.runtime.starter import tied
+from strandline.engine.runtime.processes import tied
 print(subprocess.Popen([sys.executable, "-c", {TIED!r}], env=dict(tied())).pid, flush=True)
 time.sleep(600)
 """
 ON_MACOS = """
 import sys
 sys.platform = "darwin"
-from strandline.engine.runtime.open_files import MOST
+from strandline.engine.runtime.spark_session import MOST
 print(MOST)
 """
 

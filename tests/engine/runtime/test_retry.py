@@ -12,7 +12,7 @@ from strandline.engine.runtime.log_files import Record
 from strandline.engine.runtime.log_writer import logger
 from strandline.engine.runtime.outage import FIRST, LONGEST, Patience, Pause, soon
 from strandline.engine.service.stream_host import Pulse
-from strandline.operate.answers.stream_log import StreamLog
+from strandline.operate.answers.logs import StreamLog
 from strandline.operate.listener import Log
 from tests.support.rows import NOON
 

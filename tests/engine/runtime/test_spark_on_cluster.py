@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from strandline.cli.spark_properties import lines
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.engine.runtime import spark_session, submitted
+from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.jvm import jvm
 from strandline.engine.runtime.settings import Settings, settings
 from strandline.engine.runtime.spark_on_cluster import environment, keep_keys, options
@@ -135,13 +135,13 @@ def test_only_spark_submit_brings_a_jvm(monkeypatch: pytest.MonkeyPatch) -> None
     """Every other program starts its own."""
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
 
-    assert submitted.gateway() is None
+    assert spark_session.submitted_gateway() is None
 
 
 def test_the_master_that_spark_submit_was_given_counts() -> None:
     """Threads are no cluster, and a cluster of another kind is refused instead of tried."""
-    assert submitted.cluster_of("local[8]") is None
-    assert submitted.cluster_of("spark://one:7077") == "spark://one:7077"
+    assert spark_session.cluster_of("local[8]") is None
+    assert spark_session.cluster_of("spark://one:7077") == "spark://one:7077"
     with pytest.raises(DefinitionError, match="yarn") as caught:
-        submitted.cluster_of("yarn")
+        spark_session.cluster_of("yarn")
     assert "k8s://" in caught.value.hint

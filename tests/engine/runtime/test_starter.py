@@ -21,7 +21,7 @@ STARTER = """
 import sys, time
 from pathlib import Path
 from strandline.engine.runtime.processes import child
-from strandline.engine.runtime.starter import tied
+from strandline.engine.runtime.processes import tied
 lake, is_tied = sys.argv[1], sys.argv[2] == "tied"
 words = [sys.executable, "-m", "strandline.cli", "metrics", "--port", "0", "--lake", lake]
 print(child(words, log=Path(lake) / "started.log", environment=tied() if is_tied else None).pid, flush=True)

@@ -10,16 +10,17 @@ from obstore.store import S3Store
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.runtime import outage
-from strandline.engine.runtime.outage import absence, skipped_in_outage
-from strandline.engine.runtime.store_away import (
+from strandline.engine.runtime.outage import (
     PATIENCE,
     QUIET,
     Keys,
     KeysRefusedError,
     StoreAwayError,
     StoreRefusesError,
+    absence,
     is_silent_store,
     reason,
+    skipped_in_outage,
 )
 from strandline_infra.broker import HOST
 

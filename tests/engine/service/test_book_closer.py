@@ -11,8 +11,8 @@ import pytest
 from strandline.engine.accounting.table_books import Closed, close
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import snapshot_file
-from strandline.engine.service import open_books
-from strandline.engine.service.open_books import BookCloser
+from strandline.engine.service import backlog
+from strandline.engine.service.backlog import BookCloser
 from tests.engine.written import BRONZE
 from tests.support.ledgers import histories, made
 
@@ -28,7 +28,7 @@ def lake(tmp_path: Path) -> Lake:
 @pytest.fixture
 def closer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[BookCloser]:
     """Return a closer that looks all the time."""
-    monkeypatch.setattr(open_books, "PAUSE", 0.01)
+    monkeypatch.setattr(backlog, "PAUSE", 0.01)
     closer = BookCloser(partial(close, lake, [BRONZE]))
     yield closer
     closer.end()

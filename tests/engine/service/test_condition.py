@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strandline.engine.service.condition import condition
-from strandline.engine.service.desired_state import Order, write
+from strandline.engine.service.stream_health import Order, write_desired
 from tests.support.watched_lake import FEED, watched_lake
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -30,7 +30,7 @@ def test_what_is_wrong_with_the_alerts_names_their_process(
     beat = json.loads(lake.feeds_beat.text() or "")
     beat["tables"][FEED].update(behind=long_ago)
     lake.feeds_beat.put(json.dumps({**beat, **change}))
-    write(lake, Order(runs=True, at=long_ago, by="on-call"), lake.alerts_order)
+    write_desired(lake, Order(runs=True, at=long_ago, by="on-call"), lake.alerts_order)
 
     found = [each.says for each in condition(lake, NOW).troubles if says in each.says]
 

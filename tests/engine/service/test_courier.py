@@ -19,7 +19,7 @@ from strandline.core.topic import Topic
 from strandline.engine.kafka.topic_log import Log, TopicWriter
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.service.receivers import receivers
+from strandline.engine.service.condition import receivers
 from tests.engine.records import drop, expire, make
 from tests.support.logged import Logged
 from tests.support.notices import Hands, Receiver, alert, send

@@ -9,7 +9,7 @@ from strandline.alerting.courier import Courier, Desk
 from strandline.alerting.notice import Webhook
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import FencedError
-from strandline.engine.service.receivers import LOCK, receivers
+from strandline.engine.service.condition import LOCK, receivers
 from tests.support.notices import Receiver, alert, send
 
 pytestmark = [pytest.mark.kafka, pytest.mark.whole]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from strandline.engine.lake.lake import Lake
-from strandline.engine.service.desired_state import DELAYS, Order, order, write
+from strandline.engine.service.stream_health import DELAYS, Order, order, write_desired
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -21,7 +21,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert order(lake) is None
 
     once = asked().tried(NOON + timedelta(minutes=1))
-    write(lake, once)
+    write_desired(lake, once)
 
     assert order(lake) == once
 
@@ -29,7 +29,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_one_that_an_earlier_version_wrote_is_still_read(tmp_path: Path) -> None:
     """A lake keeps its request over a deploy; the tables had another key."""
     lake = Lake(tmp_path)
-    write(lake, asked())
+    write_desired(lake, asked())
     former = (lake.order.text() or "").replace('"alerted": []', '"told_of": ["silver.readings"]')
     lake.order.put(former)
 

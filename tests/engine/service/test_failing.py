@@ -31,11 +31,16 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_files import Record
 from strandline.engine.runtime.log_writer import logger
 from strandline.engine.service import stream_host
-from strandline.engine.service.desired_state import Order
-from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.service.stream_health import LONGEST, Failing, failing, watch
+from strandline.engine.service.stream_health import (
+    LONGEST,
+    Failing,
+    Order,
+    failing,
+    heartbeat,
+    watch,
+)
 from strandline.engine.service.stream_host import Host, Pulse
-from strandline.operate.answers.stream_log import StreamLog
+from strandline.operate.answers.logs import StreamLog
 from tests.engine.records import drop, make, put
 from tests.engine.written import SILVER, entry, small_lake, written
 from tests.support.rows import NOON

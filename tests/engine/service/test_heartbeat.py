@@ -11,8 +11,7 @@ import pytest
 
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import is_there, own
-from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.service.stream_health import SILENT
+from strandline.engine.service.stream_health import SILENT, heartbeat
 from tests.support.rows import NOON
 
 TABLE = "silver.device_telemetry"

@@ -9,7 +9,7 @@ from strandline.engine.accounting.table_books import close
 from strandline.engine.lake.commit.file_index import RecentFiles
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import Sums, follow
-from strandline.engine.service.open_books import BookCloser, OpenBooks
+from strandline.engine.service.backlog import BookCloser, OpenBooks
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.ledgers import histories, write_log
 from tests.support.proofs import Times

@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 
 from strandline.engine.lake.lake import Lake
-from strandline.engine.service.open_books import OpenBooks
+from strandline.engine.service.backlog import OpenBooks
 from tests.engine.written import BRONZE, GOLD, SILVER, entry
 from tests.support.ledgers import histories, made, write_log
 

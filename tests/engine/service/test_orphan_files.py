@@ -11,7 +11,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.log_actions import added
-from strandline.engine.lake.scratch import MAKER
+from strandline.engine.lake.plain_files import MAKER
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.maintain import ORPHANED_FOR, left, take_away
 from tests.support.events import Event, reading, received

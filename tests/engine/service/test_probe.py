@@ -10,10 +10,8 @@ import pytest
 from strandline.core.errors import TransientError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.background_stream import ALERTS, STREAM
-from strandline.engine.service.heartbeat import near
-from strandline.engine.service.probe import refuse_ill
-from strandline.engine.service.stream_health import SILENT, STUCK
+from strandline.engine.service.background_stream import ALERTS, STREAM, refuse_ill
+from strandline.engine.service.stream_health import SILENT, STUCK, near
 
 TABLE = "silver.device_telemetry"
 NOON = datetime(2099, 11, 20, 12, tzinfo=UTC)

@@ -13,13 +13,12 @@ from strandline import catalog
 
 from strandline.core.table import Ingested
 from strandline.engine.kafka import topic_log
-from strandline.engine.kafka.lag import unread_offsets
+from strandline.engine.kafka.slices import unread_offsets
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.jvm import BUSY
-from strandline.engine.service.desired_state import Order, write
 from strandline.engine.service.metrics import Processes
 from strandline.engine.service.metrics_page import LakeLook
-from strandline.engine.service.stream_health import HANDED_OVER, TURN
+from strandline.engine.service.stream_health import HANDED_OVER, TURN, Order, write_desired
 from tests.architecture.tree import ROOT
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.infra.test_runbooks import died
@@ -96,11 +95,11 @@ def test_what_an_alert_names_can_be_so(tmp_path: Path, program: str, ill: str) -
     """No heartbeat whatever made the metric say *fenced*: its alert could not fire, and another named the wrong page."""
     lake = watched_lake(tmp_path, NOW)
     orders = {"stream": lake.order, "alerts": lake.alerts_order}
-    write(lake, Order(runs=True, at=NOW.isoformat(), by="on-call"), orders[program])
+    write_desired(lake, Order(runs=True, at=NOW.isoformat(), by="on-call"), orders[program])
     assert not seen(lake, NOW)["process_ill", program, ill]
 
     if ill == "stuck":  # which no table is before the stream has run for long enough
-        write(lake, Order(runs=True, at=LONG_AGO, by="on-call"), orders[program])
+        write_desired(lake, Order(runs=True, at=LONG_AGO, by="on-call"), orders[program])
     _has(lake, {"stream": "heartbeat", "alerts": "feeds_beat"}[program], CASES[ill])
 
     assert seen(lake, NOW)["process_ill", program, ill] == 1

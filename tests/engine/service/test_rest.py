@@ -10,8 +10,14 @@ import pytest
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.background_stream import Always
-from strandline.engine.service.desired_state import LONGEST_SUSPENSION, Order, order, write
-from strandline.engine.service.stream_health import Act, watch
+from strandline.engine.service.stream_health import (
+    LONGEST_SUSPENSION,
+    Act,
+    Order,
+    order,
+    watch,
+    write_desired,
+)
 from tests.support.rows import NOON
 
 SUSPEND = """
@@ -30,7 +36,7 @@ ASKED = Order(runs=True, at=NOON.isoformat(), by="on-call", words=("silver.a", "
 @pytest.fixture
 def stream(lake: Lake) -> Always:
     """Return a stream that is to run."""
-    write(lake, ASKED)
+    write_desired(lake, ASKED)
     return Always(lake=lake, clock=lambda: NOON, environment={}, by="test")
 
 
@@ -68,7 +74,7 @@ def test_the_stream_of_a_killed_process_is_restarted(
 
 def test_a_suspension_by_another_host_has_a_limit(lake: Lake) -> None:
     elsewhere = {**own(), "host": "elsewhere", "at": NOON.isoformat()}
-    write(lake, Order(runs=True, at=NOON.isoformat(), by="x", rest=elsewhere))
+    write_desired(lake, Order(runs=True, at=NOON.isoformat(), by="x", rest=elsewhere))
 
     assert act(lake, NOON + LONGEST_SUSPENSION - timedelta(seconds=1)) is Act.NOTHING
     assert act(lake, NOON + LONGEST_SUSPENSION) is Act.RESTART

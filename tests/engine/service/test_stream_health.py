@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.service.desired_state import DELAYS, Order
 from strandline.engine.service.stream_health import (
+    DELAYS,
     LOOKS,
     STUCK,
     SURE,
@@ -15,6 +15,7 @@ from strandline.engine.service.stream_health import (
     Act,
     Ill,
     Look,
+    Order,
     Watch,
     ill,
     is_well,

@@ -23,7 +23,7 @@ from strandline.engine.lake.locks import COMMIT_LOCK
 from strandline.engine.lake.log.commit_log import log_of
 from strandline.engine.lake.log.ledger import FORGET, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of
-from strandline.engine.lake.scratch import MAKER
+from strandline.engine.lake.plain_files import MAKER
 from strandline.engine.lake.snapshot_files import Taken, snapshots
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime.processes import own

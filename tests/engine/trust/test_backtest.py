@@ -25,10 +25,10 @@ from strandline.alerting.rules.compile import holds
 from strandline.alerting.rules.condition import AllOf, AnyOf, Glob, Text
 from strandline.alerting.rules.one_plan import alert_id
 from strandline.alerting.source import find
-from strandline.engine.lake.commit.table_frames import rows_now
+from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
-from strandline_quality.report.backtest import Change, RuleFigures
+from strandline_quality.report.findings import Change, RuleFigures
 from tests.support.rows import NOON
 from tests.support.starts import believed, starts
 

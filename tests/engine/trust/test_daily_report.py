@@ -11,14 +11,14 @@ from deltalake import DeltaTable
 from strandline.core.local_day import Day
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.flow import radar
-from strandline.engine.flow.radar import Danger, Level
+from strandline.engine.flow import readers
+from strandline.engine.flow.readers import Danger, Level
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.retired import Retirement, write_down
 from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.trust.daily_report import Period, gather, newest_day
-from strandline_quality.report.charts import _steps, pictures
 from strandline_quality.report.findings import Flow, Gate, TableFindings, Verdict
+from strandline_quality.report.page import _steps, pictures
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import Came, Held, lived, receive
 
@@ -64,7 +64,7 @@ def test_the_report_has_for_each_reader_the_partition_that_the_radar_saw_nearest
         says="goes",
     )
     of_a_table = Danger(reader=SILVER.id, source=BRONZE.id, unread=9, level=Level.SAFE, says="")
-    radar.keep(lake, [safe, soon, of_a_table], NOW)
+    readers.keep(lake, [safe, soon, of_a_table], NOW)
 
     (found,) = gather(lake, TABLES, BOTH).unread
     assert (found.reader, found.unread, found.goes_at) == (BRONZE.id, 5, "x")

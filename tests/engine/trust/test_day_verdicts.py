@@ -5,8 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from strandline.engine.accounting.balance_sheet import Balance
-from strandline.engine.history.anomalies import RULES, VOLUME, Mark
-from strandline.engine.history.queries import Batch, Range
+from strandline.engine.history.queries import RULES, VOLUME, Batch, Mark, Range
 from strandline.engine.trust.day_verdicts import Known, capped, flow, judged, kinds, versions_in
 from strandline_quality.report.findings import Verdict
 

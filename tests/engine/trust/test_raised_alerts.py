@@ -11,9 +11,9 @@ from fleet.silver import process_events
 from strandline.alerting.backtest import backtest
 from strandline.alerting.rules.one_plan import raised
 from strandline.alerting.tables import gold, silver
-from strandline.engine.lake.commit.table_frames import rows_now
+from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
-from strandline_quality.report.backtest import Change, RuleFigures
+from strandline_quality.report.findings import Change, RuleFigures
 from tests.engine.trust import test_backtest as those
 from tests.support.starts import believed
 

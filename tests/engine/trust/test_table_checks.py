@@ -12,7 +12,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.retired import Retirement, strike_out, write_down
 from strandline.engine.runtime import clock
-from strandline.engine.trust.table_checks import (
+from strandline.engine.trust.day_verdicts import (
     CERTIFICATE,
     FRESH,
     LAGS,

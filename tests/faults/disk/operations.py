@@ -17,9 +17,9 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.log.ledger_sums import snapshot
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.lake.shelf.rule_shelf import HISTORY, live_rules, promotions
+from strandline.engine.lake.shelf.shelves import RULE_HISTORY, live_rules, promotions
 from strandline.engine.quarantine.resolutions import held
-from strandline.engine.service.desired_state import order
+from strandline.engine.service.stream_health import order
 from tests.cli import inside
 from tests.faults.disk import programs
 from tests.faults.disk.programs import PROGRAMS
@@ -170,7 +170,7 @@ def _rules(lake: Lake) -> list[str]:
 
 def _said(lake: Lake) -> list[str]:
     """Return what was done to the rules; a crash may leave a line twice."""
-    text = (lake.rules / HISTORY).text() or ""
+    text = (lake.rules / RULE_HISTORY).text() or ""
     return sorted({each["what"] for each in map(json.loads, text.splitlines())})
 
 

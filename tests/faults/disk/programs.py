@@ -11,9 +11,9 @@ from strandline.engine.accounting.table_books import close
 from strandline.engine.gates.gate_files import Shut, Where, clear, shut, write
 from strandline.engine.gates.gate_files import open_ as open_gate
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import rule_shelf
-from strandline.engine.service import desired_state
-from strandline.engine.service.desired_state import Order
+from strandline.engine.lake.shelf import shelves
+from strandline.engine.service import stream_health
+from strandline.engine.service.stream_health import Order
 from tests.faults.disk.edits import EDITS, checkpoint
 
 SILVER = "silver.device_telemetry"
@@ -47,8 +47,8 @@ def clear_gate(lake: Lake) -> None:
 
 def promote_rules(lake: Lake) -> None:
     """Make rules live, unless they are."""
-    if not rule_shelf.promotions(lake):
-        rule_shelf.put_live(
+    if not shelves.promotions(lake):
+        shelves.put_live(
             lake,
             {"site/one.yml": b"title: one\n"},
             without=(),
@@ -60,13 +60,13 @@ def promote_rules(lake: Lake) -> None:
 
 def undo_rules(lake: Lake) -> None:
     """Take them back, unless they were."""
-    if rule_shelf.promotions(lake):
-        rule_shelf.take_back(lake, at=AT, by="ann")
+    if shelves.promotions(lake):
+        shelves.take_back(lake, at=AT, by="ann")
 
 
 def ask_to_run(lake: Lake) -> None:
     """Ask for the stream to run."""
-    desired_state.write(lake, Order(runs=True, at=AT, by="ann"))
+    stream_health.write_desired(lake, Order(runs=True, at=AT, by="ann"))
 
 
 def make_orphans(lake: Lake) -> None:

@@ -7,18 +7,18 @@ from html.parser import HTMLParser
 
 import pytest
 
-from strandline_quality.report.backtest import (
+from strandline_quality.report.findings import (
+    AlertSample,
     Backtest,
     Change,
     Compared,
     RuleFigures,
-    Sample,
     TableCost,
 )
 from strandline_quality.report.page import backtest_page, sentence
 
 HOSTILE = "</script><script>alert(1)</script>\"'&\u202e"
-SAMPLE = Sample(
+SAMPLE = AlertSample(
     alert_id="a1", at="2026-11-20T12:00:00+00:00", place="t/0/1", key="{}", event=HOSTILE
 )
 

@@ -9,8 +9,8 @@ from strandline import catalog
 from strandline.cli import place
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.model import Model
-from strandline.engine.lake.shelf import model_shelf
-from strandline.engine.lake.shelf.model_shelf import DECIDED, Decision
+from strandline.engine.lake.shelf import shelves
+from strandline.engine.lake.shelf.shelves import DECIDED, Decision
 from strandline.engine.learning.promote_model import Desk
 from strandline.operate import models
 from strandline.operate.ranges import moment, typed
@@ -34,8 +34,8 @@ def listed(lake: str | None, *, as_json: bool) -> None:
     _, where = place.existing(lake)
     rows = []
     for model in catalog.models():
-        decided = model_shelf.terms(where, model.name).every
-        known = model_shelf.versions(where, model.name)
+        decided = shelves.terms(where, model.name).every
+        known = shelves.versions(where, model.name)
         none = {**dict.fromkeys(COLUMNS), "model": model.name, "check": "no version yet"}
         rows += [_row(model, words, decided) for words in known] or [none]
     if as_json:
@@ -52,17 +52,17 @@ def shown(name: str, version: str | None, lake: str | None, *, as_json: bool) ->
     _, where = place.existing(lake)
     model = catalog.model(name)
     if version is not None:
-        words = model_shelf.version(where, name, models.version_of(where, name, version))
+        words = shelves.version(where, name, models.version_of(where, name, version))
         if as_json:
             emit(words)
             return
         _show_certificate(model, words)
         return
-    lines = list(model_shelf.history(where, name))
+    lines = list(shelves.history(where, name))
     if as_json:
         emit(
             {
-                "terms": [_words(each) for each in model_shelf.terms(where, name).every],
+                "terms": [_words(each) for each in shelves.terms(where, name).every],
                 "history": lines,
             }
         )
@@ -73,7 +73,7 @@ def shown(name: str, version: str | None, lake: str | None, *, as_json: bool) ->
         ("from", "version", "what", "decided", "by"),
         [
             (each.since, each.version or "none", each.what, each.at, each.by)
-            for each in model_shelf.terms(where, name).every
+            for each in shelves.terms(where, name).every
         ],
     )
     refused = [line for line in lines if line["what"] not in DECIDED]

@@ -14,7 +14,7 @@ from strandline.alerting.rules.sigma import Folder
 from strandline.cli import place
 from strandline.cli.screen import emit, note, progress, say, show
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.shelf.rule_shelf import Promotion
+from strandline.engine.lake.shelf.shelves import Promotion
 from strandline.operate import lakes, ranges, session
 from strandline.operate.alerts.backtest import (
     Trial,
@@ -35,7 +35,7 @@ from strandline.operate.alerts.examples import (
     refused_words,
 )
 from strandline.operate.alerts.examples import explained as explained_rules
-from strandline_quality.report.backtest import Backtest, Change, RuleFigures
+from strandline_quality.report.findings import Backtest, Change, RuleFigures
 from strandline_quality.report.page import sentence
 
 
@@ -139,7 +139,7 @@ def explained(  # noqa: PLR0913  # as the command line has them
 
 def undone(lake: str | None, *, as_json: bool) -> None:
     """Take the last promotion back."""
-    from strandline.operate.alerts.promotion import take_back  # noqa: PLC0415  # the other subcommands do not promote
+    from strandline.operate.alerts.backtest import take_back  # noqa: PLC0415  # the other subcommands do not promote
 
     _, where = place.existing(lake, writes=True)
     gone, again = take_back(where)

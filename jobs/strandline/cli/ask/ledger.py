@@ -21,23 +21,24 @@ from strandline.core.errors import DamagedError, DefinitionError
 from strandline.core.feed import Feed
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import Balance
-from strandline.engine.ask.verdict import World
+from strandline.engine.ask.locate import World
 from strandline.engine.ask.why import explain_each, why
-from strandline.engine.flow.radar import URGENT, Danger, Level, last, span, worst
+from strandline.engine.flow.readers import URGENT, Danger, Level, last, span, worst
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.retired import Retirement, retired
 from strandline.engine.publish.books import published
 from strandline.engine.runtime import clock
 from strandline.operate import lakes
 from strandline.operate.answers.ledger import (
+    dangers_of,
     lost_words,
     notices,
+    refuse_danger,
     refuse_imbalance,
     sheets_of,
     static_lines,
     table_rows,
 )
-from strandline.operate.answers.radar import dangers_of, refuse_danger
 
 SHEET = (
     "table",

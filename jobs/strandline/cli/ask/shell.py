@@ -36,7 +36,7 @@ from strandline.engine.lake.read.duckdb_table import ends, keywords, session
 from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import near_folder
-from strandline.operate.ending import exit_code, foreseen
+from strandline.operate.listener import exit_code, foreseen
 
 SHOWN = 200
 """Rows that a table on the screen shows; the others are not even read."""

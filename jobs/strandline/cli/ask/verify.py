@@ -15,22 +15,27 @@ from strandline.core.table import Table
 from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import UNSOUGHT
 from strandline.engine.history import commit_history
-from strandline.engine.history.anomalies import Mark, marks
-from strandline.engine.history.queries import MOST, Batch, Past
+from strandline.engine.history.queries import MOST, Batch, Mark, Past, marks
 from strandline.engine.lake.retired import refuse_retired
 from strandline.engine.proof.certificate import Certificate
 from strandline.engine.proof.compare import Comparison
 from strandline.engine.proof.row_audit import Audit, as_record, audit
 from strandline.engine.proof.verify import Trial, refuse_unsettled, verify
 from strandline.operate import lakes, ranges, session
-from strandline.operate.answers.audit import audited_tables, published, refuse_critical, verdict
-from strandline.operate.answers.report import near, refuse_untrusted, report_of, write_report
-from strandline.operate.answers.verification import (
+from strandline.operate.answers.audit import (
     all_derived,
+    audited_tables,
     compared,
     named_derived,
+    near,
+    published,
+    refuse_critical,
     refuse_different,
     refuse_unlike,
+    refuse_untrusted,
+    report_of,
+    verdict,
+    write_report,
 )
 from strandline_infra import extras
 

@@ -12,7 +12,7 @@ from strandline.cli import completion, place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.errors import DefinitionError
-from strandline.engine.accounting.left_topics import NOT_ASKED
+from strandline.engine.accounting.routes import NOT_ASKED
 from strandline.engine.lake.forgotten import requests, search
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
@@ -23,13 +23,15 @@ from strandline.engine.repair.forget_request import Request
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes, session
-from strandline.operate.repairs.forget import forgotten, refuse_waiting, scrubbed
-from strandline.operate.retirement import (
+from strandline.operate.repairs.forget import (
     Leave,
+    forgotten,
     moved,
     received,
+    refuse_waiting,
     refuse_without_reason,
     retired,
+    scrubbed,
     taken_back,
     topic_left,
 )

@@ -11,8 +11,7 @@ from strandline.cli.place import LakeOption
 from strandline.cli.screen import note, record, say
 from strandline.core.errors import TransientError
 from strandline.engine.runtime import clock
-from strandline.engine.service.background_stream import ALERTS, STREAM
-from strandline.engine.service.probe import refuse_ill
+from strandline.engine.service.background_stream import ALERTS, STREAM, refuse_ill
 from strandline.operate import lakes
 from strandline.operate.words import seconds
 from strandline_infra.broker import HOST
@@ -55,7 +54,7 @@ def metrics(
     strandline metrics --once
     """
     # Not imported above: it reads what Prometheus' client brings, for which no other verb should wait.
-    from strandline.engine.kafka.lag import unread_offsets  # noqa: PLC0415  # as above
+    from strandline.engine.kafka.slices import unread_offsets  # noqa: PLC0415  # as above
     from strandline.engine.service.metrics_page import LakeLook  # noqa: PLC0415  # as above
 
     found, where = lakes.configured(lake)

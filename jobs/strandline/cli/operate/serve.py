@@ -13,7 +13,7 @@ from strandline.cli import place, stopping
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, is_terminal, note, say, show
 from strandline.core.errors import DefinitionError
-from strandline.engine.accounting.left_topics import topics_read
+from strandline.engine.accounting.routes import topics_read
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.files.write_barrier import NOT_BARRED, bar_writes
@@ -25,7 +25,7 @@ from strandline.engine.service import sql_server
 from strandline.engine.service.dagster_process import Console
 from strandline.engine.trust import report_server
 from strandline.operate import lakes
-from strandline.operate.alerts.pages import alert_pages
+from strandline.operate.alerts.delivery import alert_pages
 from strandline.operate.notebook import environment_of, execute, toured, writable
 from strandline.operate.stream import always
 from strandline.operate.words import seconds

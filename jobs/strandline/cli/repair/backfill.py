@@ -20,31 +20,31 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.retired import refuse_retired
 from strandline.engine.proof.compare import Comparison
-from strandline.engine.repair.closed_range import refuse_open
+from strandline.engine.repair.closed_range import Rewind, refuse_open, rewind
 from strandline.engine.repair.downstream import (
     above,
     refuse_behind_above,
     refuse_open_above,
 )
 from strandline.engine.repair.import_files import SLICE
-from strandline.engine.repair.rewind import Rewind, rewind
 from strandline.operate import lakes, ranges, session
 from strandline.operate.repairs.backfill import (
+    Imported,
+    Work,
     backfilled,
     change,
+    event_time,
+    is_final,
     left_behind_by,
     left_behind_words,
-    rewind_lines,
-    rewindable,
-    rewound_to,
-)
-from strandline.operate.repairs.import_history import Imported, Work, event_time, topic_of
-from strandline.operate.repairs.rebuild import (
-    is_final,
     promoted,
     rebuildable,
     rebuilt,
+    rewind_lines,
+    rewindable,
+    rewound_to,
     stale_above,
+    topic_of,
     undone,
 )
 

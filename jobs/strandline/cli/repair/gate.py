@@ -14,13 +14,13 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Shut, Where
-from strandline.engine.kafka.topic_changes import count, described
+from strandline.engine.kafka.topic_log import count, described
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.downstream import above
 from strandline.engine.runtime import clock
 from strandline.engine.service.set_aside import SetAside
+from strandline.operate.repairs.backfill import mending, refuse_lost, sentence
 from strandline.operate.repairs.held_rows import accepted
-from strandline.operate.repairs.rebuild import mending, refuse_lost, sentence
 
 
 def _add_gate(app: typer.Typer) -> None:

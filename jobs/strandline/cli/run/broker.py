@@ -12,23 +12,22 @@ from strandline.cli.screen import emit, note, say
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Streamed
 from strandline.core.topic import Topic
-from strandline.engine.accounting.left_topics import undeclared
-from strandline.engine.flow.radar import Level
+from strandline.engine.accounting.routes import undeclared
+from strandline.engine.flow.readers import Level
 from strandline.engine.kafka import admin, local_broker
-from strandline.engine.kafka.topic_changes import WAY
+from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.files.damage import remedy
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.retired import fed, retired
 from strandline.engine.publish.books import publications, published
+from strandline.engine.runtime.outage import AWAY
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.runtime.store_away import AWAY
 from strandline.engine.service.backlog import of_pulse
-from strandline.engine.service.desired_state import Order, order
-from strandline.engine.service.heartbeat import near_beat
-from strandline.engine.service.receivers import receivers
+from strandline.engine.service.condition import receivers
+from strandline.engine.service.stream_health import Order, near_beat, order
 from strandline.operate import lakes
 from strandline.operate.answers.ledger import notices
-from strandline.operate.answers.stream_log import fails
+from strandline.operate.answers.logs import fails
 from strandline.operate.stream import (
     Status,
     brought_up,

@@ -27,9 +27,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.operate import lakes, play
 from strandline.operate.answers.ledger import refuse_imbalance
-from strandline.operate.demo import filled
+from strandline.operate.demo import Asked, Truth, filled, refuse_untruth, send
 from strandline.operate.play import Play, PlayOption
-from strandline.operate.send_play import Asked, Truth, refuse_untruth, send
 from strandline.operate.words import seconds
 
 EventsOption = Annotated[

@@ -22,21 +22,21 @@ from strandline.engine.lake.locks import refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime.jvm import kill
 from strandline.engine.runtime.log_files import bound
-from strandline.engine.runtime.open_files import refuse_too_many
 from strandline.engine.runtime.settings import Settings
+from strandline.engine.runtime.spark_session import refuse_too_many
 from strandline.engine.service.background_stream import AUTO, EVERY_OPTION, MAX_OFFSETS
 from strandline.engine.service.stream_host import Host
 from strandline.operate import lakes
-from strandline.operate.answers.stream_log import StreamLog, log_books, waits_for
+from strandline.operate.answers.logs import StreamLog, log_books, waits_for
 from strandline.operate.listener import Log, Throttle
-from strandline.operate.preflight import (
+from strandline.operate.run import (
+    catch_up,
     ready_to_stay,
     refuse_unsafe,
     verdicts_of,
     with_absent_topics,
     without_retired,
 )
-from strandline.operate.run import catch_up
 from strandline.operate.stream import always, asked_of
 from strandline.operate.words import seconds
 

@@ -14,8 +14,16 @@ from strandline.core.static import Static
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.ask.explain_unread import explain_deleted, explain_gate, explain_waiting
-from strandline.engine.ask.locate import Removed, first_version, removed_row
-from strandline.engine.ask.verdict import Finding, Verdict, World, make_finding, shown_row
+from strandline.engine.ask.locate import (
+    Finding,
+    Removed,
+    Verdict,
+    World,
+    first_version,
+    make_finding,
+    removed_row,
+    shown_row,
+)
 from strandline.engine.lake.commit.file_index import MICROSECOND
 from strandline.engine.lake.horizon import known_reach
 from strandline.engine.lake.lake import Lake
@@ -23,8 +31,16 @@ from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import Entry, entry_at
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.read import static_versions
-from strandline.engine.lake.read.find_rows import Found, Where, look, typed, version_of
-from strandline.engine.lake.read.ledger_search import first_reaching, newest_first, reading_batch
+from strandline.engine.lake.read.find_rows import (
+    Found,
+    Where,
+    first_reaching,
+    look,
+    newest_first,
+    reading_batch,
+    typed,
+    version_of,
+)
 from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.quarantine.resolutions import FOLLOWED, REPLAY, resolved
 

@@ -23,27 +23,25 @@ from strandline.engine.ask.explain_unread import (
     explain_waiting,
 )
 from strandline.engine.ask.locate import (
+    Finding,
     Spot,
     TakenIn,
+    Verdict,
+    World,
     first_version,
     has_another,
     has_fields,
     held_record,
+    make_finding,
     original,
     reading_commit,
     records_with_key,
     removed_row,
+    shown_payload,
+    shown_row,
     silver_row,
     taken_in,
     unread_records,
-)
-from strandline.engine.ask.verdict import (
-    Finding,
-    Verdict,
-    World,
-    make_finding,
-    shown_payload,
-    shown_row,
 )
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake

@@ -7,20 +7,27 @@ from strandline.core.errors import LakeError
 from strandline.core.lateness import shifted
 from strandline.core.table import Judged, Table
 from strandline.engine.accounting.balance_sheet import read_until
-from strandline.engine.accounting.left_topics import NOT_ASKED, UNKNOWN, decided
-from strandline.engine.ask.locate import Spot, offsets_read, rows_per_second, rows_since
-from strandline.engine.ask.verdict import Finding, Verdict, World, make_finding
+from strandline.engine.accounting.routes import NOT_ASKED, UNKNOWN, decided
+from strandline.engine.ask.locate import (
+    Finding,
+    Spot,
+    Verdict,
+    World,
+    make_finding,
+    offsets_read,
+    rows_per_second,
+    rows_since,
+)
 from strandline.engine.gates import gate_files
 from strandline.engine.kafka import admin
-from strandline.engine.kafka.lag import ends
-from strandline.engine.kafka.slices import Backlog, Bounds, part_of
+from strandline.engine.kafka.slices import Backlog, Bounds, ends, part_of
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import Entry, is_imported, is_table, last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import added
-from strandline.engine.lake.read.ledger_search import newest_first
+from strandline.engine.lake.read.find_rows import newest_first
 from strandline.engine.lake.retired import retired
 
 

@@ -25,17 +25,17 @@ from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask import sql_query
 from strandline.engine.ask.lake_views import Source, sources
+from strandline.engine.ask.locate import Finding, World
 from strandline.engine.ask.sql_query import Question, Reference, names, opened, view_of
-from strandline.engine.ask.verdict import Finding, World
 from strandline.engine.ask.why import why
-from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.plain_files import write_down
 from strandline.engine.lake.read.duckdb_table import Duck, Relation, session
 from strandline.engine.runtime import clock, spark_session
-from strandline.engine.runtime.extras import refuse_without
+from strandline.engine.runtime.missing import refuse_without
 from strandline.engine.runtime.settings import Settings, settings
 
 # The rows of a table or of a question in Python: as DuckDB, Arrow, Polars or Spark, read anew each time that they are asked for.

@@ -35,13 +35,16 @@ from strandline.engine.ask.explain_silver import (
 )
 from strandline.engine.ask.explain_unread import deletions, unread_in_kafka
 from strandline.engine.ask.locate import (
+    Finding,
     Spot,
+    Verdict,
+    World,
     contains_key,
     first_version,
     has_another,
+    make_finding,
     records_with_key,
 )
-from strandline.engine.ask.verdict import Finding, Verdict, World, make_finding
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import sums_of

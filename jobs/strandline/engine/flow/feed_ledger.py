@@ -30,13 +30,11 @@ from pyspark.sql.types import StringType, StructType
 
 from strandline.core.feed import CountingFeed, Feed, topics_of
 from strandline.core.modes import FeedMode
-from strandline.engine.accounting import new_entry
-from strandline.engine.flow import feed_query
+from strandline.engine.flow import feed_query, new_entry
 from strandline.engine.flow.feed_query import FEED, Counts, client, most_of
 from strandline.engine.flow.ingest import by_topic, identities, own_of, refuse_unlike
 from strandline.engine.kafka.slices import Backlog, Bounds, Positions, name_of, part_of, range_ends
-from strandline.engine.kafka.topic_changes import Ranges
-from strandline.engine.kafka.topic_log import check_positions
+from strandline.engine.kafka.topic_log import Ranges, check_positions
 from strandline.engine.lake.checkpoint.mend_checkpoint import (
     is_before,
     is_being_left,

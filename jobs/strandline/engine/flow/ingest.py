@@ -26,15 +26,15 @@ from strandline.core.lateness import SKEW
 from strandline.core.routes import KIND, KIND_BY
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import HEADERS, NOTHING_ARRIVED, Topic
-from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.routes import takers_of
 from strandline.engine.accounting.table_books import Books
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.governor import Governor
 from strandline.engine.flow.count_kinds import kinds_in, with_kinds
 from strandline.engine.kafka import topic_log
 from strandline.engine.kafka.schema_registry import Registry
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
-from strandline.engine.kafka.topic_changes import RecreatedError, current, deleted, identities_in
+from strandline.engine.kafka.topic_log import RecreatedError, current, deleted, identities_in
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.delta_commit import Written
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
@@ -45,7 +45,7 @@ from strandline.engine.lake.log.ledger import Entry, is_table, last_entry
 from strandline.engine.lake.log.ledger_sums import Sums, sums_of
 from strandline.engine.lake.log.log_actions import file_of
 from strandline.engine.lake.read.duckdb_table import literal, peek_files
-from strandline.engine.lake.shelf.schema_shelf import Shelf
+from strandline.engine.lake.shelf.shelves import Shelf
 from strandline.engine.runtime.meter import Meter, code_version
 from strandline.engine.runtime.settings import settings
 from strandline_infra import extras
@@ -576,7 +576,7 @@ def received(records: DataFrame) -> DataFrame:
 
 
 def numbered(records: DataFrame, numbers: Mapping[str, int]) -> DataFrame:
-    """Return records with the numbers that their partitions have in the lake (jobs/strandline/engine/kafka/topic_changes.py)."""
+    """Return records with the numbers that their partitions have in the lake (jobs/strandline/engine/kafka/topic_log.py)."""
     partition = F.col("_partition")
     for topic, first in numbers.items():
         partition = F.when(F.col("_topic") == topic, F.col("_partition") + first).otherwise(

@@ -31,8 +31,8 @@ from strandline.core.table import (
 from strandline.core.topic import ORDER, QUARANTINE
 from strandline.core.verdict import DUPLICATE_OF, good_rows, judged, without_skipped
 from strandline.engine.flow.batch.batch_accounting import watched
+from strandline.engine.flow.batch.governor import EVERYTHING
 from strandline.engine.flow.batch.static_join import joining
-from strandline.engine.flow.batch.trigger_limit import EVERYTHING
 from strandline.engine.lake.checkpoint.spark_checkpoint import (
     NOWHERE,
     begin_whole,

@@ -36,7 +36,7 @@ from strandline.engine.flow.foreign_text import may_search, of_function, searche
 from strandline.engine.flow.plan import Frames, framed
 from strandline.engine.flow.spark_plan import StatefulPlan, output_mode, refusal, stateful_plan
 from strandline.engine.kafka.slices import range_ends
-from strandline.engine.kafka.topic_changes import deleted, identities_in
+from strandline.engine.kafka.topic_log import deleted, identities_in
 from strandline.engine.lake.checkpoint.mend_checkpoint import (
     operator_names,
     retire_state,

@@ -15,8 +15,8 @@ from strandline.core.table import Streamed, Table, Windowed
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow.batch.batch_writer import Writer
 from strandline.engine.flow.batch.dimension_lookup import unknown
+from strandline.engine.flow.batch.governor import ReplanError
 from strandline.engine.flow.batch.joined_streams import refuse_losing_join
-from strandline.engine.flow.batch.trigger_limit import ReplanError
 from strandline.engine.flow.plan import bring_back_unread, emits_over_time, framed, make
 from strandline.engine.flow.preflight import refuse_strangers, refuse_unsafe
 from strandline.engine.flow.spark_plan import output_mode

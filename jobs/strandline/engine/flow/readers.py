@@ -1,4 +1,4 @@
-"""Who still reads the log of a table, and from which version on; nothing of a log may go that a reader needs.
+"""Who still reads the log of a table, and from which version on; and the radar: how long until something that a reader needs may be gone.
 
 Readers are found by what they left in the lake and not by the catalog alone, so a table that was paused for months, or
 whose module is gone, keeps what it needs: the checkpoints of streams, of rebuilds, and those that an undo of a promotion
@@ -12,27 +12,44 @@ What is needed of a table are the commits from a version on, and every file that
 more: closed books begin where they were closed (jobs/strandline/engine/accounting/table_books.py).
 """
 
+import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
+from math import inf
+from typing import Any
 
 from strandline import catalog
 
 from strandline.core.errors import DamagedError, DataError
+from strandline.core.feed import Feed
 from strandline.core.kind import Layer
-from strandline.core.table import Recomputed, Table
+from strandline.core.table import Ingested, Recomputed, Table
+from strandline.core.topic import Topic
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.shadow_lake import Shadow
-from strandline.engine.lake.checkpoint.spark_checkpoint import NOWHERE, unread_from
+from strandline.engine.kafka import admin
+from strandline.engine.kafka.outlook import WAIT, Outlook, Retention, outlooks
+from strandline.engine.kafka.slices import Backlog, Part, Positions, range_ends
+from strandline.engine.kafka.slices import name_of as topic_named
+from strandline.engine.kafka.topic_log import current, identities_in, lost_of
+from strandline.engine.lake.checkpoint.spark_checkpoint import NOWHERE, kafka_ends, unread_from
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.commit_log import logged_versions
-from strandline.engine.lake.log.ledger import is_table, last_entry
+from strandline.engine.lake.log.commit_log import (
+    commit_file,
+    committed_at,
+    is_commit,
+    logged_versions,
+)
+from strandline.engine.lake.log.ledger import is_table, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of, sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.read.table_versions import lowest
-from strandline.engine.lake.retired import retired
+from strandline.engine.lake.retired import fed, retired
 
 
 class How(StrEnum):
@@ -209,3 +226,374 @@ def _needs(checkpoint: Place, names: Mapping[str, str], table: Table | None) -> 
     unread = {source.id: NOWHERE for source in table.upstream} if table else {}
     there = set(names.values())
     return {name: each.version for name, each in {**unread, **at}.items() if name in there}
+
+
+# The radar: for each reader, how long until something that it still needs may be gone.
+#
+# * A bronze table and a feed read topics, whose records expire (jobs/strandline/engine/kafka/outlook.py). The figure is the earliest
+#   moment: a broker removes whole segments, and no sooner.
+# * A table reads the log of another one, of which nothing goes that a reader needs; the figure
+#   is what it holds back from being removed, and since when.
+#
+# A quarantine and the decisions about it are kept for good, and the state of a stream ends with the watermark, which is no
+# loss: what comes later is late by the table's own law (jobs/strandline/core/lateness.py).
+
+
+# A span of time in two words that a person can act on.
+
+
+UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def span(length: timedelta) -> str:
+    """Return a span in its two largest units.
+
+    >>> span(timedelta(hours=27, minutes=5))
+    '1 d 3 h'
+    >>> span(timedelta(seconds=59.6))
+    '59 s'
+    """
+    left = max(0, int(length.total_seconds()))
+    counts = []
+    for unit, seconds in UNITS:
+        count, left = divmod(left, seconds)
+        counts.append((count, unit))
+    first = next((n for n, (count, _) in enumerate(counts) if count), len(counts) - 1)
+    largest = [f"{count} {unit}" for count, unit in counts[first : first + 2]]
+    return " ".join(each for n, each in enumerate(largest) if n == 0 or not each.startswith("0 "))
+
+
+# How near the loss of what a reader still needs is, in a level and a sentence.
+
+
+WARNED = timedelta(days=2)
+"""Time left below which there is a warning: a weekend, and what a person needs after it."""
+
+URGENT = timedelta(hours=12)
+"""Time left below which a person is asked at once: a night."""
+
+WARNED_SHARE, URGENT_SHARE = 0.5, 0.25
+"""The same as shares of the time for which a topic keeps its records, for one that keeps them for less than that."""
+
+
+LONGEST = 10**13
+"""Milliseconds, 300 years; a topic may keep its records for longer than a span can be."""
+
+
+class Level(StrEnum):
+    """How near the loss is, from the best to the worst."""
+
+    SAFE = "safe"
+    UNKNOWN = "not known"
+    SOON = "soon"
+    URGENT = "urgent"
+    LOST = "lost"
+
+    @property
+    def rank(self) -> int:
+        """Return its place from the best to the worst."""
+        return list(Level).index(self)
+
+    @property
+    def is_alarming(self) -> bool:
+        """Return whether a person must act now."""
+        return self.rank >= Level.URGENT.rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Danger:
+    """What a reader still needs of one source, and for how long it is there.
+
+    Args:
+        reader: Who reads.
+        source: A partition of a topic, or a table.
+        unread: How many offsets or commits are unread.
+        next_at: When the oldest of them was written.
+        goes_at: The earliest moment at which it may be gone; None for never, or unknown.
+        seconds: The time until then; below 0, it may go at any moment.
+        lost: The first offset or version that is gone and was not read, and the one after the last.
+        level: How near the loss is.
+        says: All of it in a sentence.
+    """
+
+    reader: str
+    source: str
+    unread: int
+    next_at: str | None = None
+    goes_at: str | None = None
+    seconds: float | None = None
+    lost: tuple[int, int] | None = None
+    level: Level
+    says: str
+
+
+Judged = tuple[Level, str]
+
+
+def judged(reader: str, found: Outlook, now: datetime, *, stops: bool = True) -> Danger:
+    """Return what an outlook means for a reader at a moment.
+
+    Args:
+        reader: Its name.
+        found: What Kafka has for it.
+        now: The moment.
+        stops: Whether the reader stops where a record is gone; one that goes on asks for no person.
+    """
+    left = found.goes_at - now if found.goes_at else None
+    level, says = _without_unread(found) or _of_unread(found, left)
+    if not stops:
+        level = min(level, Level.SOON, key=lambda each: each.rank)
+    return Danger(
+        reader=reader,
+        source=topic_named(found.part),
+        unread=found.unread,
+        next_at=text(found.next_at),
+        goes_at=text(found.goes_at),
+        seconds=left.total_seconds() if left is not None else None,
+        lost=found.lost,
+        level=level,
+        says=says,
+    )
+
+
+def text(moment: datetime | None) -> str | None:
+    """Return a moment to the second."""
+    return moment.isoformat(timespec="seconds") if moment else None
+
+
+def _without_unread(found: Outlook) -> Judged | None:
+    """Judge what no time is asked for; None where a record is there and unread."""
+    if found.lost:
+        first, end = found.lost
+        return Level.LOST, f"offsets {first} to {end - 1} are gone and were not read"
+    if found.unread:
+        return None
+    return (Level.UNKNOWN, found.unknown) if found.unknown else (Level.SAFE, "nothing is unread")
+
+
+def _of_unread(found: Outlook, left: timedelta | None) -> Judged:
+    kept, aside = found.retention, _aside(found.retention)
+    if kept.unknown:
+        return Level.UNKNOWN, kept.unknown
+    if kept.ms is None:
+        return (Level.UNKNOWN if aside else Level.SAFE), f"kept whatever its age{aside}"
+    if left is None:
+        return Level.UNKNOWN, f"{found.unknown or 'the next record has no time'}{aside}"
+    level = _by_time(left, kept.ms)
+    if level is Level.SAFE and aside:
+        level = Level.UNKNOWN
+    if left <= timedelta(0):
+        return level, f"older than its topic keeps records: it may go at any moment{aside}"
+    return level, f"kept for another {span(left)} at least{aside}"
+
+
+def _by_time(left: timedelta, milliseconds: int) -> Level:
+    whole = timedelta(milliseconds=min(milliseconds, LONGEST))
+    if left < min(URGENT, whole * URGENT_SHARE):
+        return Level.URGENT
+    return Level.SOON if left < min(WARNED, whole * WARNED_SHARE) else Level.SAFE
+
+
+def _aside(kept: Retention) -> str:
+    """Return by what else than its age a record may go, of which no moment is known."""
+    by_size = "; by size: not known" if kept.size is not None else ""
+    by_key = "; compacted: it may go once its key has a newer record" if kept.by_key else ""
+    return by_size + by_key
+
+
+PATIENCE, SHORTEST = 20.0, 0.5
+"""Seconds to wait for the next records of all readers, and of one at least; Dagster ends a sensor after a minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReader:
+    """A reader of topics.
+
+    Args:
+        name: What people call it.
+        positions: The offsets that it reads next.
+        stream: The ids of the topics that it read.
+        stops: Whether it stops where a record is gone; one that goes on asks for no person.
+    """
+
+    name: str
+    positions: Positions
+    stream: str = ""
+    stops: bool = True
+
+
+def topic_readers(lake: Lake) -> list[TopicReader]:
+    """Return the bronze tables that have read something, and the feeds that ran in the last process."""
+    tables = fed((table for table in catalog.tables() if isinstance(table, Ingested)), lake)
+    bronze = [_bronze(table.id, lake.table(table)) for table in tables]
+    return [*(each for each in bronze if each.positions), *_feeds(lake)]
+
+
+def _bronze(name: str, path: Place) -> TopicReader:
+    positions, stream = _read(path), _stream(path)
+    if positions and not identities_in(stream):  # all are retired, or it was read before ids were
+        left = sums_of(path).retired
+        positions = {part: at for part, at in positions.items() if part[0] not in left}
+    return TopicReader(name=name, positions=positions, stream=stream)
+
+
+def table_dangers(lake: Lake) -> list[Danger]:
+    """Return what each reader of tables holds back."""
+    return [danger for reader in readers(lake) for danger in _of_tables(reader, lake)]
+
+
+def topic_dangers(
+    readers_: Sequence[TopicReader], address: str, options: Mapping[str, str], now: datetime
+) -> list[Danger]:
+    """Return for how long Kafka keeps what readers of topics have not read.
+
+    Raises:
+        DefinitionError: The cluster refuses the client.
+        TransientError: No broker answers.
+    """
+    until, dangers = time.monotonic() + PATIENCE, list[Danger]()
+    gone = recreated(readers_, address, options)
+    for reader in readers_:
+        wait = max(SHORTEST, min(WAIT, until - time.monotonic()))
+        found = outlooks(address, options, reader.positions, wait)
+        dangers += [
+            gone.get((reader.name, part)) or judged(reader.name, each, now, stops=reader.stops)
+            for part, each in sorted(found.items())
+            if _is_read(reader, part)
+        ]
+    return dangers
+
+
+def recreated(
+    readers_: Sequence[TopicReader], address: str, options: Mapping[str, str]
+) -> dict[tuple[str, Part], Danger]:
+    """Return what is lost of topics that were deleted, or made anew, since they were read; by reader and partition."""
+    known = {reader.name: identities_in(reader.stream) for reader in readers_}
+    names = {topic for ids in known.values() for topic in ids}
+    there = names & admin.topics(address, options).keys()
+    log = Backlog(address, options, [Topic(name=name) for name in sorted(there)])
+    try:
+        now = log.identities()
+    finally:
+        log.close()
+    return {
+        (reader.name, part): Danger(
+            reader=reader.name,
+            source=topic_named(part),
+            unread=0,
+            level=Level.LOST if reader.stops else Level.SOON,
+            says=f"its topic was {'made anew' if part[0] in now else 'deleted'}: "
+            f"{lost_of(part[0], {part: at})}",
+        )
+        for reader in readers_
+        for part, at in reader.positions.items()
+        if _is_read(reader, part)
+        and now.get(part[0]) != known[reader.name].get(part[0], now.get(part[0]))
+    }
+
+
+def _is_read(reader: TopicReader, part: Part) -> bool:
+    """Return whether a reader still reads a topic; one that a table named before is in its ledger for good."""
+    known = identities_in(reader.stream)
+    return not known or part[0] in known
+
+
+def _stream(path: Place) -> str:
+    newest = last_entry(path) if is_table(path) else None
+    return newest[1].stream if newest else ""
+
+
+def keep(lake: Lake, found: Sequence[Danger], now: datetime) -> None:
+    """Keep what was found, for the report and for readers without a broker."""
+    lake.radar.put(json.dumps({"at": text(now), "dangers": [asdict(each) for each in found]}))
+
+
+def last(lake: Lake) -> tuple[str, list[Danger]] | None:
+    """Return when the radar looked last, and what it found; None where it never did."""
+    try:
+        stored: dict[str, Any] = json.loads(lake.radar.text() or "")
+        found = [
+            Danger(
+                **{**each, "lost": each["lost"] and (*each["lost"],), "level": Level(each["level"])}
+            )
+            for each in stored["dangers"]
+        ]
+    except (ValueError, KeyError, TypeError):  # none, or of another version
+        return None
+    return str(stored["at"]), found
+
+
+def worst(found: Sequence[Danger]) -> Danger | None:
+    """Return the danger that is nearest; None where there is no reader."""
+    return max(found, key=_nearness, default=None)
+
+
+def _nearness(danger: Danger) -> tuple[int, float]:
+    return danger.level.rank, -inf if danger.seconds is None else -danger.seconds
+
+
+def _feeds(lake: Lake) -> Iterator[TopicReader]:
+    folder = lake.root / Feed.layer
+    running = _in_the_last_process(lake)
+    for name in folder.names():
+        feed = f"{Feed.layer}.{name}"
+        if is_table(folder / name) and (running is None or feed in running):
+            ended = kafka_ends(lake.root / "_checkpoints" / feed)
+            done = {
+                (topic, int(number)): at
+                for topic, parts in (ended[1] if ended else {}).items()
+                for number, at in parts.items()
+            }
+            yield TopicReader(
+                name=feed,
+                positions=_later(_read(folder / name), done),
+                stream=_stream(folder / name),
+            )
+
+
+def _in_the_last_process(lake: Lake) -> set[str] | None:
+    """Return the feeds of the process that ran last; rules that are gone leave a ledger that nothing reads for."""
+    text = lake.feeds_beat.text()
+    return None if text is None else set(json.loads(text)["tables"])
+
+
+def _later(one: Positions, other: Positions) -> Positions:
+    return {**one, **{part: max(at, one.get(part, at)) for part, at in other.items()}}
+
+
+def _read(path: Place) -> Positions:
+    newest = last_entry(path) if is_table(path) else None
+    return current(range_ends(newest[1].offsets)) if newest else {}
+
+
+def _of_tables(reader: Reader, lake: Lake) -> Iterator[Danger]:
+    name = reader.table if reader.how is How.STREAM else f"{reader.table} ({reader.how})"
+    for source, version in sorted(reader.needs.items()):
+        layer, _, short = source.partition(".")
+        path = lake.root / layer / short
+        latest = latest_version(path)
+        unread = max(0, latest + 1 - version)
+        is_there = not unread or _has(path, version, reader.how)
+        since = committed_at(path, version) if unread and is_there else None
+        yield Danger(
+            reader=name,
+            source=source,
+            unread=unread,
+            next_at=text(since),
+            lost=None if is_there else (version, version + 1),
+            level=Level.SAFE if is_there else Level.LOST,
+            says=_kept(version, unread)
+            if is_there
+            else f"version {version} is gone and was not read",
+        )
+
+
+def _has(path: Place, version: int, how: How) -> bool:
+    """Return whether a reader finds a version: Delta only in the log itself, this program also where old commits are packed."""
+    if how in {How.WINDOWS, How.DIMENSION}:
+        return is_commit(path, version)
+    return commit_file(path, version).exists()
+
+
+def _kept(version: int, unread: int) -> str:
+    return f"its log is kept from version {version} on" if unread else "nothing is unread"

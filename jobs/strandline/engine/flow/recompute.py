@@ -28,9 +28,9 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError
 from strandline.core.lateness import shifted
 from strandline.core.table import Computed, Derived, Judged, Recomputed, Table
-from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import rows_until
 from strandline.engine.accounting.table_books import Books
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.batch_accounting import (
     Watch,
     imported_until,
@@ -40,7 +40,6 @@ from strandline.engine.flow.batch.batch_accounting import (
 )
 from strandline.engine.flow.batch.batch_writer import only_selects
 from strandline.engine.flow.batch.dimension_lookup import adorned
-from strandline.engine.flow.batch.own_records import Own
 from strandline.engine.flow.batch.static_join import (
     all_before_first,
     joining,
@@ -49,10 +48,12 @@ from strandline.engine.flow.batch.static_join import (
     rows_before_first,
 )
 from strandline.engine.flow.batch.write_rows import Fork, counting_column
+from strandline.engine.flow.count_kinds import Own
 from strandline.engine.flow.plan import make, shaped
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.delta_commit import OPEN, rows_at, write
 from strandline.engine.lake.commit.file_index import (
     EPOCH,
     MICROSECOND,
@@ -61,7 +62,6 @@ from strandline.engine.lake.commit.file_index import (
     WindowIndex,
 )
 from strandline.engine.lake.commit.replace_rows import changed_span
-from strandline.engine.lake.commit.table_frames import OPEN, rows_at, write
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.horizon import computable_from
 from strandline.engine.lake.lake import Lake

@@ -18,9 +18,8 @@ from strandline.core.table import Computed, Ingested, Recomputed, Streamed, Tabl
 from strandline.engine.accounting.table_books import close_or_reason
 from strandline.engine.flow.batch.batch_writer import Writer
 from strandline.engine.flow.batch.dimension_lookup import Again
-from strandline.engine.flow.batch.governor import Governor
+from strandline.engine.flow.batch.governor import Governor, TriggerLimit
 from strandline.engine.flow.batch.static_join import Pinned, Taker, joining
-from strandline.engine.flow.batch.trigger_limit import TriggerLimit
 from strandline.engine.flow.foreign_text import of_function, sentences
 from strandline.engine.flow.ingest import Intake
 from strandline.engine.flow.lineage import column_lineage
@@ -37,7 +36,7 @@ from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.read.open_table import lost_file
 from strandline.engine.lake.retired import refuse_retired
-from strandline.engine.lake.shelf.schema_shelf import Shelf
+from strandline.engine.lake.shelf.shelves import Shelf
 from strandline.engine.runtime.jvm import Heap
 from strandline.engine.runtime.outage import Patience, soon
 

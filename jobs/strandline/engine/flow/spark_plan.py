@@ -21,7 +21,7 @@ from strandline.core.verdict import computed
 from strandline.engine.lake.checkpoint.mend_checkpoint import copy_metadata, settle
 from strandline.engine.lake.checkpoint.spark_checkpoint import next_batch, run_conditions
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.scratch import scratch
+from strandline.engine.lake.plain_files import scratch
 from strandline.engine.runtime.jvm import classic, jvm
 
 UNKNOWN = "<unknown>"

@@ -20,8 +20,7 @@ from strandline.core.topic import Topic
 from strandline.engine.kafka import admin
 from strandline.engine.kafka.admin import PATIENCE, Cluster
 from strandline.engine.kafka.slices import Backlog, Part, Positions
-from strandline.engine.kafka.topic_changes import number_in_kafka
-from strandline.engine.kafka.topic_log import consumer
+from strandline.engine.kafka.topic_log import consumer, number_in_kafka
 from strandline.engine.lake.commit.file_index import EPOCH
 
 # When the records were written that a reader reads next: one record of each partition, found by its offset.

@@ -1,4 +1,4 @@
-"""The backlog of a bronze table's topics, and the slice of it that is read next.
+"""The backlog of a bronze table's topics: how far they are read, and the slice that is read next.
 
 Why slices are aligned by time: a backlog read with a limit per batch must not run ahead in one partition and
 lag in another, because the watermark follows the newest row. Spark's own ``maxOffsetsPerTrigger`` splits a batch in
@@ -16,17 +16,23 @@ in whatever order the queries happen to run, and the rows of the slower one meet
 advanced. Read together they arrive in the order of their time.
 """
 
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Consumer, KafkaException, Message
 
+from strandline.core.errors import LakeError, TransientError
 from strandline.core.lateness import SKEW, milliseconds
+from strandline.core.table import Ingested, Table
 from strandline.core.topic import Topic
-from strandline.engine.kafka.topic_changes import STAY, stays
-from strandline.engine.kafka.topic_log import Log
-from strandline.engine.lake.log.ledger import Offsets
+from strandline.engine.kafka.topic_log import STAY, Log, consumer, stays
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Offsets, last_entry
+from strandline.engine.lake.retired import fed
 
 FEW = 1_000
 """Records whose clocks are ahead that are passed over in a row; where there are more, the partition waits at them."""
@@ -117,7 +123,7 @@ class Backlog:
             address: Where Kafka is.
             options: Its client's options.
             topics: Which.
-            read: The partitions that their reader knows, which say on which cluster each topic is (jobs/strandline/engine/kafka/topic_changes.py).
+            read: The partitions that their reader knows, which say on which cluster each topic is (jobs/strandline/engine/kafka/topic_log.py).
             asks: A client that others use as well, and close.
         """
         self._logs = {topic.name: Log(address, options, topic, asks) for topic in topics}
@@ -282,3 +288,145 @@ def part_of(name: str) -> Part:
 def range_ends(ranges: Offsets) -> dict[Part, int]:
     """Return the ends of the ranges of a ledger entry."""
     return {part_of(name): end for name, (_, end) in ranges.items()}
+
+
+# The offsets of a table's topics, and how far the table has read them.
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The first retained offset of a partition, the one after the last, and the next one to read."""
+
+    first: int
+    end: int
+    read: int
+
+    @property
+    def lag(self) -> int:
+        """Return the number of unread offsets."""
+        return self.end - self.read
+
+
+def ends_of(
+    table: Table,
+    lake: Lake,
+    address: str,
+    options: Mapping[str, str],
+    asks: Consumer | None = None,
+) -> dict[Part, Ends]:
+    """Return the offsets of all partitions of a table's topics, from Kafka and the ledger.
+
+    Args:
+        table: The table.
+        lake: The lake.
+        address: Where Kafka is.
+        options: Its client's options.
+        asks: The client to ask with, which stays open; one for each topic when absent.
+    """
+    newest = last_entry(lake.table(table)) if lake.exists(table) else None
+    read = newest[1].offsets if newest else {}
+    # The sums say which topics are retired; once a second the newest entry must do, which names those that it read.
+    known = {part_of(name)[0] for name in read}
+    named = {each.rpartition("@")[0] for each in newest[1].stream.split(",")} if newest else set()
+    topics = [each for each in table.topics if each.name in named or each.name not in known]
+    backlog = Backlog(address, options, topics, map(part_of, read), asks)
+    try:
+        return ends(backlog.bounds(), read)
+    finally:
+        backlog.close()
+
+
+def ends(bounds: Bounds, read: Offsets) -> dict[Part, Ends]:
+    """Return for each partition its ends and how far it was read."""
+    return {
+        part: Ends(first, end, read.get(name_of(part), (0, first))[1])
+        for part, (first, end) in bounds.items()
+    }
+
+
+def unread_offsets(
+    tables: Sequence[Table], lake: Lake, address: str | None, options: Mapping[str, str]
+) -> dict[str, int]:
+    """Return by bronze table how many offsets it has not read, where Kafka answers.
+
+    A table of which that cannot be known, as one whose topic was deleted, is left out, and hides no other; so is a retired one.
+
+    Args:
+        tables: Any tables; those that read no topic are passed over.
+        lake: The lake.
+        address: Where Kafka is; None where no broker runs.
+        options: Its other settings.
+    """
+    found: dict[str, int] = {}
+    if address is None:
+        return found
+    try:
+        asks = consumer(address, options)
+    except KafkaException:  # its options are wrong, for all tables alike
+        return found
+    try:
+        for table in fed(tables, lake):
+            try:
+                if isinstance(table, Ingested) and lake.exists(table):
+                    parts = ends_of(table, lake, address, options, asks)
+                    found[table.id] = sum(part.lag for part in parts.values())
+            except (TransientError, KafkaException):
+                break  # a cluster that is away is away for all tables, and each would wait for it
+            except Exception as error:
+                # A topic that was deleted, a torn commit: one table's own, and reported with its books.
+                if not isinstance(error, LakeError) and damage(error, table) is None:
+                    raise
+    finally:
+        asks.close()
+    return found
+
+
+# The lag of bronze tables behind their topics, measured in a thread beside a stream's heartbeat.
+#
+# A query of a cluster that is away fails only after many seconds. If the heartbeat waited for it, it would stop, and a
+# stream without a heartbeat is killed and started again.
+
+
+EVERY = 1.0
+
+
+class Gauge:
+    """Keeps the last known lag of each table; None where the topic does not answer."""
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        lake: Lake,
+        *,
+        address: Callable[[], str | None],
+        options: Mapping[str, str],
+        stop: threading.Event,
+    ) -> None:
+        """Prepare; no cluster is queried yet."""
+        self._tables = tables
+        self._lake = lake
+        self._address = address
+        self._options = options
+        self._stop = stop
+        self.lags: dict[str, int | None] = {table.id: None for table in tables}
+
+    def start(self) -> None:
+        """Measure again and again until the stream is stopped."""
+        threading.Thread(target=self._measure, name="gauge", daemon=True).start()
+
+    def _measure(self) -> None:
+        while self._tables:
+            for table in self._tables:
+                self.lags[table.id] = self._lag(table)
+            if self._stop.wait(self._lake.pause(EVERY)):
+                return
+
+    def _lag(self, table: Table) -> int | None:
+        try:
+            address = self._address()
+            if address is None or not self._lake.exists(table):
+                return None
+            found = ends_of(table, self._lake, address, self._options)
+        except Exception:  # noqa: BLE001  # a missing figure ends nothing; the table itself reports the error
+            return None
+        return sum(part.lag for part in found.values())

@@ -1,7 +1,7 @@
 """The requests to forget that a lake has carried out: a small file each, with hashes and versions, and no word of the request.
 
 It is written before the first row goes, and again when all are gone, so a request that was interrupted is seen. Until the
-history of its tables is scrubbed (jobs/strandline/engine/repair/scrub.py), their old files still hold what was forgotten.
+history of its tables is scrubbed (jobs/strandline/engine/repair/expire.py), their old files still hold what was forgotten.
 """
 
 import gzip

@@ -39,7 +39,7 @@ from strandline.engine.lake.log.commit_log import Kind, actions, commit_file, lo
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import added
 from strandline.engine.lake.log.vacuum import uncommitted
-from strandline.engine.lake.scratch import MAKER
+from strandline.engine.lake.plain_files import MAKER
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime.processes import own
 

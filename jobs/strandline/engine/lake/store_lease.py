@@ -25,9 +25,9 @@ from strandline.engine.lake.files import object_files
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import is_table, latest_version
+from strandline.engine.runtime.outage import StoreAwayError
 from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.runtime.settings import lease_seconds
-from strandline.engine.runtime.store_away import StoreAwayError
 
 LIFE = 30.0
 """Seconds without a renewal after which a lease has expired."""

@@ -59,10 +59,10 @@ from strandline.core.scoring import (
     micro,
     weight,
 )
-from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.shelf import model_shelf
+from strandline.engine.lake.shelf import shelves
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime.meter import model_version
 from strandline.engine.runtime.outage import first_line
@@ -362,8 +362,8 @@ def train(
             rows.where(held_out.holds(model.of.event_at)), model, _trained(model, form, threshold)
         )
     words["certificate"]["at"] = at.isoformat(timespec="seconds")
-    model_shelf.keep(lake, model.name, version, words)
-    return model_shelf.version(lake, model.name, version)
+    shelves.keep(lake, model.name, version, words)
+    return shelves.version(lake, model.name, version)
 
 
 def everything(spark: SparkSession, model: Model, lake: Lake) -> Span:
@@ -395,8 +395,8 @@ def evaluate(
     """
     lake.refuse_missing(model.of)
     rows = rows_at(spark, lake.table(model.of), latest_version(lake.table(model.of)))
-    words = model_shelf.version(lake, model.name, version)
-    trained = model_shelf.trained(words)
+    words = shelves.version(lake, model.name, version)
+    trained = shelves.trained(words)
     with judging_rows(model):
         figures = metrics(rows.where(span.holds(model.of.event_at)), model, trained)
     if not figures["rows"]:

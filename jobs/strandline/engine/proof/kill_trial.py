@@ -25,8 +25,8 @@ from pyspark.sql import functions as F
 from strandline.core.errors import TransientError
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import NOTHING_ARRIVED, ORDER, RECEIVED
-from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import waiting
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.ingest import PROPERTIES, newest_credible
 from strandline.engine.flow.query import is_settled
 from strandline.engine.lake.commit import create_table, delta_commit
@@ -39,8 +39,7 @@ from strandline.engine.lake.log.log_actions import added
 from strandline.engine.lake.read.duckdb_table import Duck, literal, scan, spilling
 from strandline.engine.lake.snapshot_files import link_commit
 from strandline.engine.runtime.log_files import last_error, last_lines
-from strandline.engine.runtime.processes import child, family
-from strandline.engine.runtime.starter import tied
+from strandline.engine.runtime.processes import child, family, tied
 
 PATIENCE = 300.0
 """Seconds until a started stream must write its first heartbeat."""

@@ -23,7 +23,7 @@ from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table,
 from strandline.engine.accounting.balance_sheet import read_until, readable_at, rows_until
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import READ_AS_IT_WAS, Shut, Where
-from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version

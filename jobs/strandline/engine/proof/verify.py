@@ -23,13 +23,13 @@ from strandline.core.modes import Batch
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.core.topic import PLACE
-from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import readable_at, waiting, waiting_for_import
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.gates.gate_files import open_all
+from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.file_index import EPOCH
-from strandline.engine.lake.commit.table_frames import rows_at
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.horizon import (
     horizon,
@@ -47,11 +47,11 @@ from strandline.engine.lake.log.ledger import (
     latest_version,
 )
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.plain_files import scratch
 from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.table_versions import pin_versions
-from strandline.engine.lake.scratch import scratch
-from strandline.engine.lake.shelf import model_shelf
-from strandline.engine.lake.shelf.schema_shelf import Shelf
+from strandline.engine.lake.shelf import shelves
+from strandline.engine.lake.shelf.shelves import Shelf
 from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.proof.compare import Kept, Range, compare
 from strandline.engine.proof.kill_trial import KillTrial, Log, resplit
@@ -237,7 +237,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             note(f"{log.table.id}: {sum(rows):,} rows, cut into {len(rows)} commits")
         models = [each.scored_by for each in derived if each.scored_by]
         streamed = Lake(root / "stream").open_for_writing()
-        model_shelf.carry(lake, streamed, models)
+        shelves.carry(lake, streamed, models)
         static_versions.carry(lake, streamed, joined)
         Shelf(lake.schemas).lend(Shelf(streamed.schemas))
         open_all(streamed)
@@ -248,7 +248,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             add_imported(site.spark, log, (cut, streamed))
         whole = FedLake(root / "batch", cut).open_for_writing()
         static_versions.carry(lake, whole, joined)
-        model_shelf.carry(streamed, whole, models)  # one look: a model may be promoted meanwhile
+        shelves.carry(streamed, whole, models)  # one look: a model may be promoted meanwhile
         open_all(whole)
         for table in derived:
             note(f"{table.id}: computing it as one batch …")

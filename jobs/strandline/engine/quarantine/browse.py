@@ -21,8 +21,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entry_at, is_table
 from strandline.engine.lake.plain_files import write_lines, write_parquet
 from strandline.engine.lake.read.duckdb_table import Duck, Peek, register, rows_where, session
-from strandline.engine.lake.read.find_rows import version_of
-from strandline.engine.lake.read.ledger_search import batch_of
+from strandline.engine.lake.read.find_rows import batch_of, version_of
 from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.quarantine.resolutions import State, offer, refuse_unheld
 from strandline_quality import mask

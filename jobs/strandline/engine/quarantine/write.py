@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from strandline.core.table import Table
 from strandline.core.topic import IDENTITY, RESOLUTION
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.commit.table_frames import write
+from strandline.engine.lake.commit.delta_commit import write
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, is_table, latest_version
 from strandline.engine.quarantine.resolutions import State, Status, generation, statement

@@ -17,13 +17,12 @@ from strandline.core.feed import Feed
 from strandline.core.modes import MicroBatch
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import Topic
-from strandline.engine.accounting import new_entry
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.feed_ledger import FeedLedger
 from strandline.engine.flow.ingest import identities, own_of, refuse_unlike
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, part_of, range_ends
-from strandline.engine.kafka.topic_changes import expired
-from strandline.engine.kafka.topic_log import refuse_shrunk
+from strandline.engine.kafka.topic_log import expired, refuse_shrunk
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake

@@ -46,7 +46,7 @@ from strandline.core.verdict import (
     with_newest_arrival,
     without_skipped,
 )
-from strandline.engine.accounting import new_entry
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
 from strandline.engine.flow.batch.dimension_lookup import adorned
 from strandline.engine.flow.batch.joined_streams import joined
@@ -55,8 +55,8 @@ from strandline.engine.flow.plan import framed
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.gates.batch_check import Guard, counted
 from strandline.engine.gates.gate_files import refuse_behind
+from strandline.engine.lake.commit.delta_commit import rows_at, rows_now
 from strandline.engine.lake.commit.replace_rows import Exchange, came_and_gone, changes, swap
-from strandline.engine.lake.commit.table_frames import rows_at, rows_now
 from strandline.engine.lake.horizon import refuse_expired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
@@ -65,7 +65,7 @@ from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.read.open_table import live_rows
 from strandline.engine.lake.read.static_versions import refuse_untaken
 from strandline.engine.lake.retired import let_go, retired
-from strandline.engine.lake.shelf.schema_shelf import Shelf
+from strandline.engine.lake.shelf.shelves import Shelf
 from strandline.engine.quarantine.resolutions import REPLAY, Status, half_imported, unfinished
 from strandline.engine.quarantine.write import (
     UNSIGNED,

@@ -27,19 +27,19 @@ from strandline.core.lateness import shifted
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import taken
-from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import has_begun, readable_at
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.batch_accounting import own_of
 from strandline.engine.flow.ingest import make
 from strandline.engine.kafka.slices import part_of
 from strandline.engine.lake.checkpoint.mend_checkpoint import leave
-from strandline.engine.lake.commit.table_frames import rows_at
+from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.horizon import horizon
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, lease
 from strandline.engine.lake.log.ledger import IMPORT, Entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.lake.read.ledger_search import commit_with
+from strandline.engine.lake.read.find_rows import commit_with
 from strandline.engine.lake.retired import fed, refuse_retired
 from strandline.engine.lake.shelf.import_notes import (
     ImportSlices,

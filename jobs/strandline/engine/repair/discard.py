@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.core.topic import PLACE
-from strandline.engine.accounting import new_entry
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease

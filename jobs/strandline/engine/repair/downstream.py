@@ -22,9 +22,9 @@ from strandline.engine.flow.batch.dimension_lookup import Again
 from strandline.engine.flow.plan import emits_over_time
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.gates.gate_files import refuse_behind
+from strandline.engine.lake.commit.delta_commit import by_key, rows_now
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.commit.replace_rows import changes
-from strandline.engine.lake.commit.table_frames import by_key, rows_now
 from strandline.engine.lake.horizon import computable_from, known_reach, refuse_unbounded
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease

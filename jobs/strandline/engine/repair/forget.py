@@ -29,12 +29,13 @@ from strandline.core.items import ITEM
 from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import computed, judged
-from strandline.engine.accounting import new_entry
-from strandline.engine.accounting.left_topics import refuse_undeclared
+from strandline.engine.accounting.routes import refuse_undeclared
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.flow.count_kinds import with_kinds_gone
 from strandline.engine.flow.runner import Site
 from strandline.engine.gates.gate_files import refuse_behind
+from strandline.engine.lake.commit.delta_commit import by_key, rows_at, rows_now
 from strandline.engine.lake.commit.replace_rows import (
     NO_TIME,
     Files,
@@ -43,7 +44,6 @@ from strandline.engine.lake.commit.replace_rows import (
     reach_of,
     remove_rows,
 )
-from strandline.engine.lake.commit.table_frames import by_key, rows_at, rows_now
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import Forgotten, folder_of, keep, requests
 from strandline.engine.lake.horizon import known_reach
@@ -53,7 +53,7 @@ from strandline.engine.lake.log.ledger import is_table, last_entry, latest_versi
 from strandline.engine.lake.log.ledger_sums import name_of
 from strandline.engine.lake.read.static_versions import refuse_untaken
 from strandline.engine.lake.retired import let_go, retired
-from strandline.engine.lake.shelf.schema_shelf import Shelf
+from strandline.engine.lake.shelf.shelves import Shelf
 from strandline.engine.quarantine.resolutions import RECORD, released_among
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import Span, unread_files

@@ -35,20 +35,20 @@ from strandline.core.items import SKIPPED
 from strandline.core.table import Judged, Table
 from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import bad_rows, good_rows, judged, without_skipped
-from strandline.engine.accounting import new_entry
 from strandline.engine.accounting.balance_sheet import readable_at
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
 from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.replace_rows import Exchange, swap
-from strandline.engine.lake.commit.table_frames import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import IMPORT, Entry, Through, last_entry, latest_version
 from strandline.engine.lake.read.open_table import live_rows
 from strandline.engine.lake.read.static_versions import refuse_untaken
-from strandline.engine.lake.shelf.schema_shelf import Shelf
+from strandline.engine.lake.shelf.shelves import Shelf
 from strandline.engine.quarantine.resolutions import (
     FOLLOWED,
     REPLAY,

@@ -9,7 +9,7 @@ left with who decided that and why.
 * **A topic is retired.** The table goes on with its others, and with what it has of this one; it is the same whether the topic
   is still in the declaration or not. Taken back, it is read on from where it ended.
 * **A cluster is left.** On another one offsets begin again, so the partitions get numbers of their own
-  (jobs/strandline/engine/kafka/topic_changes.py): the former ones end where they were read, and the new ones begin where the new cluster does, or
+  (jobs/strandline/engine/kafka/topic_log.py): the former ones end where they were read, and the new ones begin where the new cluster does, or
   at a moment. Taken back before anything was read there, the table reads on at the former cluster where it ended.
 """
 
@@ -26,14 +26,14 @@ from strandline.core.kind import Layer
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.core.topic import Topic
-from strandline.engine.accounting import new_entry
-from strandline.engine.accounting.left_topics import NO_ID, NOT_ASKED, UNKNOWN, decided, undeclared
+from strandline.engine.accounting.routes import NO_ID, NOT_ASKED, UNKNOWN, decided, undeclared
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.ingest import identity, own_of, refuse_retired
 from strandline.engine.flow.lineage import column_lineage
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
-from strandline.engine.kafka.topic_changes import STAY, count, described, identities_in, stays
+from strandline.engine.kafka.topic_log import STAY, count, described, identities_in, stays
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.formats import ENTRIES
@@ -50,7 +50,7 @@ from strandline.engine.lake.retired import (
     strike_out,
     write_down,
 )
-from strandline.engine.lake.shelf.schema_shelf import Shelf
+from strandline.engine.lake.shelf.shelves import Shelf
 from strandline.engine.quarantine.write import Signed
 from strandline.engine.repair.expire import refuse_unfit
 

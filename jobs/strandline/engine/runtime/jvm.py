@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import TransientError
-from strandline.engine.runtime.spark_gone import SparkGoneError
+from strandline.engine.runtime.missing import SparkGoneError
 
 SLOW = "Python worker failed to connect back"
 """Spark's message on a machine that is too busy; seen with four Sparks on two cores."""

@@ -29,7 +29,7 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime.code_files import roots
 from strandline.engine.runtime.jvm import executors, hadoop
 from strandline.engine.runtime.settings import Settings, store_options
-from strandline_infra import object_store
+from strandline_infra import scala
 from strandline_infra.logged import SetupError
 
 # The project's code as one file, which executors on other machines put before their own modules.
@@ -256,7 +256,7 @@ def store_jars() -> list[Path]:
         DefinitionError: They cannot be had.
     """
     try:
-        return object_store.JARS.class_path()
+        return scala.STORE.class_path()
     except SetupError as error:
         raise DefinitionError(error.message, hint=error.hint) from error
 
@@ -266,9 +266,9 @@ def store_properties() -> dict[str, str]:
     where = store_options()
     return {
         # None of Delta's own is safe for two drivers (infra/strandline_infra/spark/ConditionalLogStore.scala).
-        "spark.delta.logStore.s3a.impl": object_store.LOG_STORE,
+        "spark.delta.logStore.s3a.impl": scala.LOG_STORE,
         # A rename is a copy and a removal there (infra/strandline_infra/spark/ConditionalCheckpointFiles.scala).
-        "spark.sql.streaming.checkpointFileManagerClass": object_store.CHECKPOINT_FILES,
+        "spark.sql.streaming.checkpointFileManagerClass": scala.CHECKPOINT_FILES,
         "spark.hadoop.fs.AbstractFileSystem.s3a.impl": "org.apache.hadoop.fs.s3a.S3A",
         "spark.hadoop.fs.s3a.aws.credentials.provider": CREDENTIALS,
         "spark.hadoop.fs.s3a.endpoint.region": where.region,

@@ -1,6 +1,7 @@
 """The Spark session, each setting with its reason; the figures are of warm batches of 100 rows on 2 cores."""
 
 import os
+import resource
 import shlex
 import signal
 import sys
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyspark
 from pyspark import SparkConf
 from pyspark.core.context import SparkContext
@@ -19,14 +21,135 @@ from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.runtime import spark_on_cluster, submitted
+from strandline.engine.runtime import spark_on_cluster
 from strandline.engine.runtime.jvm import hadoop, jvm
-from strandline.engine.runtime.open_files import raise_limit
 from strandline.engine.runtime.processes import own
-from strandline.engine.runtime.settings import Settings
-from strandline_infra import home, jars, java, linear
+from strandline.engine.runtime.settings import MASTER, Settings, is_submitted
+from strandline_infra import home, jars, java, scala
 from strandline_infra.home import setup_command
 from strandline_infra.logged import SetupError
+
+# A process that spark-submit has started: its JVM is there already, with the class path and the master that were typed.
+#
+# What is fixed once a JVM runs (its class path, its heap, its log) cannot be set from here, so spark-submit is given it in a file,
+# which ``python -m strandline.cli.spark_properties`` writes (infra/docs/cluster.md).
+
+
+THREADS = "local"
+
+
+def submitted_gateway() -> Any:  # noqa: ANN401  # py4j's objects have no types
+    """Return the gateway to the JVM of spark-submit; None where no spark-submit started this process.
+
+    Raises:
+        DefinitionError: The JVM was started without the options of the project.
+    """
+    if not is_submitted():
+        return None
+    found = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark has no types there
+    path = SparkConf(_jvm=found.jvm).get("spark.driver.extraClassPath") or ""
+    if not {str(jar) for jar in jars.spark_jars()} <= set(path.split(":")):
+        raise DefinitionError(
+            "spark-submit started a JVM without Strandline's jars",
+            hint="`python -m strandline.cli.spark_properties > strandline.conf`, "
+            "then `spark-submit --properties-file strandline.conf …`.",
+        )
+    # It is our parent, and not a child as where we start it.
+    found.proc = psutil.Process(os.getppid())
+    return found
+
+
+def placed_by_submit(settings: Settings, found: Any) -> Settings:  # noqa: ANN401  # as above
+    """Return the settings with the master that spark-submit was given.
+
+    Raises:
+        DefinitionError: Nothing is known about such a cluster.
+    """
+    master = SparkConf(_jvm=found.jvm).get("spark.master") or THREADS
+    return settings.model_copy(update={"master": cluster_of(master)})
+
+
+def cluster_of(master: str) -> str | None:
+    """Return the cluster that a master of Spark's names; None for threads of this machine.
+
+    Raises:
+        DefinitionError: Nothing is known about such a cluster.
+    """
+    if master.startswith(THREADS):
+        return None
+    if not MASTER.fullmatch(master):
+        raise DefinitionError(
+            f"spark-submit was given the master {master}",
+            hint="Strandline knows spark://host:port, k8s://host:port and local[N].",
+            master=master,
+        )
+    return master
+
+
+# How many files a process with Spark may hold open, and how many tables that carries.
+#
+# Each table of a stream has a thread of Python and one of the JVM, which talk over two sockets; a bronze table has clients of
+# Kafka, and one with state has the files of its store. The usual limit of 1,024 carries some fifty tables. It is only the soft one,
+# which a process may raise by itself up to the hard one, as the JVM does; so only the hard one is a reason to refuse.
+
+
+AT_ALL = 400
+"""Files that a stream holds open whatever it runs: jars, the JVM's own, connections of Spark's parts."""
+
+EACH = 20
+"""Files for each table more, in the process that needs the more of the two, the JVM."""
+
+MOST = 10_240 if sys.platform == "darwin" else 65_536
+"""What is asked for where more is allowed: some programs that are started close all descriptors one by one. The kernel of macOS says
+that any number may be had and refuses all above its own."""
+
+
+def raise_limit() -> int:
+    """Raise the soft limit of open files of this process, and of those that it starts; return what it is then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST if hard == resource.RLIM_INFINITY else min(hard, MOST)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+def allowed() -> int:
+    """Return how many files this process may hold open once it has raised its limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY in {soft, hard}:
+        return MOST
+    return max(soft, min(hard, MOST))
+
+
+def needed(tables: int) -> int:
+    """Return how many files a stream of so many tables may hold open."""
+    return AT_ALL + EACH * tables
+
+
+def carried(files: int) -> int:
+    """Return how many tables so many open files carry in one stream."""
+    return max((files - AT_ALL) // EACH, 0)
+
+
+def refuse_too_many(tables: int) -> None:
+    """Refuse a stream of more tables than the files carry that this process may open, before anything of it starts.
+
+    Raises:
+        DefinitionError: The hard limit is too low.
+    """
+    files, wanted = allowed(), needed(tables)
+    if files >= wanted:
+        return
+    raise DefinitionError(
+        f"a stream of {tables:,} tables may hold {wanted:,} files open, and this process may have {files:,}",
+        hint=f"raise the hard limit to {wanted:,} (`ulimit -Hn`, LimitNOFILE= of systemd, `--ulimit nofile=` of a container), "
+        f"or share the tables out over several streams, each of at most {carried(files):,} of them.",
+        tables=tables,
+        needed=wanted,
+        allowed=files,
+    )
+
 
 # What one kind of program adds to the Spark session of all.
 
@@ -151,7 +274,7 @@ TUNED = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.extensions": f"io.delta.sql.DeltaSparkSessionExtension,{linear.FUNCTIONS}",
+    "spark.sql.extensions": f"io.delta.sql.DeltaSparkSessionExtension,{scala.FUNCTIONS}",
     # A row on which a function of a table overflows the stack fails its task; by default the JVM ends, and all tables with it.
     "spark.executor.killOnFatalError.depth": "0",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -184,8 +307,8 @@ def start(
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    gateway = submitted.gateway()
-    found = submitted.placed(settings, gateway) if gateway else settings
+    gateway = submitted_gateway()
+    found = placed_by_submit(settings, gateway) if gateway else settings
     archived = java.archive_option(archive(), archives)
     chosen = options(found, log, [*(QUICK if is_brief else ()), *archived]) | added.options
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
@@ -244,7 +367,7 @@ def _beside(found: Settings) -> list[Path]:
         DefinitionError: They cannot be had.
     """
     try:
-        functions = linear.JARS.class_path()
+        functions = scala.LINEAR.class_path()
     except SetupError as error:
         raise DefinitionError(error.message, hint=error.hint) from error
     return [*functions, *(spark_on_cluster.store_jars() if found.is_on_store else ())]

@@ -17,13 +17,13 @@ from strandline.core.kind import Emit
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Ingested, Recomputed, Table, Upserted
 from strandline.core.topic import RECEIVED
-from strandline.engine.accounting import new_entry
+from strandline.engine.flow import new_entry
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka import local_broker
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.scratch import scratch
+from strandline.engine.lake.plain_files import scratch
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import Settings
 

@@ -5,6 +5,7 @@ of the programs, and some files of one sentence each. ``damaged`` reads the newe
 paused has not tried to: 22 ms of a processor for 25 tables, 217 ms for 205; on a store, where each is a request, it is left out.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,17 +13,24 @@ from typing import Any
 
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.routes import routes_of, sentences
-from strandline.engine.flow import radar
-from strandline.engine.flow.radar import Level
+from strandline.engine.flow import readers
+from strandline.engine.flow.readers import Level
 from strandline.engine.gates import gate_files
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.store_lease import note_of_holder
 from strandline.engine.service.background_stream import ALERTS, STREAM
-from strandline.engine.service.desired_state import Order, order
-from strandline.engine.service.heartbeat import heartbeat
-from strandline.engine.service.stream_health import Ill, failing_tables, ill, is_well
+from strandline.engine.service.stream_health import (
+    Ill,
+    Order,
+    failing_tables,
+    heartbeat,
+    ill,
+    is_well,
+    order,
+)
 
 GATE, WAITS, DISK, ALARMS, RADAR = "gate", "waits", "disk", "alarms", "radar"
 RESTARTED, DAMAGED, UNROUTED = "restarted", "damaged", "unrouted"
@@ -228,8 +236,8 @@ def _of_waiting(beat: Mapping[str, Any] | None) -> Iterator[Trouble]:
 
 
 def _of_radar(lake: Lake) -> Iterator[Trouble]:
-    seen = radar.last(lake)
-    near = radar.worst(seen[1]) if seen else None
+    seen = readers.last(lake)
+    near = readers.worst(seen[1]) if seen else None
     if near is None or near.level.rank < Level.SOON.rank:
         return
     page = "lost" if near.level is Level.LOST else "expiring"
@@ -272,3 +280,51 @@ def _calm(asked: Order | None, now: datetime) -> str:
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - MANY
     return " and ".join([", ".join(names[:MANY]), *([f"{more} more"] if more > 0 else [])])
+
+
+# The receivers of a lake's alerts, each with its figures and the process that delivers to it.
+#
+# Without the rules' modules, because every project has ``strandline status``.
+
+
+STORED, LOCK = ".json", ".lock"
+"""The names of a receiver's books (jobs/strandline/alerting/courier.py), and of its lease."""
+
+NOTHING = {"delivered": 0, "notices": 0, "lag": None, "at": "", "away": None}
+"""The figures of books that cannot be read."""
+
+PARTS = ("topic", "digests", "outbox", "noticed", "holder")
+"""What is no figure."""
+
+
+def receivers(lake: Lake) -> Iterator[dict[str, Any]]:
+    """Yield for each receiver its figures, and the process that delivers to it; None where none does."""
+    for name in lake.deliveries.names():
+        if name.startswith(".") or not name.endswith(STORED):
+            continue
+        text = (lake.deliveries / name).text()
+        holder = note_of_holder(lake.deliveries / f"{name.removesuffix(STORED)}{LOCK}")
+        try:
+            stored = json.loads(text or "{}")
+        except ValueError:  # `strandline deliver` says what to do
+            stored = {}
+        waiting = [*stored.pop("digests", {}).values(), *stored.pop("outbox", {}).values()]
+        figures = {key: value for key, value in stored.items() if key not in PARTS}
+        count = sum(each["count"] for each in waiting)
+        yield {**NOTHING, "receiver": name, **figures, "waiting": count, "process": process(holder)}
+
+
+def stored_offsets(lake: Lake) -> Iterator[tuple[str, dict[int, int]]]:
+    """Yield each receiver that has read something, and by partition the offset of the topic of alerts that it reads next."""
+    for each in receivers(lake):
+        offsets = {int(number): at for number, at in each.get("offsets", {}).items()}
+        if offsets:
+            yield each["receiver"], offsets
+
+
+def process(holder: str | None) -> dict[str, Any] | None:
+    """Return the process that holds a lease; empty while it is just writing that."""
+    try:
+        return dict(json.loads(holder)) if holder is not None else None
+    except ValueError:
+        return {}

@@ -25,8 +25,8 @@ from strandline.engine.kafka.local_broker import bound_log
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime import processes
-from strandline.engine.runtime.extras import refuse_without
 from strandline.engine.runtime.log_files import bound
+from strandline.engine.runtime.missing import refuse_without
 from strandline.engine.runtime.processes import family
 from strandline_infra.broker import HOST
 from strandline_infra.dagster_instance import WORKSPACE, instance

@@ -35,8 +35,8 @@ from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime.outage import FIRST, LONGEST, absence, skipped_in_outage
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.heartbeat import write
-from strandline.engine.service.open_books import BookCloser
+from strandline.engine.service.backlog import BookCloser
+from strandline.engine.service.stream_health import write_beat
 
 # One feed of a process, across all starts of its query: the query, the ledger, the figures.
 #
@@ -377,4 +377,4 @@ class FeedHost:
             "failed": failed.kind if isinstance(failed, LakeError) else None,
             "refused": self._refused(),
         }
-        write(self._lake, self._lake.feeds_beat, beat)
+        write_beat(self._lake, self._lake.feeds_beat, beat)

@@ -42,9 +42,9 @@ from strandline.engine.lake.log.vacuum import (
     touched_at,
     uncommitted,
 )
+from strandline.engine.lake.plain_files import abandoned
 from strandline.engine.lake.read.table_versions import lowest, pinned_versions
 from strandline.engine.lake.retired import let_go, retired
-from strandline.engine.lake.scratch import abandoned
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.runtime.processes import find, is_there, own
@@ -325,7 +325,7 @@ def _is_past(reader: Reader, lake: Lake, now: datetime) -> bool:
 #
 # A file is an orphan only when it was untouched for a day. No batch takes that long, and a move (a promotion moves files
 # before it commits them) counts as a touch. A scratch lake has the record of the process that made it
-# (jobs/strandline/engine/lake/scratch.py), and is an orphan as soon as that process is gone.
+# (jobs/strandline/engine/lake/plain_files.py), and is an orphan as soon as that process is gone.
 
 
 ORPHANED_FOR = timedelta(days=1)

@@ -2,7 +2,7 @@
 
 The metrics of a lake's ledger: what each table read and wrote, where its rows are, how far it is behind its sources.
 
-The books are followed from look to look as a stream does (jobs/strandline/engine/service/open_books.py): the first look begins at their last
+The books are followed from look to look as a stream does (jobs/strandline/engine/service/backlog.py): the first look begins at their last
 close, each further one reads what was committed since. What needs the table itself (are its files there, has the quarantine its
 rows) is for ``strandline ledger`` and for Dagster's checks: it costs a look at each file.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from strandline.core.lateness import in_utc
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.table_books import Books
-from strandline.engine.flow import radar
+from strandline.engine.flow import readers
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where
 from strandline.engine.lake.files.place import Place
@@ -28,11 +28,18 @@ from strandline.engine.lake.retired import retired
 from strandline.engine.publish.books import publications
 from strandline.engine.runtime.jvm import BUSY
 from strandline.engine.service.background_stream import ALERTS, STREAM, Program
-from strandline.engine.service.desired_state import order
-from strandline.engine.service.heartbeat import heartbeat, near_beat
-from strandline.engine.service.open_books import OpenBooks
-from strandline.engine.service.receivers import receivers
-from strandline.engine.service.stream_health import HANDED_OVER, TURN, Ill, is_silent, watch
+from strandline.engine.service.backlog import OpenBooks
+from strandline.engine.service.condition import receivers
+from strandline.engine.service.stream_health import (
+    HANDED_OVER,
+    TURN,
+    Ill,
+    heartbeat,
+    is_silent,
+    near_beat,
+    order,
+    watch,
+)
 
 # A metric: its name as Prometheus wants it, what it means, its labels; and a sample of it.
 #
@@ -490,7 +497,7 @@ def of_publications(lake: Lake) -> Iterator[Sample]:
 
 def of_radar(lake: Lake) -> Iterator[Sample]:
     """Yield what the radar saw when it looked last."""
-    seen = radar.last(lake)
+    seen = readers.last(lake)
     if seen is None:
         return
     at, dangers = seen

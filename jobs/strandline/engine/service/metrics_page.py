@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Table
 from strandline.engine.lake.lake import Lake
-from strandline.engine.runtime.store_away import AWAY as STORE_AWAY
+from strandline.engine.runtime.outage import AWAY as STORE_AWAY
 from strandline.engine.service import metrics
 from strandline.engine.service.metrics import LedgerFigures, Metric, Processes, Sample
 

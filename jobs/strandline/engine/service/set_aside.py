@@ -55,7 +55,7 @@ from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.read.open_table import opened
 from strandline.engine.lake.shelf.import_notes import FOLDER as IMPORTS
 from strandline.engine.lake.shelf.import_notes import ImportSlices
-from strandline.engine.service.heartbeat import heartbeat
+from strandline.engine.service.stream_health import heartbeat
 
 FOLDER = "_damaged"
 """In the lake: the torn files."""

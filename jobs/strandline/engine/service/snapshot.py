@@ -31,8 +31,8 @@ from strandline.engine.lake.log.ledger import IMPORT, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of, snapshot_file, sums_of
 from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.log.vacuum import free_bytes, is_same_disk, swept_file
+from strandline.engine.lake.plain_files import scratch
 from strandline.engine.lake.read.table_versions import pin_versions
-from strandline.engine.lake.scratch import scratch
 from strandline.engine.lake.shelf.import_notes import notes_of, range_file
 from strandline.engine.lake.snapshot_files import (
     Hashed,

@@ -1,13 +1,14 @@
-"""The health of an always-on stream, seen by a watchdog that looks once in a while, and what to do about it.
+"""The health of an always-on stream: what it is to do, the heartbeat that it writes, and what a watchdog makes of both.
 
 The watchdog restarts a stream only on clear evidence: its process is gone or silent, or a table has rows to read and
 commits none. A table that fails while the others run raises an alarm. What may have good reasons (more arrives than is
 read; no event has come that would move the watermark) is a warning, and is judged over several looks.
 """
 
+import json
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
@@ -16,10 +17,109 @@ from typing import Any
 from strandline.core.errors import DataError, DefinitionError, LakeError, ReplacedError
 from strandline.core.table import Table
 from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import HasWriterError
+from strandline.engine.lake.locks import HasWriterError, is_held
 from strandline.engine.runtime.outage import denied, first_line, skipped_in_outage
-from strandline.engine.service.desired_state import DELAYS, Order
+from strandline.engine.runtime.processes import is_there, own
+
+# The desired state of a lake's always-on stream: run, suspended by a process at work, or not run.
+#
+# The process that raises alerts has a desired state of its own, in a file of its own.
+#
+# It is recorded because a stopped stream and a dead one look the same. A watchdog restarts only a stream that was asked
+# to run.
+
+
+DELAYS = tuple(timedelta(seconds=seconds) for seconds in (0, 30, 60, 120, 240))
+"""The delay before each attempt to restart, counted from the attempt before it; after the last one an alarm is sent."""
+
+LONGEST_SUSPENSION = timedelta(hours=3)
+"""How long a process on another host, which cannot be seen from here, may suspend the stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """The last request.
+
+    Args:
+        runs: Whether the stream is to run.
+        at: The time of the request, as text.
+        by: Who asked.
+        why: The reason, if one was given.
+        words: The options with which the stream is started.
+        attempts: The times of its restarts since it was last well.
+        gave_up: When the alarm was sent after the last attempt.
+        rest: The process that has suspended the stream until it is done, and when.
+        alerted: Tables for whose failures an alarm was sent.
+    """
+
+    runs: bool
+    at: str
+    by: str
+    why: str = ""
+    words: tuple[str, ...] = ()
+    attempts: tuple[str, ...] = ()
+    gave_up: str | None = None
+    rest: Mapping[str, Any] | None = None
+    alerted: tuple[str, ...] = ()
+
+    def next_at(self) -> datetime | None:
+        """Return when the stream may be restarted; None when all attempts are used up."""
+        tried = len(self.attempts)
+        if self.gave_up or tried >= len(DELAYS):
+            return None
+        if not tried:
+            return datetime.fromisoformat(self.at)
+        return datetime.fromisoformat(self.attempts[-1]) + DELAYS[tried]
+
+    def is_suspended(self, now: datetime) -> bool:
+        """Return whether the process that suspended the stream still runs; a killed one would never start it again."""
+        if self.rest is None:
+            return False
+        seen = is_there(self.rest)
+        if seen is not None:
+            return seen
+        return abs(now - datetime.fromisoformat(self.rest["at"])) < LONGEST_SUSPENSION
+
+    def suspended(self, now: datetime) -> "Order":
+        """Return the request with the stream suspended by this process."""
+        return replace(self, rest={**own(), "at": now.isoformat(timespec="seconds")})
+
+    def tried(self, now: datetime) -> "Order":
+        """Return the request with one more attempt, and without a suspension."""
+        attempts = (*self.attempts, now.isoformat(timespec="seconds"))
+        return replace(self, attempts=attempts, rest=None)
+
+    def given_up(self, now: datetime) -> "Order":
+        """Return the request with the time at which the alarm was sent."""
+        return replace(self, gave_up=now.isoformat(timespec="seconds"))
+
+    def well(self) -> "Order":
+        """Return the request without attempts, because the stream is well again."""
+        return replace(self, attempts=(), gave_up=None)
+
+
+def order(lake: Lake, file: Place | None = None) -> Order | None:
+    """Return the last request, or None when there was none.
+
+    Args:
+        lake: The lake.
+        file: The request, if it is not that of the stream of tables.
+    """
+    text = (file or lake.order).text()
+    if text is None:
+        return None
+    fields = json.loads(text)
+    fields.setdefault("alerted", fields.pop("told_of", ()))  # its key in an older lake
+    lists = {name: tuple(fields.get(name, ())) for name in ("words", "attempts", "alerted")}
+    return Order(**{**fields, **lists})
+
+
+def write_desired(lake: Lake, asked: Order, file: Place | None = None) -> None:
+    """Record a request."""
+    (file or lake.order).put(json.dumps(asdict(asked), indent=1))
+
 
 # A table that fails ends no other table: it is retried after a pause, without a limit on the attempts.
 #
@@ -376,3 +476,61 @@ def _act(asked: Order, now: datetime, *, is_hopeless: bool) -> Act:
         due - now > DELAYS[-1]
     )  # it was set back since the last attempt, which would wait for that long
     return Act.RESTART if now >= due or is_clock_back else Act.WAIT
+
+
+# The heartbeat that an always-on stream writes, and whether the stream is still alive.
+#
+# A heartbeat is a file, and a file outlives its writer: it is copied with the lake, and it is still there when a
+# container starts again under another name. So a heartbeat is believed while its process is seen on this host. Where
+# that cannot be seen, it is believed only while it is young and the lock of a table is held, because no copy of a lake
+# holds a lock (jobs/strandline/engine/lake/locks.py).
+#
+# Of a lake on an object store it is on this machine as well, and there first: who looks after the process of a container must not
+# take it for dead because the store is away (jobs/strandline/engine/service/background_stream.py).
+
+
+def write_beat(lake: Lake, file: Place, beat: Mapping[str, Any]) -> None:
+    """Write a heartbeat."""
+    text = json.dumps(beat, indent=1)
+    for place in dict.fromkeys((near(lake, file), file)):
+        place.put(text)
+
+
+def near(lake: Lake, file: Place) -> Place:
+    """Return the place on this machine of a heartbeat that is written here."""
+    return lake.near / file.name
+
+
+def near_beat(lake: Lake, file: Place) -> dict[str, Any] | None:
+    """Return the last heartbeat that a program of this machine has written, and whether that program lives here; the store is not asked."""
+    text = near(lake, file).text()
+    if text is None:
+        return None
+    beat: dict[str, Any] = json.loads(text)
+    return {**beat, "alive": bool(beat["alive"] and is_there(beat))}
+
+
+def heartbeat(lake: Lake, now: datetime, file: Place | None = None) -> dict[str, Any] | None:
+    """Return the last heartbeat; a stream that is gone is not alive, whatever its last heartbeat has.
+
+    Args:
+        lake: The lake.
+        now: The present time.
+        file: The heartbeat, if it is not that of the stream of tables.
+    """
+    text = (file or lake.heartbeat).text()
+    if text is None:
+        return None
+    beat: dict[str, Any] = json.loads(text)
+    beat["ended"] = not beat["alive"]  # in order; one that was killed wrote that it lives
+    beat["alive"] = bool(beat["alive"]) and _lives(lake, beat, now)
+    return beat
+
+
+def _lives(lake: Lake, beat: Mapping[str, Any], now: datetime) -> bool:
+    seen = is_there(beat)
+    if seen is not None:
+        return seen
+    if abs(now - datetime.fromisoformat(beat["at"])) > SILENT:
+        return False
+    return any(is_held(lake.lease_of(name)) for name in beat["tables"])

@@ -28,8 +28,8 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Running
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.kafka.lag import Gauge
 from strandline.engine.kafka.local_broker import bound_log
+from strandline.engine.kafka.slices import Gauge
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.handover import asker
 from strandline.engine.lake.lake import Lake
@@ -40,13 +40,11 @@ from strandline.engine.lake.read.open_table import broken_files
 from strandline.engine.lake.retired import RetiredError
 from strandline.engine.runtime.jvm import deaf, gone, has_ended, is_deaf, loss, moves
 from strandline.engine.runtime.meter import Work
+from strandline.engine.runtime.missing import SparkGoneError
 from strandline.engine.runtime.outage import skipped_in_outage
 from strandline.engine.runtime.processes import own
-from strandline.engine.runtime.spark_gone import SparkGoneError
-from strandline.engine.service.backlog import BackPressure, Trend
-from strandline.engine.service.heartbeat import write
-from strandline.engine.service.open_books import BookCloser, OpenBooks
-from strandline.engine.service.stream_health import HANDED_OVER, TURN, Failing, failing
+from strandline.engine.service.backlog import BackPressure, BookCloser, OpenBooks, Trend
+from strandline.engine.service.stream_health import HANDED_OVER, TURN, Failing, failing, write_beat
 
 # Whether the batches come back that a stream waits for, once it is asked to end.
 #
@@ -649,4 +647,4 @@ class Host:
             "tables": tables,
             "failed": failed.kind if isinstance(failed, LakeError) else None,
         }
-        write(self._lake, self._lake.heartbeat, beat)
+        write_beat(self._lake, self._lake.heartbeat, beat)

@@ -21,8 +21,7 @@ from strandline.engine.accounting.balance_sheet import Balance, balance
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where
 from strandline.engine.history import commit_history
-from strandline.engine.history.anomalies import Mark, marks
-from strandline.engine.history.queries import Batch, Past
+from strandline.engine.history.queries import Batch, Mark, Past, marks
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.retired import retired
 from strandline.engine.quarantine.browse import open_rows, samples
@@ -39,7 +38,6 @@ from strandline.engine.trust.day_verdicts import (
     versions_in,
     worst,
 )
-from strandline_quality.report.charts import span
 from strandline_quality.report.findings import (
     Day,
     Drift,
@@ -49,6 +47,7 @@ from strandline_quality.report.findings import (
     TableFindings,
     Verdict,
 )
+from strandline_quality.report.page import span
 from strandline_quality.rules import Rule
 
 # The drift of models in the daily report: of each judged day, with a warning where it is beyond a model's bound.
@@ -106,7 +105,7 @@ def last(days: Days) -> tuple[Drift, ...]:
 def _on(day: date, model: Model, lake: Lake) -> DayDrifts:
     """Return the drift on a day; a version that is gone or damaged must not keep the report from being written."""
     # Not imported above: a project without models imports nothing of them.
-    from strandline.engine.learning.drift import drift  # noqa: PLC0415  # as above
+    from strandline.engine.learning.promote_model import drift  # noqa: PLC0415  # as above
 
     try:
         return DayDrifts(known=drift(model, lake, begins(day), begins(day + DAY)))

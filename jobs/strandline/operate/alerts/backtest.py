@@ -1,6 +1,7 @@
-"""Alert rules tried on history: on what is closed, so that no stream changes it any more."""
+"""Alert rules tried on history, on what is closed, so that no stream changes it any more; and which of them go live."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,24 +11,201 @@ from pyspark.sql import SparkSession
 
 from strandline.alerting.backtest import LIMIT, Asked, backtest, days_of, extent, slow_rules
 from strandline.alerting.rules.alert_rule import AlertRule, Rule, ThresholdRule
-from strandline.alerting.rules.sigma import Folder
-from strandline.alerting.source import AlertSource, sources
+from strandline.alerting.rules.rule_folder import file_of
+from strandline.alerting.rules.sigma import Folder, read_folder
+from strandline.alerting.source import AlertSource, rules_folder, sources
 from strandline.alerting.tables import gold
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.horizon import refuse_unbounded
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf.rule_shelf import Promotion
+from strandline.engine.lake.shelf import shelves
+from strandline.engine.lake.shelf.shelves import Promotion
 from strandline.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.jvm import Show
 from strandline.engine.runtime.settings import Settings
-from strandline.operate.alerts import promotion
-from strandline.operate.alerts.examples import compared, refuse_other_columns
-from strandline.operate.answers.report import written
+from strandline.operate.alerts import examples
+from strandline.operate.alerts.examples import compared, contradictions, refuse_other_columns
+from strandline.operate.answers.audit import written
 from strandline.operate.listener import Progress, Says
-from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
+from strandline_quality.report.findings import Backtest, RuleFigures, TableCost
 from strandline_quality.report.page import backtest_page
+
+# Alert rules go live, and are taken back: which may, and how.
+
+
+SLOWEST = 100.0
+"""Microseconds of CPU an event that a rule may take alone: a fifth of a core with 2,000 events a second."""
+
+SHOWN = 3
+"""Reasons of a refusal that are shown."""
+
+
+def refuse_elsewhere(found: Settings) -> None:
+    """Refuse to promote where the rules of another folder raise alerts, because nothing would change.
+
+    Raises:
+        DefinitionError: The settings name a folder.
+    """
+    if found.rules:
+        raise DefinitionError(
+            f"nothing is promoted: the rules that raise alerts are those of STRANDLINE_RULES, {found.rules}",
+            hint="put the file there, which is live within seconds; or unset STRANDLINE_RULES and promote.",
+        )
+
+
+def refuse_unfit(own: Folder) -> None:
+    """Refuse what can be refused before anything runs.
+
+    Raises:
+        DefinitionError: A file has a rule that does not run, or a rule lacks an example of one kind.
+    """
+    _refuse(
+        [
+            *(f"{each.origin}: {each.reason}" for each in own.refused),
+            *(
+                f"{rule.origin} lacks examples of both kinds"
+                for rule in own.every
+                if not rule.is_tested
+            ),
+        ],
+        "`strandline rules lint` names all of them.",
+    )
+
+
+def refuse_contradicted(own: Folder, spark: SparkSession) -> None:
+    """Refuse rules that do the opposite of what an example says.
+
+    Raises:
+        DefinitionError: One does.
+    """
+    _refuse(
+        [f"{each.origin}: {each.reason}" for each in contradictions(own, spark)],
+        "correct the rule or the example; `strandline rules explain` names the clauses that fail.",
+    )
+
+
+def refuse_untried(own: Folder, found: Backtest) -> None:
+    """Refuse rules that the backtest did not try, or that cost too much.
+
+    Raises:
+        DefinitionError: There is one.
+    """
+    tried = {(rule.rule, rule.version) for rule in found.rules}
+    slow = [
+        f"{rule.title} takes {rule.micros:,.0f} µs of CPU an event alone, more than {SLOWEST:.0f}"
+        for rule in found.rules
+        if rule.micros is not None and rule.micros > SLOWEST
+    ]
+    untried = [
+        f"{rule.origin} was not tried: its tables have no event of these days"
+        for rule in own.every
+        if (rule.id, rule.version) not in tried
+    ]
+    _refuse(
+        [*slow, *untried],
+        "name another range with --since and --until, or rules that look for plainer things.",
+    )
+
+
+def promoted(own: Folder, found: Backtest, named: str | None, lake: Lake) -> Promotion:
+    """Make rules live that a backtest has tried.
+
+    Raises:
+        DefinitionError: They would take the place of other rules, or bring rules that were not tried.
+    """
+    folder = examples.folder_of(named)
+    names = sorted({file_of(origin) for origin in _origins(own)})
+    before = read_folder(examples.promoted_folder(lake))
+    wanted = {rule.id: rule for rule in own.every}
+
+    def check(draft: Path) -> None:
+        _refuse(
+            _objections(before, read_folder(draft), wanted, names),
+            "promote the folder with all of them, or rename the file.",
+        )
+
+    return shelves.put_live(
+        lake,
+        {name: (folder / name).read_bytes() for name in names},
+        without=_replaced(before, wanted, names),
+        base=rules_folder(),
+        check=check,
+        record={
+            "at": found.made_at,
+            "by": clock.login(),
+            "rules": tuple(
+                {"rule": rule.id, "version": rule.version, "file": rule.origin}
+                for rule in wanted.values()
+            ),
+            "backtest": figures(found),
+        },
+    )
+
+
+def figures(found: Backtest) -> Mapping[str, object]:
+    """Return what is recorded of a backtest."""
+    return {
+        "since": found.since,
+        "until": found.until,
+        "events": found.events,
+        "alerts": found.alerts,
+        "alerts_by_rule": {rule.rule: rule.alerts for rule in found.rules},
+        "cpu_seconds": sum(cost.cpu_seconds for cost in found.tables),
+    }
+
+
+def take_back(lake: Lake) -> tuple[Promotion, Promotion | None]:
+    """Take the last promotion back; return it, and the one that is live again."""
+    gone = shelves.take_back(lake, at=clock.now().isoformat(timespec="seconds"), by=clock.login())
+    stack = shelves.promotions(lake)
+    return gone, stack[-1] if stack else None
+
+
+def _objections(
+    before: Folder, after: Folder, wanted: Mapping[str, Rule], names: Sequence[str]
+) -> Iterator[str]:
+    """Yield why a folder must not go live."""
+    for each in after.refused:
+        if file_of(each.origin) in names:
+            yield f"{each.origin}: {each.reason}"
+    there = {rule.id: rule for rule in after.every}
+    for rule in before.every:
+        if rule.id not in there and rule.id not in wanted:
+            yield f"the live rule {rule.title} ({rule.origin}) would raise nothing any more"
+    known = {rule.id for rule in before.every}
+    for id_, rule in there.items():
+        if id_ not in known and id_ not in wanted:
+            yield f"{rule.origin} has a rule that was not tried"
+    for id_, rule in wanted.items():
+        if id_ not in there or there[id_].version != rule.version:
+            yield f"{rule.origin} would not be the rule that was tried"
+
+
+def _replaced(before: Folder, wanted: Mapping[str, Rule], names: Sequence[str]) -> list[str]:
+    """Return the live files with another name all of whose rules are promoted again."""
+    by_file = defaultdict(set)
+    for rule in before.every:
+        by_file[file_of(rule.origin)].add(rule.id)
+    return [name for name, ids in by_file.items() if name not in names and ids <= wanted.keys()]
+
+
+def _origins(own: Folder) -> Iterator[str]:
+    """Yield the origin of each rule, and of those that threshold rules count."""
+    yield from (rule.origin for rule in own.every)
+    yield from (part.rule.origin for rule in own.thresholds for part in rule.parts)
+
+
+def _refuse(reasons: Iterator[str] | Sequence[str], hint: str) -> None:
+    listed = list(reasons)
+    if not listed:
+        return
+    more = f" (and {len(listed) - SHOWN:,} more)" if len(listed) > SHOWN else ""
+    raise DefinitionError(
+        f"nothing is promoted: {'; '.join(listed[:SHOWN])}{more}", hint=hint, reasons=listed
+    )
+
 
 LIVE = "live"  # the alerts that were raised, where another version of the rules is named
 
@@ -104,8 +282,8 @@ def prepared(own: Folder, words: Words, span: Span | None, found: Settings, lake
         DefinitionError: The rules may not go live, a table is not there, or a stream may still change the range.
     """
     if words.promote:
-        promotion.refuse_elsewhere(found)
-        promotion.refuse_unfit(own)
+        refuse_elsewhere(found)
+        refuse_unfit(own)
     is_live = words.against == LIVE
     if is_live:
         lake.refuse_missing(gold.TABLE)
@@ -129,7 +307,7 @@ def tried(trial: Trial, spark: SparkSession, says: Says, progress: Progress) -> 
     words, lake = trial.words, trial.lake
     refuse_other_columns(trial.there, spark)
     if words.promote:
-        promotion.refuse_contradicted(trial.own, spark)
+        refuse_contradicted(trial.own, spark)
     known = {source: extent(spark, source.table, lake) for source in trial.there}
     span = trial.span or everything(known, lake)
     holding = [source for source, its in known.items() if its and meet(its, span)]
@@ -206,8 +384,8 @@ def made_live(trial: Trial, found: Backtest) -> Promotion:
     Raises:
         DefinitionError: One was not tried, costs too much, or would take the place of another.
     """
-    promotion.refuse_untried(trial.own, found)
-    return promotion.promoted(trial.own, found, trial.words.rules, trial.lake)
+    refuse_untried(trial.own, found)
+    return promoted(trial.own, found, trial.words.rules, trial.lake)
 
 
 def write_page(found: Backtest, lake: Lake, to: Path | None) -> Place:

@@ -27,7 +27,7 @@ from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, own_columns
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.find_rows import Where, look
-from strandline.engine.lake.shelf import model_shelf, rule_shelf
+from strandline.engine.lake.shelf import shelves
 from strandline.engine.runtime.settings import Settings
 from strandline.operate.words import placed
 from strandline.project import package
@@ -203,12 +203,12 @@ def live_folder(found: Settings, lake: Lake) -> Path:
 
 def promoted_folder(lake: Lake) -> Path:
     """Return the folder of the rules that were promoted in a lake, or of the project."""
-    return rule_shelf.live_rules(lake) or rules_folder()
+    return shelves.live_rules(lake) or rules_folder()
 
 
 def model_rules(lake: Lake) -> list[AlertRule]:
     """Return the rules of the models of which a version was promoted in a lake."""
-    made = (model_rule(each, model_shelf.in_force(lake, each.name)) for each in catalog.models())
+    made = (model_rule(each, shelves.in_force(lake, each.name)) for each in catalog.models())
     return [rule for rule in made if rule is not None]
 
 

@@ -16,7 +16,7 @@ from strandline.alerting.tables import bronze
 from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
 from strandline.core.modes import FeedMode
-from strandline.engine.accounting.left_topics import topics_read
+from strandline.engine.accounting.routes import topics_read
 from strandline.engine.flow.feed_query import slots
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka import admin, local_broker

@@ -22,12 +22,12 @@ from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import computed, judged, taken, with_newest_arrival
-from strandline.engine.accounting import new_entry
-from strandline.engine.flow.batch.own_records import Mark, Own, kinds_read, of_ranges, own_in
+from strandline.engine.flow import new_entry
+from strandline.engine.flow.count_kinds import Mark, Own, kinds_read, of_ranges, own_in
 from strandline.engine.flow.spark_plan import Node, columns, tree, written
 from strandline.engine.lake.checkpoint.spark_checkpoint import Planned
+from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.replace_rows import Reach
-from strandline.engine.lake.commit.table_frames import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, Through
 from strandline.engine.lake.log.ledger_sums import sums_of
@@ -47,7 +47,7 @@ from strandline.engine.runtime.jvm import classic, jvm
 # read from the files.
 #
 # Of a topic with kinds only the table's own records are read, so its own are compared: bronze's files say which these are
-# (jobs/strandline/engine/flow/batch/own_records.py), apart from the stream that has chosen them.
+# (jobs/strandline/engine/flow/count_kinds.py), apart from the stream that has chosen them.
 #
 # If both agree, each record has exactly one row. If not, which is a fault of the table and no ordinary batch, function and
 # source are compared record by record; only that names the two numbers. It also settles a count that Spark made twice: when

@@ -24,6 +24,7 @@ from strandline.engine.flow.batch.batch_accounting import (
     watch_of,
 )
 from strandline.engine.flow.batch.dimension_lookup import beside
+from strandline.engine.flow.batch.governor import ReplanError, TriggerLimit
 from strandline.engine.flow.batch.joined_streams import STATEFUL, each_of
 from strandline.engine.flow.batch.static_join import (
     ALIAS,
@@ -32,7 +33,6 @@ from strandline.engine.flow.batch.static_join import (
     joining,
     rows_before_first,
 )
-from strandline.engine.flow.batch.trigger_limit import ReplanError, TriggerLimit
 from strandline.engine.flow.batch.write_rows import Fork, Windows, append
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import refuse_behind
@@ -43,14 +43,14 @@ from strandline.engine.lake.checkpoint.spark_checkpoint import (
     planned,
     stream_id,
 )
+from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.commit.file_index import FileIndex
-from strandline.engine.lake.commit.table_frames import rows_now
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.read.open_table import lost_file
-from strandline.engine.lake.shelf.schema_shelf import Shelf
+from strandline.engine.lake.shelf.shelves import Shelf
 from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.runtime.meter import Meter
 from strandline.engine.runtime.outage import transient

@@ -15,9 +15,10 @@ from pyspark.sql import functions as F
 
 from strandline.core.model import steps
 from strandline.core.table import Computed, Dimension
-from strandline.engine.accounting import new_entry
+from strandline.engine.flow import new_entry
 from strandline.engine.gates.gate_files import behind_source
 from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.delta_commit import OPEN, by_key
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, FileIndex
 from strandline.engine.lake.commit.replace_rows import (
     NO_TIME,
@@ -29,13 +30,12 @@ from strandline.engine.lake.commit.replace_rows import (
     changes,
     swap,
 )
-from strandline.engine.lake.commit.table_frames import OPEN, by_key
 from strandline.engine.lake.horizon import horizon_us
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.ledger import LOOKED_AGAIN, Entry, between, is_table, latest_version
 from strandline.engine.lake.log.ledger_sums import Sums, follow, snapshot
-from strandline.engine.lake.shelf import model_shelf
+from strandline.engine.lake.shelf import shelves
 from strandline.engine.runtime.meter import Meter
 
 # Score a table's rows by the versions of its model that hold at their event time.
@@ -49,7 +49,7 @@ def scored(table: Computed, lake: Lake, rows: DataFrame) -> DataFrame:
     """Add the columns of the model that scores a table; as they are, the rows of a table that none scores."""
     if table.scored_by is None:
         return rows
-    return _added(rows, steps(model_shelf.in_force(lake, table.scored_by), table.event_at))
+    return _added(rows, steps(shelves.in_force(lake, table.scored_by), table.event_at))
 
 
 def unscored(table: Computed, rows: DataFrame) -> DataFrame:

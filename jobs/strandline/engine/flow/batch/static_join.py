@@ -22,10 +22,10 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.lateness import Lateness, shifted
 from strandline.core.static import Static, frames_from
 from strandline.core.table import Judged, Table
-from strandline.engine.accounting import new_entry
-from strandline.engine.flow.batch.trigger_limit import ReplanError
+from strandline.engine.flow import new_entry
+from strandline.engine.flow.batch.governor import ReplanError
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.commit.table_frames import sized
+from strandline.engine.lake.commit.delta_commit import sized
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.ledger import Entry, entries, latest_version

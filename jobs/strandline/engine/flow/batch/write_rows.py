@@ -30,6 +30,7 @@ from strandline.core.verdict import (
 from strandline.engine.flow.batch.batch_accounting import Watch
 from strandline.engine.gates.batch_check import Guard, counted
 from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.delta_commit import SMALL, by_key, rows_in, sized, write
 from strandline.engine.lake.commit.file_index import WindowIndex
 from strandline.engine.lake.commit.replace_rows import (
     NO_TIME,
@@ -38,7 +39,6 @@ from strandline.engine.lake.commit.replace_rows import (
     reach_of,
     reach_of_change,
 )
-from strandline.engine.lake.commit.table_frames import SMALL, by_key, rows_in, sized, write
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version

@@ -17,8 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from strandline.core.lateness import in_utc
 from strandline.core.table import Computed
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.commit.delta_commit import Commit, Written
-from strandline.engine.lake.commit.table_frames import OPEN
+from strandline.engine.lake.commit.delta_commit import OPEN, Commit, Written
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, added_file

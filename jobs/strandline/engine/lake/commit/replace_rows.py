@@ -32,8 +32,8 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.table import Computed, Recomputed, Upserted
 from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.delta_commit import OPEN, by_key, rows_at, rows_in, sized
 from strandline.engine.lake.commit.file_index import span_of
-from strandline.engine.lake.commit.table_frames import OPEN, by_key, rows_at, rows_in, sized
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.commit_log import added_file

@@ -26,13 +26,13 @@ from obstore.exceptions import (
 from obstore.fsspec import FsspecStore
 from obstore.store import S3Store
 
-from strandline.engine.runtime.settings import S3A, StoreOptions, store_options
-from strandline.engine.runtime.store_away import (
+from strandline.engine.runtime.outage import (
     KEYS,
     KeysRefusedError,
     StoreAwayError,
     StoreRefusesError,
 )
+from strandline.engine.runtime.settings import S3A, StoreOptions, store_options
 
 # The client of an object store: one a bucket and process, how long it is patient, and what its refusals mean.
 #

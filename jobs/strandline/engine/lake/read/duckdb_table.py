@@ -17,8 +17,8 @@ from deltalake.exceptions import DeltaError
 
 from strandline.core.errors import DamagedError
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.plain_files import scratch
 from strandline.engine.lake.read.open_table import live_files, opened, statistics
-from strandline.engine.lake.scratch import scratch
 from strandline.engine.runtime.settings import S3A
 
 # DuckDB as the program uses it: in memory, with times in UTC and nothing on standard output.

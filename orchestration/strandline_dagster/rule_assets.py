@@ -22,16 +22,16 @@ from dagster import (
 )
 
 from strandline.alerting.rules.alert_rule import Severity
-from strandline_dagster.keys import key
+from strandline_dagster import rule_book
+from strandline_dagster.checks import key
 from strandline_dagster.resources import LakeResource, SparkResource
 from strandline_dagster.rule_book import (
     GROUP,
     Rule,
     RuleBook,
+    facts_of,
     rule_keys,
 )
-from strandline_dagster.rules import rule_checks
-from strandline_dagster.rules.rule_checks import facts_of
 
 MOST = 1_000
 
@@ -61,14 +61,14 @@ def rule_assets(book: RuleBook, keys: Mapping[str, AssetKey]) -> list[AssetsDefi
     @multi_asset(
         name="backtest_rules",
         specs=[_spec(origin, name, book) for origin, name in keys.items()],
-        check_specs=[spec for name in origins for spec in rule_checks.specs(name)],
+        check_specs=[spec for name in origins for spec in rule_book.specs(name)],
         can_subset=True,
     )
     def backtest_rules(
         context: AssetExecutionContext, lake: LakeResource, spark: SparkResource
     ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
         # Not imported above: it imports pandas, which takes longer than all other definitions.
-        from strandline_dagster.rules.rule_trial import tried  # noqa: PLC0415  # as above
+        from strandline_dagster.rule_trial import tried  # noqa: PLC0415  # as above
 
         wanted = {origins[name]: name for name in sorted(context.selected_asset_keys)}
         yield from tried(wanted, lake, spark, times=context.retry_number)

@@ -1,6 +1,6 @@
-"""A package that no project must have is missing: the sentence with the command that installs its extra."""
+"""What a program lacks: a package that no project must have, or the JVM, which is gone."""
 
-from strandline.core.errors import DefinitionError
+from strandline.core.errors import DefinitionError, TransientError
 from strandline_infra import extras
 
 
@@ -33,3 +33,12 @@ def missing(error: BaseException) -> MissingExtraError | None:
         return None
     extra = extras.of_module(error.name or "")
     return without(extra) if extra else None
+
+
+# The error of a program whose JVM is gone, or was killed because it answered to nothing.
+#
+# It is apart from what recognises it (jvm.py), because that needs PySpark, which a command without a JVM does not load.
+
+
+class SparkGoneError(TransientError):
+    """The JVM is gone, and threads that waited for it may still be there when the program ends."""

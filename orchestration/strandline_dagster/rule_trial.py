@@ -9,12 +9,11 @@ from strandline.core.errors import LakeError
 from strandline.operate.alerts.backtest import on_history
 from strandline.operate.alerts.examples import contradictions
 from strandline.operate.listener import tenths
+from strandline_dagster import rule_book as rule_checks
 from strandline_dagster.alarms import again_or_failed
 from strandline_dagster.links import backtest_linked
 from strandline_dagster.resources import LakeResource, SparkResource, note
-from strandline_dagster.rule_book import Rule, chosen, rule_book, why_not
-from strandline_dagster.rules import rule_checks
-from strandline_dagster.rules.rule_checks import facts_of
+from strandline_dagster.rule_book import Rule, chosen, facts_of, rule_book, why_not
 
 
 def tried(

@@ -14,7 +14,7 @@ from strandline.core.static import Static
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.kafka.slices import Part, name_of, range_ends
-from strandline.engine.kafka.topic_changes import Ranges
+from strandline.engine.kafka.topic_log import Ranges
 from strandline.engine.lake.commit.replace_rows import NO_TIME, Reach
 from strandline.engine.lake.log.ledger import BATCH, EXPIRE, FORGET, IMPORT, STATIC, Entry, Offsets
 from strandline.engine.runtime.meter import code_version
