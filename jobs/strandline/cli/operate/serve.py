@@ -25,7 +25,7 @@ from strandline.engine.service import sql_server
 from strandline.engine.service.dagster_process import Console
 from strandline.engine.trust import report_server
 from strandline.operate import lakes
-from strandline.operate.alerts.delivery import alert_pages
+from strandline.operate.alerts.pages import alert_pages
 from strandline.operate.notebook import environment_of, execute, toured, writable
 from strandline.operate.stream import always
 from strandline.operate.words import seconds

@@ -1,9 +1,9 @@
-"""Alerts are brought to people: what is delivered to whom, the host of the couriers, and the pages that ``strandline ui`` serves."""
+"""Alerts are brought to people: what is delivered to whom, and the host of the couriers."""
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from strandline.alerting.courier import Courier, DeliveryHost, Desk, Logger
@@ -16,7 +16,6 @@ from strandline.engine.kafka import admin, local_broker
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.trust.report_server import AlertPage
 from strandline.operate import lakes
 from strandline.operate.alerts.examples import RuleTexts, live_folder
 from strandline.operate.words import seconds
@@ -137,24 +136,3 @@ def _every(typed: tuple[str, ...]) -> Callable[[str], timedelta]:
         rule, _, time = each.rpartition("=")
         times[rule] = timedelta(seconds=seconds(time))
     return lambda rule: times.get(rule, times[""])
-
-
-# The pages of alerts that ``strandline ui`` serves.
-
-
-def alert_pages(found: Settings, lake: Lake) -> AlertPage:
-    """Return what makes the page of an alert."""
-
-    def made(day: date, alert_id: str) -> str | None:
-        # Not imported above: a project of other tables has `strandline ui`, and no alerts.
-        from strandline.alerting.alert_lookup import alert_found  # noqa: PLC0415  # as above
-        from strandline.alerting.rules.sigma import read_folder  # noqa: PLC0415  # as above
-        from strandline.operate.alerts.examples import live_folder  # noqa: PLC0415  # as above
-        from strandline_quality.report.page import alert_page  # noqa: PLC0415  # as above
-
-        folder = read_folder(live_folder(found, lake))
-        rules = {rule.id: rule for rule in folder.every}
-        alert = alert_found(lake, alert_id, day, rules, clock.now())
-        return alert_page(alert) if alert else None
-
-    return made
