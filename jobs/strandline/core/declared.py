@@ -237,6 +237,12 @@ def refuse_emission(
     table: Kind, emits: Emit, every: str | None, closes_at: str | None, timed: Sequence[object]
 ) -> None:
     """Refuse windows that would never be over, and ends of windows that cannot be read."""
+    if not isinstance(emits, Emit):
+        raise _refused(
+            table,
+            f"declares emits={emits!r}, which is no Emit",
+            "write emits=Emit.ON_WATERMARK, or leave it out for on change.",
+        )
     if emits is Emit.ON_CHANGE:
         if every is not None:
             raise _refused(

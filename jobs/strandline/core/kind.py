@@ -22,12 +22,12 @@ class Layer(StrEnum):
 
 
 class Emit(StrEnum):
-    """When an upserted table emits the row of a key."""
+    """When an upserted table emits the row of a key, or a recomputed one a window."""
 
     ON_CHANGE = "on_change"
     """Whenever the row changes."""
     ON_WATERMARK = "on_watermark"
-    """Whenever the watermark makes a part of the row final."""
+    """Whenever the watermark makes a part of the row final; a window when it is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

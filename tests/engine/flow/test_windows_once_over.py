@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType, TimestampType
+from strandline import catalog
 
 from fleet.silver import device_inventory, devices
 from strandline.core.errors import DefinitionError
@@ -25,6 +26,7 @@ from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import added_file
 from strandline.engine.lake.log.ledger import FORGET, Entry, last_entry, latest_version
+from strandline.engine.repair.expire import expire
 from tests.support.literal import Log, in_every_way, put
 from tests.support.modes import derive
 from tests.support.rows import NOON
@@ -286,6 +288,101 @@ def test_a_table_that_begins_to_wait_is_computed_as_a_whole_and_back(
     assert len(live(lake)) == 17
 
 
+def late_end(views: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Let a window end four hours after its hour."""
+    return by_site(views, intervals).withColumn(
+        "window_until", F.col("window_until") + F.expr("INTERVAL 4 HOURS")
+    )
+
+
+def no_end(views: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Let windows have no end."""
+    return by_site(views, intervals).withColumn("window_until", F.lit(None).cast("timestamp"))
+
+
+@pytest.mark.parametrize("function", [late_end, no_end])
+def test_a_window_without_an_end_or_with_a_later_one_than_declared_is_refused(
+    spark: SparkSession, lake: Lake, function: Callable[..., DataFrame]
+) -> None:
+    """It would be looked for where it is not: a batch had it, and the steps had not."""
+    put(lake, _at("1 | v1 | d1 | 12:00:00", "1 | v2 | d1 | 20:00:00"), "1")
+    with pytest.raises(DefinitionError, match="a window without an end, or one that is longer"):
+        derive(spark, lake, devices.TABLE, replace(TABLE, transform=function))
+
+
+def test_a_slide_that_does_not_divide_the_length_ends_where_spark_ends_it(
+    spark: SparkSession, lake: Lake
+) -> None:
+    def function(views: DataFrame, intervals: DataFrame) -> DataFrame:
+        placed = devices.as_of(views, intervals, "viewed_at", ("site",))
+        return _counted(placed, F.window("viewed_at", "1 hour", "25 minutes"))
+
+    table = replace(TABLE, transform=function, every="25 minutes")
+    put(lake, _at("1 | v1 | d1 | 12:00:00"), "1")
+    ((ends,),) = (
+        function(
+            spark.read.format("delta").load(str(lake.table(VIEWS))),
+            spark.createDataFrame(
+                [], "device_id string, valid_from timestamp, valid_until timestamp, site string"
+            ),
+        )
+        .agg(F.min("window_until"))
+        .collect()
+    )
+    just, before = ends.astimezone(UTC) + DELAY, ends.astimezone(UTC) + DELAY - SECOND
+    put(lake, _at(f"2 | v2 | d1 | {before.isoformat()}"), "2")
+    derive(spark, lake, devices.TABLE, table)
+    assert live(lake) == Counter()
+    put(lake, _at(f"3 | v3 | d1 | {just.isoformat()}"), "3")
+    derive(spark, lake, devices.TABLE, table)
+    assert sum(live(lake).values()) == 1
+
+
+def test_retention_below_leaves_rows_whose_window_is_not_over(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were read and not counted; a feed that paused for longer than they are kept lost the window."""
+    source = replace(VIEWS, keeps="1 hour")
+    table = replace(TABLE, reads=(source, devices.TABLE))
+    monkeypatch.setattr(catalog, "tables", lambda: (source, devices.TABLE, table))
+    put(lake, _at("1 | v1 | d1 | 12:00:00"), "1")
+    put(lake, _at("2 | v2 | d1 | 13:50:00"), "2")
+    derive(spark, lake, devices.TABLE, table)
+    assert len(live(lake)) == 3, "up to 12:30"
+
+    done = expire(spark, source, lake, NOON + timedelta(days=2))
+    assert [each.rows for each in done] == [0]
+    put(lake, _at("3 | v3 | d1 | 20:00:00"), "3")
+    derive(spark, lake, devices.TABLE, table)
+    assert len(live(lake)) == 12
+    done = expire(spark, source, lake, NOON + timedelta(days=2))
+    assert [each.rows for each in done] == [2]
+
+
+def test_another_declaration_keeps_the_windows_whose_rows_have_expired(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What retention has deleted below cannot be computed again, and nothing was typed that would give it up."""
+    source = replace(VIEWS, keeps="1 hour")
+    changing = replace(TABLE, reads=(source, devices.TABLE), emits=Emit.ON_CHANGE, every=None)
+    waiting = replace(TABLE, reads=(source, devices.TABLE))
+    monkeypatch.setattr(catalog, "tables", lambda: (source, devices.TABLE, changing))
+    put(lake, _at("1 | v1 | d1 | 2026-11-10T12:00:00+00:00"), "1")
+    put(lake, _at("2 | v2 | d1 | 12:00:00"), "2")
+    derive(spark, lake, devices.TABLE, changing)
+    assert [each.rows for each in expire(spark, source, lake, NOON)] == [1]
+
+    put(lake, _at("3 | v3 | d1 | 14:00:00"), "3")
+    derive(spark, lake, devices.TABLE, waiting)
+    kept = live(lake)
+    assert len(kept) == 6 + 5, (
+        "of ten days ago, and those that begin before noon, which lack rows of before 11:00"
+    )
+    put(lake, _at("4 | v4 | d1 | 14:01:00"), "4")
+    derive(spark, lake, devices.TABLE, changing)
+    assert len(live(lake)) == 6 + 12
+
+
 def test_a_look_at_a_quiet_lake_commits_nothing(spark: SparkSession, lake: Lake) -> None:
     put(lake, _at("1 | v1 | d1 | 12:00:00"), "1")
     derive(spark, lake, devices.TABLE, TABLE)
@@ -305,6 +402,7 @@ MISTAKES: tuple[tuple[dict[str, object], str], ...] = (
     ({"reads": (devices.TABLE,)}, "reads intervals alone"),
     ({"emits": Emit.ON_CHANGE}, "computes a window at its first row"),
     ({"window": HELSINKI}, "no length of time up to that of a window"),
+    ({"emits": "on_watermark"}, "which is no Emit"),
 )
 
 

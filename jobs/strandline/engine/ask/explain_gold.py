@@ -24,8 +24,8 @@ from strandline.engine.ask.locate import (
     removed_row,
     shown_row,
 )
-from strandline.engine.lake.commit.file_index import MICROSECOND
-from strandline.engine.lake.horizon import known_reach
+from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
+from strandline.engine.lake.horizon import known_reach, over_until
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import Entry, entry_at
@@ -197,9 +197,9 @@ def emitted_by(step: Step) -> datetime | None:
         case Windowed(window=Day() as window):
             ends = window.ends(window.date_of(step.moment))
             return shifted(ends, step.reach or timedelta(0))
-        case Recomputed(waits=True, window=Day() as window):
-            return shifted(window.ends(window.date_of(step.moment)), step.table.reaches)
-        case Windowed(window_length=length) | Recomputed(waits=True, step=length):
+        case Recomputed(waits=True) as table if step.source in table.timed:
+            return _over_at(table, step.moment)
+        case Windowed(window_length=length):
             epoch = datetime.fromtimestamp(0, tz=step.moment.tzinfo)
             ends = epoch + ((step.moment - epoch) // length + 1) * length
             return shifted(ends, step.reach or timedelta(0))
@@ -214,6 +214,14 @@ def emitted_by(step: Step) -> datetime | None:
             return None
         case _:
             assert_never(step.table)
+
+
+def _over_at(table: Recomputed, moment: datetime) -> datetime:
+    """Return when the first window of a row is over, in a table that waits for that."""
+    if day := table.local_day:
+        return shifted(day.ends(day.date_of(moment)), table.reaches)
+    since = (moment - EPOCH - table.window_length) % table.step
+    return shifted(moment - since, table.step + table.reaches)
 
 
 def last_watermark(table: Table, lake: Lake) -> datetime | None:
@@ -399,7 +407,7 @@ def _began_with(begun: Entry, source: Table, version: int) -> bool:
 def _explain_no_row(step: Step, version: int | None, world: World) -> Finding:
     """Explain why a table that has read a row made no row of it."""
     table, source, lake = step.table, step.source, world.lake
-    end, watermark = emitted_by(step), last_watermark(table, lake)
+    end, watermark = emitted_by(step), over_until(table, lake) or last_watermark(table, lake)
     if end is not None and (watermark is None or end > watermark):
         sentence = (
             f"{table.id} emits it when the watermark reaches {end.isoformat()}; "

@@ -10,6 +10,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.kind import Emit
 from strandline.core.stateful import (
     Seen,
+    explained,
     fence,
     filters_below_time,
     final,
@@ -227,6 +228,26 @@ def _followed(spark: SparkSession, path: Place, files: int, *, whole: bool) -> D
 # with DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS. What must not be NULL is a rule's matter, which holds the row.
 
 
+OF_SESSIONS = ("SessionWindowStateStoreSave", "MergingSessions", "UpdatingSessions")
+"""What a plan has where windows are sessions: one of a stream, and one of a batch."""
+
+
+def _refuse_counted_sessions(table: Windowed, rows: DataFrame) -> None:
+    """Refuse to compare the rows that sessions count with those of the source.
+
+    Raises:
+        DefinitionError: The table declares it, and its windows are sessions.
+    """
+    plan = explained(rows) if table.source_count else ""
+    if any(each in plan for each in OF_SESSIONS):
+        raise DefinitionError(
+            f"{table.id} declares source_count={table.source_count!r}, and its windows are sessions: when the newest of them "
+            "ends, others are open, so their sum is never that of the source",
+            hint="leave `source_count` out; the ledger counts what the stream reads and drops without it.",
+            table=table.id,
+        )
+
+
 HANDLES = "_partition,_offset,_arrived_at"
 
 
@@ -247,6 +268,8 @@ def make(spark: SparkSession, table: Computed, lake: Lake, result: DataFrame) ->
                 properties={"delta.dataSkippingStatsColumns": f"{table.event_at},{HANDLES}"},
             )
         case Windowed() | Appended():
+            if isinstance(table, Windowed) and not lake.exists(table):
+                _refuse_counted_sessions(table, result)
             create_table.create(spark, lake.table(table), nullable(result.schema))
         case Upserted() | Recomputed():
             folders = [table.window_from]

@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strandline.core.errors import DefinitionError
-from strandline.core.stateful import explained
-from strandline.core.table import Streamed, Table, Windowed
+from strandline.core.table import Streamed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow.batch.batch_writer import Writer
 from strandline.engine.flow.batch.dimension_lookup import unknown
@@ -62,8 +61,6 @@ def start(  # noqa: PLR0913, PLR0917  # what runs, where, how often, and how muc
     with _refused_plan(table):
         run = framed(spark, table, lake, files())
     cleared = refuse_unsafe(table, lake, run)
-    if not lake.exists(table):
-        _refuse_counted_sessions(table, run.result)
     if not lake.exists(table) and cleared.joins:
         refuse_losing_join(table, run.sources, run.result)
     make(spark, table, lake, unknown(table, run.result))
@@ -82,23 +79,6 @@ def start(  # noqa: PLR0913, PLR0917  # what runs, where, how often, and how muc
     )
     with _refused_plan(table):
         return trigger.start()
-
-
-def _refuse_counted_sessions(table: Table, rows: DataFrame) -> None:
-    """Refuse to compare the rows that sessions count with those of the source.
-
-    Raises:
-        DefinitionError: The table declares it, and its windows are sessions.
-    """
-    if not isinstance(table, Windowed) or not table.source_count:
-        return
-    if "SessionWindowStateStoreSave" in explained(rows):
-        raise DefinitionError(
-            f"{table.id} declares source_count={table.source_count!r}, and its windows are sessions: when the newest of them "
-            "ends, others are open, so their sum is never that of the source",
-            hint="leave `source_count` out; the ledger counts what the stream reads and drops without it.",
-            table=table.id,
-        )
 
 
 @contextmanager

@@ -10,14 +10,14 @@ over the same rows; there is no state to lose and no watermark to wait for.
 Where rows of other windows are joined with those of one, the table declares how far apart they lie (``reach``).
 
 A table that emits a window once it is over computes it then for the first time, out of all of its rows: a dimension that is
-joined before rows are counted needs no state, and each row is read once unless something later touches its window. What is
-over follows from the rows that are read alone, by the law that streams have, so that batches and repairs agree.
+joined before rows are counted needs no state, and no row is read by batches in which no window ends. What is over follows from the rows that are read alone, by the law that streams have, so that batches and repairs agree.
 
 The price is that whole windows are read again. It grows with the change and not with the table's age; a change that
 affects all later time, such as the first interval of a device, touches all later windows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import or_
@@ -149,7 +149,8 @@ def compute(
     entry = replace(entry, before_static=all_before_first(table, lake, rows))
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()
-    files = commit.write(result)
+    with _refusing_long(table):
+        files = commit.write(result)
     settled = entry.settled(good=entry.read, held={}, dropped=0).taken_in(
         written=files.rows,
         counted=_counted(spark, table, path, files),
@@ -181,7 +182,11 @@ def _bound_after(table: Recomputed, newest: Iterable[int | None]) -> int:
 
 
 def _with_bound(entry: Entry, table: Recomputed, bound: int) -> Entry:
-    """Note the watermark, and the moment up to which windows are over by it: the last at which windows end, as none does between."""
+    """Note the watermark, and the moment up to which windows are over by it: the last at which windows end.
+
+    Windows begin at multiples of their slide since 1970, as Spark's do; where they begin some minutes beside that, they wait for
+    the next such moment, in every mode.
+    """
     if bound <= -OPEN:
         return replace(entry, over_until=bound)
     at = shifted(EPOCH, bound * MICROSECOND)
@@ -189,13 +194,44 @@ def _with_bound(entry: Entry, table: Recomputed, bound: int) -> Entry:
     if days := table.local_day:
         over = days.begins(days.date_of(met))
     else:
-        over = met - (met - EPOCH) % table.step
+        over = met - (met - EPOCH - table.window_length) % table.step
     return replace(entry, over_until=(over - EPOCH) // MICROSECOND, watermark=at.isoformat())
 
 
+NO_END = "ends later than it declares"
+"""What Spark raises for a window without an end, or with a later one."""
+
+
 def _over_only(table: Computed, rows: DataFrame, over: int | None) -> DataFrame:
-    """Return the rows of windows that are over; all of a table that does not wait for it."""
-    return rows if over is None else rows.where(F.unix_micros(str(table.closes_at)) <= over)
+    """Return the rows of windows that are over; all of a table that does not wait for it.
+
+    A window that is longer than declared would be looked for where it is not, and one without an end would never be over.
+    """
+    if over is None or not isinstance(table, Recomputed):
+        return rows
+    ends, begins = F.unix_micros(str(table.closes_at)), F.unix_micros(table.window_from)
+    is_fit = ends - begins <= table.window_length // MICROSECOND
+    return rows.where(F.when(is_fit, ends <= over).otherwise(F.raise_error(F.lit(NO_END))))
+
+
+@contextmanager
+def _refusing_long(table: Table) -> Iterator[None]:
+    """Say what a window is that has no end, or a later one than declared.
+
+    Raises:
+        DefinitionError: Spark has met one.
+    """
+    try:
+        yield
+    except Exception as error:
+        if NO_END not in str(error):
+            raise
+        raise DefinitionError(
+            f"{table.id} has a window without an end, or one that is longer than its declared window",
+            hint="let `window` be the length of the longest, and `closes_at` the end of a row's window; where rows outside of a "
+            "window are joined to it, declare reach=….",
+            table=table.id,
+        ) from error
 
 
 def _from_first(versions: Iterable[tuple[Table, int]]) -> dict[str, tuple[int, int]]:
@@ -262,15 +298,18 @@ class Afresh:
         ]
         if not unread:
             return None
-        is_other = newest is not None and (newest.over_until is not None) != self._table.waits
-        if newest is None or is_other or any(entry.replaced for entry in unread):
+        if newest is None or any(entry.replaced for entry in unread):
             return compute(self._spark, self._table, self._lake, mode=self._mode)
+        if (newest.over_until is not None) != self._table.waits:  # by another declaration
+            return self.anew()
         read = sum(entry.written + entry.removed for entry in unread)
         entry = self._entry(newest.batch + 1, now, read)
-        touched = self._touched(before, now)
-        if entry.over_until is not None:
-            touched = self._over(touched, newest.over_until or 0, entry.over_until)
-        return self._put(touched, now, entry, meter)
+        rows = self._changed(before, now)
+        if entry.over_until is None:
+            starts = self._starts(rows)
+        else:
+            starts = self._over(rows, newest.over_until or 0, entry.over_until)
+        return self._put(starts, now, entry, meter)
 
     def anew(self) -> Entry:
         """Recompute every window that lacks no row by retention, whatever has changed; older windows stay as they are.
@@ -288,8 +327,7 @@ class Afresh:
         sums = {source.id: sums_of(self._lake.table(source), at) for source, at in now.items()}
         read = Books(self._table, self._lake).follow().unread(sums)
         entry = self._entry(newest[1].batch + 1 if newest else 0, now, read)
-        until = OPEN if entry.over_until is None else entry.over_until - 1
-        return self._put(Span(self._whole_from(), until), now, entry, meter)
+        return self._put(Span(self._whole_from(), OPEN), now, entry, meter)
 
     def _entry(self, batch: int, now: Mapping[Computed, int], read: int) -> Entry:
         begun = new_entry.tables_read(
@@ -301,34 +339,36 @@ class Afresh:
 
     def _bound(self, now: Mapping[Computed, int]) -> int:
         """Return the watermark of versions of the sources, from the statistics of their files."""
-        timed = self._table.timed
-        newest = [self._stocks[source].newest(now[source]) for source in timed]
-        if OPEN not in newest:
-            return _bound_after(self._table, newest)
-        paths = {each: self._lake.table(each) for each in self._table.reads}
-        rows = [rows_at(self._spark, path, now[each]) for each, path in paths.items()]
-        return _bound_of(self._table, rows)
+        newest = [self._stocks[source].newest(now[source]) for source in self._table.timed]
+        return _bound_after(self._table, newest)
 
-    def _over(self, touched: Span | None, before: int, now: int) -> Span | None:
-        """Return the starts of the windows that ended between two moments, and of those that a change touches among the ended ones.
+    def _over(self, rows: Span | None, before: int, now: int) -> Span | None:
+        """Return the starts of the windows that ended between two moments, and of those ended before that changed rows touch.
 
         Where rows of a source are gone, fewer windows may be over than were: these go.
         """
         spans = []
         if before != now:
-            first = max(min(before, now) - self._length + 1, self._whole_from())
-            spans = [Span(first, max(before, now) - 1)]
-        if touched is not None and touched.lowest < now:
+            earlier, later = sorted((before, now))
+            # A day begins where the one before it ends; of other windows it is not known at which minute they begin.
+            back = 0 if self._table.local_day else self._length - 1
+            spans = [Span(max(earlier - back, self._whole_from()), later - 1)]
+        # A row at the end of a window or later is in no window that is over, unless it is joined with rows of one.
+        if rows is not None and rows.lowest - self._reach < now and (touched := self._starts(rows)):
             spans.append(Span(touched.lowest, min(touched.highest, now - 1)))
-        return reduce(or_, spans) if spans else None
+        known = [span for span in spans if span.lowest <= span.highest]
+        return reduce(or_, known) if known else None
 
-    def _touched(self, before: Mapping[Computed, int], now: Mapping[Computed, int]) -> Span | None:
-        """Return the range of starts of the windows that a changed row can touch."""
+    def _changed(self, before: Mapping[Computed, int], now: Mapping[Computed, int]) -> Span | None:
+        """Return the range of time of the rows that changed."""
         spans = [self._span(source, before[source], now[source]) for source in now]
         known = [span for span in spans if span is not None]
-        if not known:
+        return reduce(or_, known) if known else None
+
+    def _starts(self, rows: Span | None) -> Span | None:
+        """Return the range of starts of the windows that a changed row can touch."""
+        if rows is None:
             return None
-        rows = reduce(or_, known)
         lowest = max(rows.lowest - self._length - self._reach + 1, self._whole_from())
         highest = min(rows.highest + self._reach, OPEN)
         return Span(lowest, highest) if lowest <= highest else None
@@ -358,8 +398,9 @@ class Afresh:
                 rows = shaped(near, self._table)
             begins = F.unix_micros(self._table.window_from)
             inside = begins.between(starts.lowest, starts.highest)
-            found = _over_only(self._table, rows.where(inside), entry.over_until)
-            written = write(commit, found, folder=self._table.window_from)
+            found = _over_only(self._table, rows, entry.over_until).where(inside)
+            with _refusing_long(self._table):
+                written = write(commit, found, folder=self._table.window_from)
             entry = replace(entry, before_static=self._before_first(starts, now))
         final = entry.closed(meter, written=written.rows)
         version = commit.commit(final.encoded())

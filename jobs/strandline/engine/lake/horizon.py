@@ -20,6 +20,7 @@ from strandline.engine.lake.checkpoint.spark_checkpoint import read_record
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
 
 # How far apart in time the rows lie that a table's stream joins: what the table declares, else what its plan said.
@@ -57,6 +58,15 @@ def refuse_unbounded(table: Table, lake: Lake) -> None:
             f"as `other_time <= time + INTERVAL 4 HOURS`. Where it is bounded, `strandline run {table.id}` records it.",
             table=table.id,
         )
+
+
+def over_until(table: Table, lake: Lake) -> datetime | None:
+    """Return the moment up to which the windows are computed of a table that waits for their end; None of any other."""
+    if not isinstance(table, Recomputed) or not table.waits or not lake.exists(table):
+        return None
+    newest = last_entry(lake.table(table))
+    over = newest[1].over_until if newest else None
+    return None if over is None else shifted(EPOCH, over * MICROSECOND)
 
 
 NEVER = LAST

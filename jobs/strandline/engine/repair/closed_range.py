@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.lateness import shifted
+from strandline.core.lateness import LAST, shifted
 from strandline.core.local_day import Day
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import read_until
@@ -20,7 +20,7 @@ from strandline.engine.history.commit_history import moment_of
 from strandline.engine.lake.checkpoint.spark_checkpoint import settled_ms, stream_id
 from strandline.engine.lake.commit.delta_commit import rows_in
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
-from strandline.engine.lake.horizon import known_reach, refuse_unbounded
+from strandline.engine.lake.horizon import known_reach, over_until, refuse_unbounded
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
 from strandline.engine.lake.log.ledger import between, last_entry, latest_version
@@ -218,6 +218,10 @@ def _closed(table: Table, lake: Lake) -> datetime | None:
     if not isinstance(table, Recomputed):
         return closed_until(table, lake)
     below = [_closed(source, lake) for source in table.upstream]
+    if table.waits:  # and a window that begins on a day may end on the next
+        over = over_until(table, lake)
+        length = timedelta(0) if table.local_day else table.window_length
+        below.append(over and shifted(over, -length))
     known = [each for each in below if each is not None]
     return min(known) if known and len(known) == len(below) else None
 
@@ -299,6 +303,18 @@ def unread_files(table: Table, lake: Lake) -> tuple[dict[str, int], list[str]]:
     the lake waits for nothing; its stream will begin with what is there then. For one that is retired nothing waits.
     """
     return _unread(table, fed(_readers(table, lake), lake), lake)
+
+
+def needed_from(table: Table, lake: Lake) -> datetime:
+    """Return the moment from which on rows of a table are needed by windows above that are not over, which have been read and not counted."""
+    return min(
+        (
+            shifted(over, -other.window_length - other.reaches)
+            for other in fed(_readers(table, lake), lake)
+            if (over := over_until(other, lake)) is not None
+        ),
+        default=LAST,
+    )
 
 
 def retired_readers(table: Table, lake: Lake) -> dict[Table, set[str]]:

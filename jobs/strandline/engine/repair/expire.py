@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.lateness import length_of
+from strandline.core.lateness import LAST, length_of
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.count_kinds import with_kinds_gone
@@ -36,7 +36,7 @@ from strandline.engine.lake.read.table_versions import pins
 from strandline.engine.lake.retired import let_go, retired
 from strandline.engine.quarantine.resolutions import RECORD, released_among, unfinished
 from strandline.engine.repair.backfill import ROLE
-from strandline.engine.repair.closed_range import retired_readers, unread_files
+from strandline.engine.repair.closed_range import needed_from, retired_readers, unread_files
 from strandline.engine.repair.rebuild import remove_outdated, remove_put_away, remove_shadow
 
 DUE = timedelta(days=7)
@@ -83,14 +83,15 @@ class _Part:
     at: str
     keeps: timedelta
     is_quarantine: bool = False
+    needed: datetime = LAST
 
     @property
     def name(self) -> str:
         return f"quarantine.{self.table.name}" if self.is_quarantine else self.table.id
 
     def until(self, now: datetime) -> datetime:
-        """Return the moment before which its rows are old, on a full hour."""
-        return (now - self.keeps).replace(minute=0, second=0, microsecond=0)
+        """Return the moment before which its rows are old, on a full hour; what windows above still wait for is not."""
+        return min(now - self.keeps, self.needed).replace(minute=0, second=0, microsecond=0)
 
 
 def expire(spark: SparkSession, table: Table, lake: Lake, now: datetime) -> tuple[Expired, ...]:
@@ -142,7 +143,8 @@ def refuse_unfit(table: Table, lake: Lake) -> None:
 def _parts(table: Table, lake: Lake) -> Iterator[_Part]:
     if table.keeps and lake.exists(table):
         at = ARRIVAL if isinstance(table, Ingested) else table.valid_until or str(table.event_at)
-        yield _Part(table=table, path=lake.table(table), at=at, keeps=length_of(table.keeps))
+        keeps, needed = length_of(table.keeps), needed_from(table, lake)
+        yield _Part(table=table, path=lake.table(table), at=at, keeps=keeps, needed=needed)
     if isinstance(table, Judged) and table.keeps_held and is_table(lake.quarantine(table)):
         yield _Part(
             table=table,

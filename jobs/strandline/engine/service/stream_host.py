@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.modes import Mode
-from strandline.core.table import Ingested, Table
+from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.table_books import Closed, close
 from strandline.engine.flow.batch.governor import chosen_size
 from strandline.engine.flow.runner import Site, run
@@ -522,7 +522,8 @@ class Host:
         pulse.batch = entry.batch
         pulse.batches += 1
         pulse.read += entry.read
-        pulse.watermark = entry.watermark
+        # That of a recomputed table stays where only its dimension changes, which is no fault.
+        pulse.watermark = None if isinstance(table, Recomputed) else entry.watermark
         pulse.last_ms = entry.duration_ms
         pulse.size = chosen_size(table, self._lake)
         pulse.at = self._site.clock().isoformat(timespec="seconds")

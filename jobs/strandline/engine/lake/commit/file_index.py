@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from strandline.core.lateness import in_utc
 from strandline.core.table import Computed
@@ -109,9 +110,19 @@ class RecentFiles:
         return found
 
     def newest(self, version: int, read_all: ReadAll) -> int | None:
-        """Return the last time that a file of a version reaches; None without files. The files of that time are never forgotten."""
+        """Return the last time that a file of a version reaches, of those whose statistics have it; None where none has.
+
+        The newest files are forgotten last, so those in memory have it, unless all that are as new went since.
+        """
         self.follow(version, read_all)
-        return max((file.last for file in self._files.values()), default=None)
+        last = self._last()
+        if self._forgotten > -OPEN and (last is None or last <= self._forgotten):
+            self._begin(version, read_all)
+            last = self._last()
+        return last
+
+    def _last(self) -> int | None:
+        return max((each.last for each in self._files.values() if each.last < OPEN), default=None)
 
     def follow(self, version: int, read_all: ReadAll) -> None:
         """Read what came after the version that is known; all of it when that is much, older, or not in the log."""
@@ -273,6 +284,7 @@ class FileIndex:
         """
         self._spark = spark
         self._path = path
+        self._begins = begins
         self._files = RecentFiles(path, partial(span_of, begins=begins, ends=ends), kept=kept)
 
     @classmethod
@@ -286,11 +298,14 @@ class FileIndex:
         return [each.line for each in self._files.within(version, first, last, read_all)]
 
     def newest(self, version: int) -> int | None:
-        """Return the newest time of a row of a version, cut to milliseconds; None without rows, ``OPEN`` where statistics lack it."""
-        last = self._files.newest(version, partial(delta_commit.files_at, self._spark, self._path))
-        if last is None or last >= OPEN:
-            return last
-        return (last - MILLISECOND) // MILLISECOND * MILLISECOND
+        """Return the newest time of a row of a version, cut to milliseconds; None without one."""
+        read_all = partial(delta_commit.files_at, self._spark, self._path)
+        last = self._files.newest(version, read_all)
+        known = [] if last is None else [last - MILLISECOND]
+        if any(self._files.within(version, OPEN, OPEN, read_all)):  # their statistics lack it
+            at = F.max(F.unix_micros(self._begins))
+            known += [each for (each,) in self.rows(version, OPEN, OPEN).agg(at).collect() if each]
+        return max(known) // MILLISECOND * MILLISECOND if known else None
 
     def rows(self, version: int, first: int = -OPEN, last: int = OPEN) -> DataFrame:
         """Return all rows of those files; the caller filters them."""
