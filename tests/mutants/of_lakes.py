@@ -78,10 +78,24 @@ FAULTS = (
     ),
     Mutant(
         "a replay brings in every copy of a row",
-        "jobs/strandline/engine/repair/replay.py",
+        "jobs/strandline/engine/repair/plan_replay.py",
         'F.col("_reasons").isNull() & (F.col("_nth") == 1), Fate.HEALS.value',
         'F.col("_reasons").isNull() & (F.col("_nth") >= 1), Fate.HEALS.value',
         ("tests/engine/repair/test_replay.py", "tests/core/test_disorder.py"),
+    ),
+    Mutant(
+        "a held item is a record in the books",
+        "jobs/strandline/engine/lake/log/ledger.py",
+        "records = sum(held.values()) - self.held_items",
+        "records = sum(held.values())",
+        ("tests/engine/flow/test_held_items.py",),
+    ),
+    Mutant(
+        "a decision about an item is one about any item of its record",
+        "jobs/strandline/engine/quarantine/resolutions.py",
+        "    record = (*RECORD, ITEM) if has_item else RECORD\n    names",
+        "    record = RECORD\n    names",
+        ("tests/engine/flow/test_held_items.py",),
     ),
     Mutant(
         "a range that its stream still writes is computed again",

@@ -351,6 +351,24 @@ def refuse_list(table: Kind, rows: object, names: Sequence[str]) -> None:
         )
 
 
+def refuse_bad_items(table: Kind, bad_items: object, rows: object) -> None:
+    """Refuse what is no way to treat a bad item, and one of a table whose records are rows."""
+    if bad_items is None:
+        return
+    if bad_items != "hold":
+        raise _refused(
+            table,
+            f"declares bad_items={bad_items!r}, which is no way to treat an item",
+            'write bad_items="hold", so that a bad item is held and its record is not; without it the record is held.',
+        )
+    if rows is None:
+        raise _refused(
+            table,
+            'declares bad_items="hold", and makes no rows of a list',
+            'name the list: rows="items".',
+        )
+
+
 def refuse_skips(table: Kind, skips: object) -> None:
     """Refuse what is no rule by which records are passed over."""
     several = skips if isinstance(skips, tuple) else (skips,)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructType
 
 from strandline.core.errors import DefinitionError
-from strandline_quality.rules import Rule
+from strandline_quality.rules import Rule, broken
 
 ITEM = "_item"
 """The column with the place of an item in its record's list, from 0."""
@@ -28,8 +28,12 @@ SKIPPED = "_skipped"
 NO_ITEMS = "no_items"
 """Under which name records with an empty list are passed over."""
 
+ITEM_FAULTS = "_item_faults"
+"""The column with the rules that items of a believed record break, where such items are held; NULL where none does."""
+
 OWN = frozenset(
-    {ITEM, SKIPPED, "_key", "_bad", "_time", "_reasons", "_broken", "_warned", "_problem"}
+    {ITEM, SKIPPED, ITEM_FAULTS}
+    | {"_key", "_bad", "_time", "_reasons", "_broken", "_warned", "_problem"}
 )
 """Columns that a verdict adds to a record."""
 
@@ -102,12 +106,28 @@ class Listed:
         A name that is only part of a text binds a variable that is not used, which changes no answer. Of a list or an item that
         is missing nothing else is asked: that is a reason by itself.
         """
-        text = rule.asked.lower()
-        named = [name for name in self.fields if name.lower() in text]
+        named = self._named_in(rule)
         if not named or rule == self.demand:
             return rule.asked
         bound = reduce(_bound, ((name, self.fields[name]) for name in named), rule.asked)
         return f"coalesce(forall(`{self.column}`, {_EACH} -> {_EACH} IS NULL OR ({bound})), true)"
+
+    def of_items(self, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+        """Return those of the rules that are asked of each item; that none is NULL is not among them."""
+        return tuple(rule for rule in rules if rule != self.demand and self._named_in(rule))
+
+    def has_good(self, rules: Sequence[Rule]) -> Column:
+        """Return whether one of the items keeps all rules of items."""
+        own = self.of_items(rules)
+        whole = " AND ".join(f"({rule.asked})" for rule in own) or "true"
+        named = {name: None for rule in own for name in self._named_in(rule)}
+        bound = reduce(_bound, ((name, self.fields[name]) for name in named), whole)
+        is_bad = f"forall(`{self.column}`, {_EACH} -> {_EACH} IS NULL OR NOT ({bound}))"
+        return F.expr(f"NOT coalesce({is_bad}, true)")
+
+    def _named_in(self, rule: Rule) -> list[str]:
+        text = rule.asked.lower()
+        return [name for name in self.fields if name.lower() in text]
 
     def any_of(self, condition: str) -> str:
         """Return how a condition is asked that one of the items must meet."""
@@ -120,10 +140,31 @@ class Listed:
             records: The records.
             last: Their columns that come last.
         """
-        own = [name for name in records.columns if name not in {self.column, *last}]
-        made = records.select(*own, *last, F.posexplode(self.column).alias(ITEM, _EACH))
+        return self.judged(records, last, ())
+
+    def judged(self, records: DataFrame, last: Sequence[str], rules: Sequence[Rule]) -> DataFrame:
+        """Make a row of each item, with the rules that it breaks in ``_reasons`` where its record has items that break any.
+
+        Args:
+            records: The records.
+            last: Their columns that come last.
+            rules: The rules that decide about a record; none where no item is held.
+        """
+        own = [name for name in records.columns if name not in {self.column, *last, ITEM_FAULTS}]
         items = [F.expr(how).alias(name) for name, how in self.fields.items()]
-        return made.select(*own, *items, *last, ITEM)
+        each = F.posexplode(self.column).alias(ITEM, _EACH)
+        if not rules:
+            made = records.select(*own, *last, each)
+            return made.select(*own, *items, *last, ITEM)
+        # A rule may name the list beside a field of its items; of plain values the field has the list's name.
+        whole = [] if self.column in self.fields else [self.column]
+        made = records.select(*own, *whole, *last, ITEM_FAULTS, each)
+        made = made.select(*own, *whole, *items, *last, ITEM, ITEM_FAULTS, _EACH)
+        faults = F.when(F.col(_EACH).isNull(), F.array(F.lit(self.demand.name))).otherwise(
+            broken(self.of_items(rules))
+        )
+        reasons = F.when(F.col(ITEM_FAULTS).isNotNull() & (F.size(faults) > 0), faults)
+        return made.select(*own, *self.fields, *last, ITEM, reasons.alias("_reasons"))
 
 
 def _bound(asked: str, named: tuple[str, str]) -> str:

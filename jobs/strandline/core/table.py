@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -197,6 +197,8 @@ class Judged(_Computed):
         rows: The column with a list: each of its items is a row, with the record's other columns. The record is judged whole, a
             rule may name fields of an item, and ``key`` and ``event_at`` are the record's; a row is known by its place in the
             list (``_item``) beside the key.
+        bad_items: ``"hold"``: an item that breaks a rule is held by itself, and the other items of its record are rows, where one
+            of them is good; items are then counted as well. Without it one bad item holds the record.
         skips: The records that it passes over, as SQL over the columns of its function; each is counted under its name.
     """
 
@@ -211,11 +213,13 @@ class Judged(_Computed):
     takes: str | Takes = ()
     also: str | Takes = ()
     rows: str | None = None
+    bad_items: Literal["hold"] | None = None
     skips: "str | Skip | tuple[str | Skip, ...]" = ()
 
     def __post_init__(self) -> None:
         _Computed.__post_init__(self)
         declared.refuse_list(self, self.rows, (*self.key, self.event_at))
+        declared.refuse_bad_items(self, self.bad_items, self.rows)
         declared.refuse_skips(self, self.skips)
         declared.refuse_short(self, "keeps_held", self.keeps_held)
         declared.refuse_other_than_bronze(self, self.reads)
@@ -264,6 +268,11 @@ class Judged(_Computed):
     def listed(self) -> str:
         """Return the list of whose items it makes rows; empty where a record is a row."""
         return self.rows or ""
+
+    @property
+    def holds_items(self) -> bool:
+        """Return whether a bad item is held by itself, and the others of its record are rows."""
+        return self.bad_items is not None
 
     @property
     def row_key(self) -> tuple[str, ...]:

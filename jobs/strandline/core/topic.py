@@ -158,7 +158,9 @@ QUARANTINE = (
     .add("_payload", BinaryType())
     .add("_headers", HEADERS)
 )
-"""A row of the quarantine: every reason, the original bytes, and the identity."""
+"""A row of the quarantine: every reason, the original bytes, and the identity.
+
+Where items of believed records are held, it has the place of the item as well (``_item``), which is NULL of a record."""
 
 RESOLUTION = (
     StructType()

@@ -8,6 +8,7 @@ by its place in Kafka instead, and its ``_time`` is not taken from the payload, 
 is the arrival, or the newest arrival before the commit where that is later, so that no state refuses the row, or where
 the arrival is of a broken clock, so that it does not move the watermark past the rows after it.
 Records that the table passes over have the name of the rule in ``_skipped`` (jobs/strandline/core/items.py).
+Where a bad item is held by itself, a record whose only faults are those of some of its items is believed; ``_item_faults`` has them.
 The event of a table that believes history may be older than any state: such a row is good and passes state like a bad
 one, under its own place and arrival, and is compared with the table's rows when it is written (jobs/strandline/engine/flow/batch/write_rows.py).
 ``_warned`` names the rules that a row breaks and may break, believed or not; it is counted and not stored.
@@ -16,13 +17,13 @@ Payload, key and headers stay with bad rows only: for good ones bronze has them,
 the shuffle would triple its bytes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from strandline.core.declared import refuse_unsearchable
-from strandline.core.items import SKIPPED, Listed, listed, skipped_by
+from strandline.core.items import ITEM, ITEM_FAULTS, SKIPPED, Listed, listed, skipped_by
 from strandline.core.lateness import DISORDERED, LATE, SKEW, interval, is_stamped_ahead
 from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Judged
@@ -67,6 +68,9 @@ def judged(
     passes = F.size("_broken") == 0
     if in_any_order:
         passes |= F.col("_broken") == F.array(F.lit(DISORDERED))
+    if table.holds_items:
+        rows = rows.withColumn(ITEM_FAULTS, _faults_of_items(table, its, in_any_order=in_any_order))
+        passes |= F.col(ITEM_FAULTS).isNotNull()
     verdict = F.when(F.col("_problem").isNotNull(), F.array("_problem")).when(
         ~passes, F.col("_broken")
     )
@@ -75,6 +79,23 @@ def judged(
     if table.believes_history and not in_any_order:
         rows = _beside_state(rows, table)
     return rows if keeps_skipped else without_skipped(rows, table)
+
+
+def _faults_of_items(table: Judged, its: Listed | None, *, in_any_order: bool) -> Column:
+    """Return the rules that items of a record break which is believed nevertheless; NULL of any other record.
+
+    That is one without a fault of its own, of which an item is good: one of which each item is bad would be no row, so its
+    copies, and the items that a replay brings in later, would find nothing of it in the table.
+    """
+    if its is None:
+        return F.lit(None).cast("array<string>")
+    rules = _judging(table, its)
+    names = F.array(*(F.lit(rule.name) for rule in (its.demand, *its.of_items(rules))))
+    believed_with = F.array_append(names, F.lit(DISORDERED)) if in_any_order else names
+    of_items = F.array_intersect("_broken", names)
+    is_only_theirs = F.size(F.array_except("_broken", believed_with)) == 0
+    # Last, because it asks each item again.
+    return F.when(is_only_theirs & (F.size(of_items) > 0) & its.has_good(rules), of_items)
 
 
 def without_skipped(rows: DataFrame, table: Judged) -> DataFrame:
@@ -125,9 +146,43 @@ def good_records(rows: DataFrame) -> DataFrame:
 
 def good_rows(rows: DataFrame, table: Judged) -> DataFrame:
     """Return the rows of a table: its believed records, or the items of their lists."""
+    if table.holds_items:
+        return judged_items(rows, table).where(F.col("_reasons").isNull()).drop("_reasons")
     records = good_records(rows)
     its = list_of(records, table)
     return its.rows(records, IDENTITY) if its else records
+
+
+def bad_items(rows: DataFrame, table: Judged) -> DataFrame:
+    """Select the held items of believed records with the columns of the quarantine and their place in the list."""
+    partly = rows.where(F.col(ITEM_FAULTS).isNotNull())
+    original = ("_message_key", "_payload", "_headers")
+    items = judged_items(partly, table, original).where(F.col("_reasons").isNotNull())
+    return items.select(
+        *IDENTITY,
+        F.col("_reasons").alias("reasons"),
+        F.col(table.event_at).alias("event_at"),
+        *original,
+        ITEM,
+    )
+
+
+def judged_items(rows: DataFrame, table: Judged, more: Sequence[str] = ()) -> DataFrame:
+    """Return the items of the believed records, each with the rules that it breaks in ``_reasons``; of a record judged whole none.
+
+    Args:
+        rows: Judged records.
+        table: A table that makes rows of a list.
+        more: Further columns to keep.
+    """
+    own = own_columns(rows)
+    believed = rows.where(F.col("_reasons").isNull())
+    its = listed(table.id, believed.select(*own), str(table.rows), table.secret)
+    if not table.holds_items:
+        items = its.rows(believed.select(*own, *more, *IDENTITY), IDENTITY)
+        return items.withColumn("_reasons", F.lit(None).cast("array<string>"))
+    records = believed.select(*own, *more, *IDENTITY, ITEM_FAULTS)
+    return its.judged(records, IDENTITY, _judging(table, its))
 
 
 def list_of(rows: DataFrame, table: Judged) -> Listed | None:
@@ -136,8 +191,8 @@ def list_of(rows: DataFrame, table: Judged) -> Listed | None:
 
 
 def bad_rows(rows: DataFrame, table: Judged) -> DataFrame:
-    """Select the rejected rows with the columns of the quarantine."""
-    return rows.where(F.col("_reasons").isNotNull()).select(
+    """Select the rejected rows, and the held items of believed records, with the columns of the quarantine."""
+    records = rows.where(F.col("_reasons").isNotNull()).select(
         *IDENTITY,
         F.col("_reasons").alias("reasons"),
         F.col(table.event_at).alias("event_at"),
@@ -145,6 +200,9 @@ def bad_rows(rows: DataFrame, table: Judged) -> DataFrame:
         "_payload",
         "_headers",
     )
+    if not table.holds_items:
+        return records
+    return records.withColumn(ITEM, F.lit(None).cast("int")).unionByName(bad_items(rows, table))
 
 
 def time_of_a_bad_row() -> Column:
@@ -167,7 +225,7 @@ def with_newest_arrival(events: DataFrame) -> DataFrame:
 
 def own_columns(rows: DataFrame) -> list[str]:
     """Return the columns that the table's function computed."""
-    added = {*CARRIED, *DUPLICATE_OF, "_reasons", WARNED, KIND, SKIPPED}
+    added = {*CARRIED, *DUPLICATE_OF, "_reasons", WARNED, KIND, SKIPPED, ITEM_FAULTS}
     return [name for name in rows.columns if name not in added]
 
 
@@ -218,11 +276,10 @@ def _handles(table: Judged) -> dict[str, Column]:
     if table.passes_over:
         is_good &= F.col(SKIPPED).isNull()
     key = F.col(table.key[0]) if len(table.key) == 1 else F.struct(*table.key)
+    is_kept = ~is_good | F.col(ITEM_FAULTS).isNotNull() if table.holds_items else ~is_good
     return {
         "_key": F.when(is_good, key),
         "_bad": F.when(~is_good, _identity()),
         "_time": F.when(is_good, F.col(table.event_at)).otherwise(time_of_a_bad_row()),
-        **{
-            name: F.when(~is_good, F.col(name)) for name in ("_message_key", "_payload", "_headers")
-        },
+        **{name: F.when(is_kept, F.col(name)) for name in ("_message_key", "_payload", "_headers")},
     }

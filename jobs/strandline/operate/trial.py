@@ -14,7 +14,7 @@ from strandline.core.items import ITEM, SKIPPED
 from strandline.core.static import frames_from
 from strandline.core.table import Judged
 from strandline.core.topic import IDENTITY, RECEIVED
-from strandline.core.verdict import good_rows, judged, own_columns, without_skipped
+from strandline.core.verdict import judged, judged_items, own_columns, without_skipped
 from strandline.engine.flow.batch.batch_accounting import skip_of
 from strandline.engine.flow.batch.static_join import frame_of_now
 from strandline.engine.runtime import spark_session
@@ -94,8 +94,9 @@ def _items(rows: DataFrame, table: Judged) -> Iterator[Placed]:
     """Yield the rows of believed payloads with a list."""
     if not table.rows:
         return
-    for row in good_rows(without_skipped(rows, table), table).collect():
-        shown: dict[str, Any] = {**row.asDict(recursive=True), "reasons": None, "skipped": None}
+    for row in judged_items(without_skipped(rows, table), table).collect():
+        shown: dict[str, Any] = {**row.asDict(recursive=True), "skipped": None}
+        shown["reasons"] = shown.pop("_reasons")
         yield (
             (shown["_offset"], shown[ITEM]),
             {name: value for name, value in shown.items() if name not in IDENTITY},

@@ -86,7 +86,8 @@ def ledger(
     Of a topic with kinds ``read`` are the records of those that a table takes; below are those that it left to other tables, and
     for bronze those that no table takes, by kind.
     ``skipped`` are the records that a table passes over on purpose (its `skips`), named below; a record with an empty list is one
-    of them (`no_items`). Where a table makes rows of a list, these are counts of records, and its rows are counted below.
+    of them (`no_items`). Where a table makes rows of a list, these are counts of records, and its rows are counted below, with the
+    items that it holds by themselves (``bad_items="hold"``); of what is held the reasons count both.
     ``lost`` and ``made`` are the records for which a table's function gave no row, and the rows that it gave beyond one for
     each record: like ``dropped``, a fault where it is not 0.
     ``duplicates`` are "not looked for" where events have no id (``key=PLACE``): what was sent twice is two rows there.
@@ -129,7 +130,12 @@ def print_sheets(sheets: list[Balance]) -> None:
         if sheet.skipped:
             say(f"passed over by {sheet.table}: {named(sheet.skipped)}")
         if sheet.listed:
-            say(f"{sheet.table} makes a row of each item of {sheet.listed}: {sheet.rows:,} rows")
+            held = (
+                f", and holds {sheet.held_items:,} items by themselves" if sheet.held_items else ""
+            )
+            say(
+                f"{sheet.table} makes a row of each item of {sheet.listed}: {sheet.rows:,} rows{held}"
+            )
         if sheet.lost:
             say(f"lost to {sheet.table}: {lost_words(sheet)}")
         if sheet.others:
@@ -184,7 +190,7 @@ def _row(sheet: Balance) -> tuple[object, ...]:
         sheet.read,
         sheet.good,
         sheet.copies,
-        sum(sheet.quarantined.values()),
+        sheet.held_records,
         sum(sheet.skipped.values()),
         sheet.dropped_by_watermark,
         sheet.lost_by_function,
@@ -301,7 +307,7 @@ def why_(
         list[str],
         typer.Argument(
             metavar="EVENT",
-            help="TOPIC/PARTITION/OFFSET, or the value of a table's key; several columns separated by commas. "
+            help="TOPIC/PARTITION/OFFSET, with /ITEM for one item of a list, or the value of a table's key; several columns separated by commas. "
             "Several events, or - for one a line of the standard input, get a line each.",
         ),
     ],

@@ -234,7 +234,10 @@ def _seconds(age: timedelta | None) -> float | None:
 
 
 def _print(row: Held) -> None:
-    say(f"{row.topic}/{row.partition}/{row.offset}: {row.state}, held by {row.batch or 'unknown'}")
+    item = "" if row.item is None else f", item {row.item}"
+    say(
+        f"{row.topic}/{row.partition}/{row.offset}{item}: {row.state}, held by {row.batch or 'unknown'}"
+    )
     lines = {
         "reasons": ", ".join(row.reasons),
         "arrived": row.arrived_at.isoformat(),

@@ -7,7 +7,8 @@ from strandline import catalog
 from strandline.cli import place
 from strandline.cli.screen import emit, note, say, show
 from strandline.engine.quarantine.browse import KafkaPlace
-from strandline.engine.repair.replay import Choice, Fate, Kind, Replayed
+from strandline.engine.repair.plan_replay import Fate, Kind
+from strandline.engine.repair.replay import Choice, Replayed
 from strandline.operate import ranges
 from strandline.operate.repairs import held_rows
 from strandline.operate.repairs.backfill import left_behind_by

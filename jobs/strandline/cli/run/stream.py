@@ -144,7 +144,7 @@ def _row(report: Report) -> tuple[object, ...]:
         report.read,
         report.good,
         report.copies,
-        report.quarantined.total(),
+        report.quarantined.total() - report.held_items,
         report.dropped_by_watermark,
         report.lost_by_function,
         report.made_by_function,

@@ -1,6 +1,6 @@
 """The proof that every event is accounted for, hop by hop, from the logs alone; no Spark, no broker.
 
-Three things must agree: each entry with itself (read + made by the function = good + duplicates + quarantined + skipped +
+Three things must agree: each entry with itself (read + made by the function = good + duplicates + quarantined records + skipped +
 dropped by the watermark + lost by the function, of which the last and the first are faults by themselves), each table with its sources (the rows read are the rows that they had, without a gap), and the ledger
 with the rows in the table's files.
 The first two are sums that are carried forward (jobs/strandline/engine/accounting/table_books.py), so a sheet costs what was committed
@@ -153,6 +153,8 @@ class Balance:
     keeps_copies: bool = False
     """Whether none is looked for, because events are known by their places alone."""
     quarantined: dict[str, int] = field(default_factory=dict)
+    held_items: int = 0
+    """Of those held, the items of records that are believed, where the table holds a bad item by itself."""
     dropped_by_watermark: int = 0
     lost_by_function: int = 0
     """Records for which the table's function gave no row."""
@@ -199,6 +201,11 @@ class Balance:
     def copies(self) -> int | str:
         """Return the number of copies, or in words that none is looked for."""
         return copies_said(self.duplicates, keeps_copies=self.keeps_copies)
+
+    @property
+    def held_records(self) -> int:
+        """Return how many records are held, without the items of records that are believed."""
+        return sum(self.quarantined.values()) - self.held_items
 
     @property
     def balanced(self) -> bool:
@@ -261,6 +268,7 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         duplicates=sums.duplicates + healed + found_again,
         keeps_copies=table.keeps_copies,
         quarantined=dict(sums.held),
+        held_items=sums.held_items,
         dropped_by_watermark=sums.dropped - healed - sums.brought_back,
         lost_by_function=sums.lost_by_function - found_again,
         made_by_function=sums.made_by_function,

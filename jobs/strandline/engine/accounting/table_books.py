@@ -296,8 +296,10 @@ def _entry_faults(version: int, entry: Entry) -> Iterable[str]:
         yield f"{where} read {entry.read} rows{made} and accounts for {entry.accounted}"
     if entry.routed_by and entry.offsets and entry.read != _by_kind(entry):
         yield f"{where} read {entry.read} records and counts {_by_kind(entry)} by kind"
-    if entry.items is not None and not entry.is_backfill and entry.items != entry.written:
-        yield f"{where} believes records with {entry.items} items and wrote {entry.written} rows"
+    of_items = entry.written + entry.held_items
+    if entry.items is not None and not entry.is_backfill and entry.items != of_items:
+        held = f" and held {entry.held_items} of them" if entry.held_items else ""
+        yield f"{where} believes records with {entry.items} items and wrote {entry.written} rows{held}"
     if entry.duplicates < 0 and not entry.is_backfill:
         yield f"{where} wrote {-entry.duplicates} rows more than it read"
     for does, rows in entry.dropped_above.items():

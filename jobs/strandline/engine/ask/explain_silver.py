@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from strandline.core.items import ITEM
 from strandline.core.lateness import DISORDERED
 from strandline.core.routes import KIND, KIND_BY, takes_kind, text_of
 from strandline.core.table import Ingested, Judged
@@ -31,6 +32,7 @@ from strandline.engine.ask.locate import (
     first_version,
     has_another,
     has_fields,
+    held_items,
     held_record,
     make_finding,
     original,
@@ -56,6 +58,9 @@ from strandline.engine.quarantine.resolutions import Status, done_about, still_h
 ARRIVAL_ORDER = ("_arrived_at", *PLACE)
 TIMES = {"late": Verdict.LATE, "early": Verdict.EARLY, DISORDERED: Verdict.DISORDERED}
 
+NAMED = 3
+"""How many held items of a record a sentence names."""
+
 Explained = tuple[Finding, Found | None]
 """What became of an event in a judging table, and its row if it has one."""
 
@@ -80,12 +85,15 @@ def explain_spot(silver: Judged, spot: Spot, world: World) -> Explained:
     }
     if taken.entry.mode == IMPORT:
         evidence["imported"] = origin(bronze, world.lake, taken.entry, spot.offset)
-    row = silver_row(silver, world.lake, record)
+    row = silver_row(silver, world.lake, record, spot.item)
     if row is not None:
-        return _explain_present(silver, row, world).also(**evidence), row
-    kept = held_record(silver, world.lake, record)
+        return _explain_present(silver, row, world, spot.item).also(**evidence), row
+    kept = held_record(silver, world.lake, record, spot.item)
     if kept is not None:
         return _explain_held(silver, kept, world).also(**evidence), None
+    if spot.item is not None and silver_row(silver, world.lake, record) is not None:
+        sentence = f"its record is in {silver.id}, and has no item {spot.item}"
+        return make_finding(silver, Verdict.NO_RECORD, sentence, **evidence), None
     return _explain_no_row(silver, spot, taken, record, world).also(**evidence), None
 
 
@@ -158,7 +166,7 @@ def _explain_hole(silver: Judged, spot: Spot, taken: TakenIn, world: World) -> F
     return make_finding(silver, Verdict.UNACCOUNTED, sentence, **evidence)
 
 
-def _explain_present(silver: Judged, row: Found, world: World) -> Finding:
+def _explain_present(silver: Judged, row: Found, world: World, item: int | None = None) -> Finding:
     path = world.lake.table(silver)
     commit = {
         **_commit_of_file(path, row),
@@ -171,9 +179,19 @@ def _explain_present(silver: Judged, row: Found, world: World) -> Finding:
         )
     if silver.keeps_copies:
         sentence += f"; no copy of it is looked for, because {silver.id} knows an event by its place alone (key=PLACE)"
-    return make_finding(
-        silver, Verdict.IN_TABLE, sentence, **commit, row=shown_row(silver, row.row)
-    )
+    evidence: dict[str, object] = {**commit, "row": shown_row(silver, row.row)}
+    if item is None and (bad := held_items(silver, world.lake, row.row)):
+        # Of a long list not each in the sentence.
+        first = ", ".join(
+            f"item {each.row[ITEM]} ({', '.join(each.row['reasons'])})" for each in bad[:NAMED]
+        )
+        sentence += (
+            f"; {len(bad):,} of its items are held: {first}{', …' if len(bad) > NAMED else ''}"
+        )
+        evidence["held_items"] = [
+            {"item": each.row[ITEM], "reasons": each.row["reasons"]} for each in bad
+        ]
+    return make_finding(silver, Verdict.IN_TABLE, sentence, **evidence)
 
 
 def _is_old(silver: Judged, row: Mapping[str, Any]) -> bool:
@@ -201,7 +219,9 @@ def _explain_held(silver: Judged, kept: Found, world: World) -> Finding:
         "quarantine": _commit_of_file(lake.quarantine(silver), kept),
         "payload": shown_payload(silver, row["_payload"], kinds(lake.table(silver))),
     }
-    sentence = f"it is no row of {silver.id}: {', '.join(reasons)}"
+    item = row.get(ITEM)
+    what = "it" if item is None else f"item {item} of it"
+    sentence = f"{what} is no row of {silver.id}: {', '.join(reasons)}"
     is_wild = isinstance(
         event_at, str
     )  # a year before the first or after 9999, which Python has not

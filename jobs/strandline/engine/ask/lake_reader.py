@@ -275,7 +275,7 @@ class Readable(Scope):
                 "read": sheet.read,
                 "good": sheet.good,
                 "duplicates": sheet.duplicates,
-                "quarantined": sum(sheet.quarantined.values()),
+                "quarantined": sheet.held_records,
                 "skipped": sum(sheet.skipped.values()),
                 "dropped": sheet.dropped_by_watermark,
                 "lost": sheet.lost_by_function,

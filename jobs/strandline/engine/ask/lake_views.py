@@ -7,6 +7,7 @@ stream is seen by the next one. A sensitive value is replaced by a hash under a 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from strandline.core.items import ITEM
 from strandline.core.kind import Layer
 from strandline.core.table import Judged, Table
 from strandline.core.topic import QUARANTINE
@@ -15,7 +16,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.resolutions import State, generation, statement
+from strandline.engine.quarantine.resolutions import State, generation, has_items, statement
 
 # The names that a query can have: those of tables, quarantines and lists of decisions, of the ledger and the history.
 #
@@ -127,8 +128,10 @@ def _open_rows(table: Table, lake: Lake, columns: list[str]) -> tuple[list[str],
     rows, decisions = lake.quarantine(table), lake.resolutions(table)
     if not is_table(decisions):
         return columns, _rows(rows)
-    records = statement(_rows(rows), _rows(decisions), generation(rows))
-    return QUARANTINE.fieldNames(), f"({records}) WHERE _state = '{State.OPEN}'"
+    items = (has_items(rows), has_items(decisions))
+    records = statement(_rows(rows), _rows(decisions), generation(rows), items)
+    names = [*QUARANTINE.fieldNames(), *([ITEM] if has_items(rows) else [])]
+    return names, f"({records}) WHERE _state = '{State.OPEN}'"
 
 
 def _select(columns: str, source: str) -> str:

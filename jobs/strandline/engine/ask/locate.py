@@ -15,6 +15,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
+from strandline.core.items import ITEM
 from strandline.core.lateness import shifted
 from strandline.core.table import Judged, Table
 from strandline.core.topic import IDENTITY, PLACE
@@ -27,6 +28,7 @@ from strandline.engine.lake.log.ledger import (
     between,
     entry_at,
     is_imported,
+    is_table,
     latest_version,
 )
 from strandline.engine.lake.log.ledger_sums import sums_of
@@ -44,7 +46,7 @@ from strandline.engine.lake.read.find_rows import (
     version_of,
 )
 from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.resolutions import still_held
+from strandline.engine.quarantine.resolutions import has_items, still_held
 from strandline_quality import mask
 
 PLAIN = re.compile(r"[\w .:@-]+", re.ASCII)
@@ -60,6 +62,8 @@ class Spot:
     topic: str
     partition: int
     offset: int
+    item: int | None = None
+    """The place of an item in the list of the record, where one is asked for."""
 
     @property
     def part(self) -> str:
@@ -78,7 +82,8 @@ class Spot:
 
     def __str__(self) -> str:
         """Return it as a user types it."""
-        return f"{self.part}/{self.offset}"
+        item = "" if self.item is None else f"/{self.item}"
+        return f"{self.part}/{self.offset}{item}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,15 +190,30 @@ def first_version(table: Table, lake: Lake, row: Found) -> int | None:
         row, until = before[0], version - 1
 
 
-def silver_row(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> Found | None:
-    """Return the silver row that a record of bronze became."""
-    return next(iter(look(lake.table(silver), _same(record))), None)
+def silver_row(
+    silver: Judged, lake: Lake, record: Mapping[str, Any], item: int | None = None
+) -> Found | None:
+    """Return the silver row that a record of bronze became, or one of its items."""
+    found = look(lake.table(silver), _same(record))
+    return next((each for each in found if item is None or each.row.get(ITEM) == item), None)
 
 
-def held_record(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> Found | None:
-    """Return the row of a record that the quarantine still holds, discarded or not."""
-    kept = look(lake.quarantine(silver), _same(record))
-    return next(reversed(still_held(silver, lake, kept)), None)
+def held_record(
+    silver: Judged, lake: Lake, record: Mapping[str, Any], item: int | None = None
+) -> Found | None:
+    """Return the row of a record that the quarantine still holds, discarded or not; of an item where it holds that by itself."""
+    kept = still_held(silver, lake, look(lake.quarantine(silver), _same(record)))
+    own = [each for each in kept if each.row.get(ITEM) == item]
+    return next(reversed(own or [each for each in kept if each.row.get(ITEM) is None]), None)
+
+
+def held_items(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> list[Found]:
+    """Return the items of a believed record that the quarantine still holds, in the order of the list."""
+    if not is_table(lake.quarantine(silver)) or not has_items(lake.quarantine(silver)):
+        return []
+    kept = still_held(silver, lake, look(lake.quarantine(silver), _same(record)))
+    items = [each for each in kept if each.row.get(ITEM) is not None]
+    return sorted(items, key=lambda each: int(each.row[ITEM]))
 
 
 def _same(record: Mapping[str, Any]) -> Where:

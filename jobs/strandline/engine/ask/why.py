@@ -51,7 +51,7 @@ from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import existing
 from strandline.engine.lake.read.find_rows import Found, Range, Where, heap, look, typed
 from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.resolutions import RECORD, still_held
+from strandline.engine.quarantine.resolutions import record_of, still_held
 
 # Search the records of bronze for a key that no table has, and list what could not be searched.
 #
@@ -213,7 +213,7 @@ def why(what: str, table: Table | None, world: World) -> Finding:
     """Return where an event is, or what became of it.
 
     Args:
-        what: topic/partition/offset, or the values of a key with commas between them.
+        what: topic/partition/offset, with the place of an item after it where a record is several rows, or the values of a key with commas between them.
         table: The table in question; when None, the tables that judge the event.
         world: The lake, the time and Kafka.
 
@@ -242,12 +242,15 @@ def judges_of_spot(spot: Spot, table: Table | None) -> list[Judged]:
 def spot_of(what: str, table: Table | None) -> Spot | None:
     """Return the offset that was typed; None if a key was typed."""
     topic, _, rest = what.partition("/")
-    partition, _, offset = rest.partition("/")
+    partition, _, place = rest.partition("/")
+    offset, _, item = place.partition("/")
     if not (topic and partition.removeprefix("-").isdigit() and offset.isdigit()):
+        return None
+    if item and not item.isdigit():
         return None
     known = [each.name for every in catalog.tables() for each in every.topics]
     if topic in known:
-        return Spot(topic, int(partition), int(offset))
+        return Spot(topic, int(partition), int(offset), int(item) if item else None)
     if table is not None:
         return None
     raise DefinitionError(
@@ -447,7 +450,8 @@ def _in_table(silver: Judged, spots: dict[str, Spot], lake: Lake) -> dict[str, F
 
 
 def _held(silver: Judged, spots: dict[str, Spot], lake: Lake) -> dict[str, Finding]:
-    kept = _rows(lake.quarantine(silver), spots, (*RECORD, "_arrived_at"))
+    names = record_of(lake.quarantine(silver))
+    kept = _rows(lake.quarantine(silver), spots, (*names, "_arrived_at"))
     found = {}
     for event, spot in spots.items():
         held = still_held(silver, lake, kept.get(spot, ()))

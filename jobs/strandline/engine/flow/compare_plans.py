@@ -375,6 +375,8 @@ def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) ->
         yield "believes history"
     if isinstance(table, Judged) and table.passes_over:
         yield f"rows {table.rows}, skips {table.skipping}"
+    if isinstance(table, Judged) and table.holds_items:
+        yield "holds items"
     if table.routed_by:
         yield f"takes {table.takes_in_words} by {table.routed_by}"
     yield f"{output_mode(table)} {getattr(table, 'window_from', '')}"

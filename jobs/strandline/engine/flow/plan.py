@@ -49,6 +49,7 @@ from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.log.vacuum import begins_at, bring_back, swept
 from strandline.engine.lake.read.open_table import nullable
 from strandline.engine.lake.shelf.import_notes import begun_import, unfinished_file
+from strandline.engine.quarantine.write import let_have_items
 from strandline.engine.runtime.spark_session import for_rows_alone, for_sorted_state
 
 
@@ -261,6 +262,8 @@ def make(spark: SparkSession, table: Computed, lake: Lake, result: DataFrame) ->
                 QUARANTINE,
                 properties={"delta.dataSkippingStatsColumns": f"{HANDLES},event_at"},
             )
+            if table.holds_items:
+                let_have_items(spark, lake.quarantine(table))
             create_table.create(
                 spark,
                 lake.table(table),

@@ -139,6 +139,8 @@ class Report:
     duplicates: int = 0
     keeps_copies: bool = False
     quarantined: Counter[str] = field(default_factory=Counter)
+    held_items: int = 0
+    """Of what is held, the items of records that are believed."""
     skipped: Counter[str] = field(default_factory=Counter)
     broke: Counter[str] = field(default_factory=Counter)
     failed: set[str] = field(default_factory=set)
@@ -163,6 +165,7 @@ class Report:
         self.duplicates += entry.duplicates
         self.keeps_copies |= entry.keeps_copies
         self.quarantined.update(entry.quarantined)
+        self.held_items += entry.held_items
         self.skipped.update(entry.skipped)
         self.broke.update(entry.broke)
         self.failed.update(entry.failed)

@@ -23,9 +23,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from strandline.core.formats.parse import RESCUED
+from strandline.core.items import ITEM_FAULTS
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
-from strandline.core.verdict import WARNED, own_columns
+from strandline.core.verdict import WARNED, bad_items, own_columns
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError, Shut, Where
 from strandline.engine.history.queries import Past, expected
@@ -82,6 +83,7 @@ class Tally:
         broke: Rows by every rule or reason that they break.
         newest: The newest event time among the good rows.
         items: The items of the good rows, where the table makes rows of lists.
+        held_items: Of what is held, the items of good rows.
     """
 
     good: int = 0
@@ -89,11 +91,17 @@ class Tally:
     broke: Counter[str] = field(default_factory=Counter)
     newest: datetime | None = None
     items: int | None = None
+    held_items: int = 0
 
     @property
     def rows(self) -> int:
         """Return the number of rows."""
-        return self.good + self.held.total()
+        return self.good + self.held_rows
+
+    @property
+    def held_rows(self) -> int:
+        """Return how many of them are held."""
+        return self.held.total() - self.held_items
 
 
 class Recent:
@@ -120,7 +128,8 @@ class Recent:
             if entry.replaced or entry.rules != rules or recent._rows >= TOGETHER:
                 break
             held, broke = Counter(entry.quarantined), Counter(entry.broke)
-            recent._batches.appendleft(Tally(good=entry.good, held=held, broke=broke))
+            tally = Tally(good=entry.good, held=held, broke=broke, held_items=entry.held_items)
+            recent._batches.appendleft(tally)
         return recent
 
     def add(self, batch: Tally) -> None:
@@ -137,6 +146,7 @@ class Recent:
         for each in (*self._batches, batch):
             pool.good += each.good
             pool.held += each.held
+            pool.held_items += each.held_items
             pool.broke += each.broke
         return pool
 
@@ -203,13 +213,14 @@ RECOMPUTED = "recomputed to be compared"
 
 def counted(rows: DataFrame, table: Table) -> Tally:
     """Count judged rows by the rules that they break, in one execution for any number of rules."""
-    by = ["_reasons", *([WARNED] if WARNED in rows.columns else [])]
+    marks = [name for name in (WARNED, ITEM_FAULTS) if name in rows.columns]
+    by = ["_reasons", *marks]
     newest = F.unix_micros(F.max(str(table.event_at))).alias("newest")
     figures = [F.count(F.lit(1)).alias("n"), newest]
     listed = table.rows if isinstance(table, Judged) else None
     if listed:
         figures.append(F.sum(F.size(listed)).alias("items"))
-    found, latest = Tally(items=0 if listed else None), 0
+    found, latest, has_bad_items = Tally(items=0 if listed else None), 0, False
     for group in rows.groupBy(*by).agg(*figures).collect():
         reasons = group["_reasons"]
         if reasons:
@@ -219,11 +230,22 @@ def counted(rows: DataFrame, table: Table) -> Tally:
             if found.items is not None:
                 found.items += group["items"]
             latest = max(latest, group["newest"] or 0)
-        for name in {*(reasons or ()), *((group[WARNED] if WARNED in by else None) or ())}:
+        for name in {*(reasons or ()), *(name for mark in marks for name in group[mark] or ())}:
             found.broke[name] += group["n"]
+        has_bad_items |= ITEM_FAULTS in marks and group[ITEM_FAULTS] is not None
     if found.good:
         found.newest = EPOCH + latest * MICROSECOND
+    if has_bad_items and isinstance(table, Judged):
+        of_items = held_by_reason(bad_items(rows, table))
+        found.held.update(of_items)
+        found.held_items = of_items.total()
     return found
+
+
+def held_by_reason(held: DataFrame) -> Counter[str]:
+    """Count rows of a quarantine by the reason under which the ledger counts them."""
+    reasons = held.groupBy(F.element_at("reasons", 1).alias("why")).count().collect()
+    return Counter({row["why"]: row["count"] for row in reasons})
 
 
 @dataclass
@@ -353,7 +375,7 @@ class Guard:
         if self.where is Where.BEFORE:
             figures["rows"] = float(found.rows)
         if entry.read:
-            figures |= {VOLUME: float(entry.read), HELD_SHARE: found.held.total() / entry.read}
+            figures |= {VOLUME: float(entry.read), HELD_SHARE: found.held_rows / entry.read}
         if found.newest is not None and self.where is Where.BEFORE:
             figures["minutes_behind"] = (self.clock() - found.newest).total_seconds() / 60
         return Counts(rows=rows, broke=broke, figures=figures)
@@ -386,8 +408,8 @@ class Guard:
     def _samples(self, rows: DataFrame, rule: str) -> list[dict[str, Any]]:
         """Return some rows that break a rule; this is one more execution, but the batch ends here."""
         breaks = F.array_contains("_reasons", rule)
-        if WARNED in rows.columns:
-            breaks = F.coalesce(breaks, F.lit(False)) | F.array_contains(WARNED, rule)
+        for mark in (name for name in (WARNED, ITEM_FAULTS) if name in rows.columns):
+            breaks = F.coalesce(breaks, F.lit(False)) | F.array_contains(mark, rule)
         found = rows.where(breaks).select(*PLACE, *own_columns(rows)).limit(SAMPLES).collect()
         # A list may have what its rows mask.
         whole = (RESCUED, getattr(self.table, "rows", None)) if self.table.secret else ()

@@ -128,7 +128,7 @@ def fingerprint(columns: str) -> str:
 def _counts(entry: Entry, written: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for name in ALWAYS:
         yield name, float(written[name]) if name in written else 0.0
-    yield "quarantined", float(sum(entry.quarantined.values()))
+    yield "quarantined", float(entry.held_records)
     if entry.skipped:
         yield "skipped", float(sum(entry.skipped.values()))
     for name in SELDOM:

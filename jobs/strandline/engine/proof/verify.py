@@ -56,20 +56,21 @@ from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.proof.compare import Kept, Range, compare
 from strandline.engine.proof.kill_trial import KillTrial, Log, resplit
 from strandline.engine.proof.row_audit import rows_in_windows
-from strandline.engine.quarantine.resolutions import RELEASED, generation
+from strandline.engine.quarantine.resolutions import RELEASED, Status, generation
 from strandline.engine.quarantine.write import UNSIGNED, open_records
 from strandline.engine.repair.bring_imported import bring
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import backfill_above
 from strandline.engine.repair.import_files import append
-from strandline.engine.repair.replay import Work, begin, healing
+from strandline.engine.repair.plan_replay import healing
+from strandline.engine.repair.replay import Work, begin
 from strandline.engine.runtime.meter import Meter, code_version
 
 ALWAYS = datetime(9999, 1, 1, tzinfo=UTC)
 """The end of the closed time of a lake that no stream writes."""
 
 
-def admitted(spark: SparkSession, table: Table, lake: Lake, version: int) -> DataFrame | None:
+def admitted(spark: SparkSession, table: Judged, lake: Lake, version: int) -> DataFrame | None:
     """Return the places of disordered rows that were admitted; None when there are none.
 
     Args:
@@ -83,6 +84,10 @@ def admitted(spark: SparkSession, table: Table, lake: Lake, version: int) -> Dat
         return None
     resolutions = rows_at(spark, path, version)
     was_disordered = F.col("reasons") == F.array(F.lit(DISORDERED))
+    if table.holds_items:
+        # Such a record may be believed with items that are bad, also by the rules that held it.
+        left = F.col("status") != Status.STILL_BAD.value
+        was_disordered |= F.array_contains("reasons", DISORDERED) & left
     is_released = F.col("status").isin(*(status.value for status in RELEASED))
     is_of_now = F.col("generation") == generation(lake.quarantine(table))
     places = resolutions.where(was_disordered & is_released & is_of_now).select(*PLACE).distinct()

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strandline.core.errors import DefinitionError
+from strandline.core.items import ITEM
 from strandline.core.routes import KIND, KIND_BY, NO_KIND
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE, QUARANTINE
@@ -23,7 +24,7 @@ from strandline.engine.lake.plain_files import write_lines, write_parquet
 from strandline.engine.lake.read.duckdb_table import Duck, Peek, register, rows_where, session
 from strandline.engine.lake.read.find_rows import batch_of, version_of
 from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.resolutions import State, offer, refuse_unheld
+from strandline.engine.quarantine.resolutions import State, has_items, offer, refuse_unheld
 from strandline_quality import mask
 from strandline_quality.report.findings import Open, Sample
 
@@ -88,6 +89,7 @@ class Held:
         payload: The original bytes.
         headers: The original bytes, by their names.
         done: The decisions about the event, oldest first.
+        item: The place of the item in the list of its record, where an item is held; the record is believed.
     """
 
     topic: str
@@ -102,6 +104,7 @@ class Held:
     payload: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     done: tuple[Done, ...]
+    item: int | None = None
 
 
 def piles(table: Table, lake: Lake, now: datetime) -> list[Pile]:
@@ -149,8 +152,10 @@ def rows(
     """
     connection = connected(table, lake)
     where, values = chosen(reason, at)
+    names = [row[0] for row in connection.execute("DESCRIBE records").fetchall()]
+    order = ", ".join(("_arrived_at", *PLACE, *(n for n in (ITEM,) if n in names), "_state"))
     found = connection.execute(
-        f"SELECT * FROM records WHERE {where} ORDER BY _arrived_at, _topic, _partition, _offset, _state LIMIT ?",  # noqa: S608  # no user's text
+        f"SELECT * FROM records WHERE {where} ORDER BY {order} LIMIT ?",  # noqa: S608  # no user's text
         [*values, limit],
     ).to_arrow_table()
     records = found.to_pylist()
@@ -164,11 +169,12 @@ def rows(
             reasons=tuple(row["reasons"]),
             arrived_at=row["_arrived_at"],
             event_at=row["event_at"],
-            batch=batches.get((*_place(row), tuple(row["reasons"]))),
+            batch=batches.get(_one(row)),
             key=row["_message_key"],
             payload=row["_payload"],
             headers=tuple((each["key"], each["value"]) for each in row["_headers"] or ()),
-            done=tuple(done.get(_place(row), ())),
+            done=tuple(done.get((*_place(row), row.get(ITEM)), ())),
+            item=row.get(ITEM),
         )
         for row in records
     ]
@@ -232,13 +238,16 @@ def _batches(
     path = lake.quarantine(table)
     offsets = pa.array([row["_offset"] for row in records])
     is_near = pc.field("_offset").isin(offsets)
-    found = rows_where(path, is_near, [*PLACE, "reasons", "__filename"])
+    own = [ITEM] if has_items(path) else []
+    found = rows_where(path, is_near, [*PLACE, "reasons", *own, "__filename"])
     known = {name: _version(path, name) for name in {row["__filename"] for row in found}}
     versions = [_version_of_row(table, lake, row, known[row["__filename"]]) for row in found]
     in_order = sorted(zip(versions, found, strict=True), key=lambda each: each[0])
-    return {
-        (*_place(row), tuple(row["reasons"])): _batch(path, version) for version, row in in_order
-    }
+    return {_one(row): _batch(path, version) for version, row in in_order}
+
+
+def _one(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return (*_place(row), tuple(row["reasons"]), row.get(ITEM))
 
 
 def _version(path: Place, file: str) -> int | None:
@@ -264,17 +273,17 @@ def _batch(path: Place, version: int) -> str:
 
 def _done(
     table: Table, lake: Lake, records: Sequence[Mapping[str, Any]]
-) -> dict[KafkaPlace, list[Done]]:
+) -> dict[tuple[object, ...], list[Done]]:
     path = lake.resolutions(table)
     if not records or isinstance(table, Ingested) or not is_table(path):
         return {}
     offsets = pa.array([row["_offset"] for row in records])
     is_near = pc.field("_offset").isin(offsets)
     resolutions = rows_where(path, is_near)
-    found: dict[KafkaPlace, list[Done]] = {}
+    found: dict[tuple[object, ...], list[Done]] = {}
     for row in sorted(resolutions, key=lambda row: row["resolved_at"] or EPOCH):
         done = Done(status=row["status"], who=row["who"], at=row["resolved_at"], why=row["why"])
-        found.setdefault(_place(row), []).append(done)
+        found.setdefault((*_place(row), row.get(ITEM)), []).append(done)
     return found
 
 
@@ -296,13 +305,13 @@ OLDEST = "SELECT count(*), min(_arrived_at) FROM held"
 YOUNGER = "SELECT count(*) FROM held WHERE _arrived_at > getvariable('limit_')"
 NEWEST = """
     WITH chosen AS (
-        SELECT _topic, _partition, _offset, row_number() OVER (
-            PARTITION BY reasons[1] ORDER BY _arrived_at DESC, _partition, _offset) AS place
+        SELECT _topic, _partition, _offset, _of, row_number() OVER (
+            PARTITION BY reasons[1] ORDER BY _arrived_at DESC, _partition, _offset, _of) AS place
         FROM held WHERE _arrived_at < getvariable('until_')
-        ORDER BY place, _arrived_at DESC, _partition, _offset LIMIT getvariable('count_'))
+        ORDER BY place, _arrived_at DESC, _partition, _offset, _of LIMIT getvariable('count_'))
     SELECT _topic, _partition, _offset, _arrived_at, reasons, _payload
-    FROM held JOIN chosen USING (_topic, _partition, _offset)
-    ORDER BY place, _arrived_at DESC, _partition, _offset
+    FROM held JOIN chosen USING (_topic, _partition, _offset, _of)
+    ORDER BY place, _arrived_at DESC, _partition, _offset, _of
 """
 """Payloads are long, so they are read for the chosen rows only."""
 
@@ -349,7 +358,10 @@ def _opened(table: Table, lake: Lake) -> Peek | None:
     if not isinstance(table, Judged) or not is_table(lake.quarantine(table)):
         return None
     duck = connected(table, lake)
-    duck.execute(f"CREATE VIEW held AS SELECT * FROM records WHERE _state = '{State.OPEN}'")  # noqa: S608  # no user's text
+    item = f"coalesce({ITEM}, -1)" if has_items(lake.quarantine(table)) else "-1"
+    duck.execute(
+        f"CREATE VIEW held AS SELECT *, {item} AS _of FROM records WHERE _state = '{State.OPEN}'"  # noqa: S608  # no user's text
+    )
     return Peek(duck)
 
 

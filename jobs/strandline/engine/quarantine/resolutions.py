@@ -8,6 +8,9 @@ A record is identified by its place in Kafka, its reasons and its event time. An
 again for the same reasons is the same record a second time, so equal records are counted: this many were held, that
 many resolved. That needs no number in the record, and works for quarantines that were written before resolutions.
 
+Where a table holds bad items by themselves, a record may be an item: it has the place of the item in ``_item`` beside the place
+of its record in Kafka, and its record is believed. Quarantines of before lack the column.
+
 A **held** record is one that the ledger counts as quarantined. A **discarded** record is still held, because the event
 is in no other place, but it is not **open**: no replay reads it. A backfill or a rebuild still reads it, because both
 compute from all of bronze by today's rules.
@@ -26,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
+from strandline.core.items import ITEM
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE, QUARANTINE
 from strandline.engine.lake.files.place import Place
@@ -34,6 +38,7 @@ from strandline.engine.lake.log.ledger import IMPORT, Entry, entries, entry_at, 
 from strandline.engine.lake.log.ledger_sums import Sums, sums_of
 from strandline.engine.lake.read.duckdb_table import Duck, register, session
 from strandline.engine.lake.read.find_rows import Found, Where, look
+from strandline.engine.lake.read.open_table import kinds
 
 REPLAY = "replay"
 """The mode of a commit that moved rows of the quarantine to silver."""
@@ -82,6 +87,17 @@ RELEASED = (
 RECORD = ("_topic", "_partition", "_offset", "reasons", "event_at")
 """The columns that identify a record."""
 
+
+def record_of(path: Place) -> tuple[str, ...]:
+    """Return the columns that identify a record of a quarantine; where items are held, with the place of the item."""
+    return (*RECORD, ITEM) if has_items(path) else RECORD
+
+
+def has_items(path: Place) -> bool:
+    """Return whether a quarantine, or its resolutions, can have items of records."""
+    return ITEM in kinds(path)
+
+
 STATES = """
 SELECT {columns},
        CASE WHEN _nth <= coalesce(released, 0) THEN 'closed'
@@ -93,10 +109,10 @@ LEFT JOIN (
            sum(CASE WHEN status IN ({statuses}) THEN 1 ELSE 0 END) AS released,
            sum(CASE WHEN status = 'discarded' THEN 1 ELSE 0 END)
            - sum(CASE WHEN was = 'discarded' THEN 1 ELSE 0 END) AS discarded
-    FROM {resolutions} WHERE generation = {generation} GROUP BY {record}
+    FROM {decisions} WHERE generation = {generation} GROUP BY {record}
 ) s
 ON q._topic = s._topic AND q._partition = s._partition AND q._offset = s._offset
-AND q.reasons = s.reasons AND q.event_at IS NOT DISTINCT FROM s.event_at
+AND q.reasons = s.reasons AND q.event_at IS NOT DISTINCT FROM s.event_at{item}
 """
 """One SQL text for DuckDB and Spark, so both return the same open records."""
 
@@ -135,7 +151,8 @@ def unfinished(table: Table, lake: Lake) -> Entry | None:
     held: Counter[str] = Counter()
     for entry in half:
         held.update(entry.quarantined)
-    return replace(half[-1], quarantined=dict(held))
+    items = sum(entry.held_items for entry in half)
+    return replace(half[-1], quarantined=dict(held), held_items=items)
 
 
 def half_imported(table: Table) -> DefinitionError:
@@ -160,7 +177,7 @@ def _repairs(path: Place) -> Iterator[Entry]:
         is_of_now = repair.generation == sums.begun
         entry = entry_at(path, repair.last) if is_of_now else None
         if entry is not None:
-            yield replace(entry, quarantined=repair.held)
+            yield replace(entry, quarantined=repair.held, held_items=repair.held_items)
 
 
 def unfollowed(table: Table, lake: Lake) -> Entry | None:
@@ -202,18 +219,31 @@ def refuse_unheld(table: Table, lake: Lake) -> Judged:
     return table
 
 
-def statement(quarantine: str, resolutions: str, since: int) -> str:
-    """Return the SQL for all records of a quarantine, each with its state in ``_state``."""
-    record = ", ".join(RECORD)
+def statement(
+    quarantine: str, resolutions: str, since: int, items: tuple[bool, bool] = (False, False)
+) -> str:
+    """Return the SQL for all records of a quarantine, each with its state in ``_state``.
+
+    Args:
+        quarantine: Its records.
+        resolutions: The decisions about them.
+        since: The generation of the records.
+        items: Whether either can have items of records.
+    """
+    has_item, decides_items = items
+    record = (*RECORD, ITEM) if has_item else RECORD
+    names = [*QUARANTINE.fieldNames(), *([ITEM] if has_item else [])]
+    # Before an item was ever decided about, all decisions are about records.
+    lacks = has_item and not decides_items
+    decisions = f"(SELECT *, CAST(NULL AS INT) AS {ITEM} FROM {resolutions}) d"  # noqa: S608  # no user's text
     return STATES.format(
-        columns=", ".join(
-            f"q.{name}" if name in RECORD else name for name in QUARANTINE.fieldNames()
-        ),
-        record=record,
+        columns=", ".join(f"q.{name}" if name in record else name for name in names),
+        record=", ".join(record),
         statuses=", ".join(f"'{status}'" for status in RELEASED),
         quarantine=quarantine,
-        resolutions=resolutions,
+        decisions=decisions if lacks else resolutions,
         generation=since,
+        item=f" AND q.{ITEM} IS NOT DISTINCT FROM s.{ITEM}" if has_item else "",
     )
 
 
@@ -244,8 +274,14 @@ def offer(  # noqa: PLR0913, PLR0917  # what, where, at which versions, and how 
     if is_table(resolutions) and (at[1] is None or at[1] >= 0):
         read(connection, f"__resolved_{name}", resolutions, at[1])
         since = generation(quarantine, at[0])
-        question = statement(f'"__{name}"', f'"__resolved_{name}"', since)
+        items = (_has_items(connection, f"__{name}"), _has_items(connection, f"__resolved_{name}"))
+        question = statement(f'"__{name}"', f'"__resolved_{name}"', since, items)
     connection.execute(f'CREATE VIEW "{name}" AS {question}')
+
+
+def _has_items(connection: Duck, view: str) -> bool:
+    """Return whether a view has places of items; an older version of its table may lack them."""
+    return ITEM in {row[0] for row in connection.execute(f'DESCRIBE "{view}"').fetchall()}
 
 
 def held(table: Table, lake: Lake, at: tuple[int | None, int | None] = (None, None)) -> Any:  # noqa: ANN401  # Arrow has no types
@@ -287,6 +323,7 @@ def done_about(silver: Table, lake: Lake, row: dict[str, Any]) -> list[dict[str,
             "why": each["why"],
         }
         for each in sorted(resolutions, key=lambda each: str(each["resolved_at"]))
+        if ITEM not in row or each.get(ITEM) == row[ITEM]
     ]
 
 
@@ -298,7 +335,8 @@ def _resolutions(silver: Table, lake: Lake, place: tuple[Any, ...]) -> list[dict
 
 
 def _record(row: dict[str, Any]) -> tuple[object, ...]:
-    return tuple(tuple(v) if isinstance(v := row[name], list) else v for name in RECORD)
+    own = (tuple(v) if isinstance(v := row[name], list) else v for name in RECORD)
+    return (*own, row.get(ITEM))
 
 
 # How many records of a quarantine that are deleted had been released before, so that the books know how many it still holds.
@@ -320,13 +358,16 @@ def released_among(spark: SparkSession, table: Judged, lake: Lake, records: Data
     if not is_table(path):
         return 0
     decided = spark.read.format("delta").load(str(path))
+    record = record_of(lake.quarantine(table))
+    if ITEM in record and ITEM not in decided.columns:
+        decided = decided.withColumn(ITEM, F.lit(None).cast("int"))
     now = F.col("generation") == generation(lake.quarantine(table))
     is_release = F.col("status").isin([str(each) for each in RELEASED])
-    done = decided.where(now & is_release).groupBy(*RECORD).agg(F.count("*").alias("_done"))
-    known = records.groupBy(*RECORD).agg(
+    done = decided.where(now & is_release).groupBy(*record).agg(F.count("*").alias("_done"))
+    known = records.groupBy(*record).agg(
         F.count("*").alias("_all"), F.sum(F.col("_goes").cast("bigint")).alias("_going")
     )
-    same = [known[each].eqNullSafe(done[each]) for each in RECORD]
+    same = [known[each].eqNullSafe(done[each]) for each in record]
     both = known.where("_going > 0").join(done, same)
     before = F.least("_all", "_done")
     after = F.least(F.col("_all") - F.col("_going"), F.col("_done"))

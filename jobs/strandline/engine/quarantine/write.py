@@ -5,14 +5,23 @@ from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructField, StructType
 
+from strandline.core.items import ITEM
 from strandline.core.table import Table
 from strandline.core.topic import IDENTITY, RESOLUTION
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.delta_commit import write
+from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, is_table, latest_version
-from strandline.engine.quarantine.resolutions import State, Status, generation, statement
+from strandline.engine.quarantine.resolutions import (
+    State,
+    Status,
+    generation,
+    has_items,
+    statement,
+)
 
 RESOLVABLE = (*IDENTITY, "reasons", "event_at", "_state")
 """The columns of a record that its resolution repeats."""
@@ -36,13 +45,20 @@ class Signed:
 UNSIGNED = Signed()
 
 
+def let_have_items(spark: SparkSession, path: Place) -> None:
+    """Let a quarantine, or its resolutions, have items of records; its rows so far are of records."""
+    if not has_items(path):
+        create_table.add_columns(spark, path, StructType().add(ITEM, IntegerType()))
+
+
 def records(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
     """Return the records that a quarantine holds, each with its state in ``_state``."""
     path, resolutions = lake.quarantine(table), lake.resolutions(table)
     rows = spark.read.format("delta").load(str(path))
     if not is_table(resolutions):
         return rows.withColumn("_state", F.lit(State.OPEN.value))
-    question = statement("{quarantine}", "{resolutions}", generation(path))
+    items = (has_items(path), has_items(resolutions))
+    question = statement("{quarantine}", "{resolutions}", generation(path), items)
     known = spark.sql(
         question, quarantine=rows, resolutions=spark.read.format("delta").load(str(resolutions))
     )
@@ -77,6 +93,10 @@ def resolve(  # noqa: PLR0913  # the table, the records, the decision, and its l
     """
     path, quarantine = lake.resolutions(table), lake.quarantine(table)
     create_table.create(spark, path, RESOLUTION, properties={"delta.appendOnly": "true"})
+    schema = RESOLUTION
+    if has_items(quarantine):
+        let_have_items(spark, path)
+        schema = StructType([*RESOLUTION, StructField(ITEM, IntegerType())])
     begun, now = generation(quarantine), latest_version(quarantine)
     became = status if isinstance(status, Column) else F.lit(status.value)
     values = {
@@ -91,7 +111,7 @@ def resolve(  # noqa: PLR0913  # the table, the records, the decision, and its l
     rows = closing.select(
         *(
             values.get(each.name, F.col(each.name)).cast(each.dataType).alias(each.name)
-            for each in RESOLUTION
+            for each in schema
         )
     )
     name = f"quarantine.{table.name}"
@@ -113,6 +133,8 @@ def hold(spark: SparkSession, table: Table, lake: Lake, rows: DataFrame, entry: 
         rows: The records.
         entry: The ledger entry of the commit.
     """
+    if ITEM in rows.columns:
+        let_have_items(spark, lake.quarantine(table))
     commit = delta_commit.Commit(spark, lake.quarantine(table))
     written = write(commit, rows).rows
     commit.commit(replace(entry, written=written).encoded())

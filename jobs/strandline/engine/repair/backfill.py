@@ -85,6 +85,7 @@ from strandline.engine.repair.closed_range import (
     refuse_open,
     refuse_rerouted,
 )
+from strandline.engine.repair.plan_replay import apart, moved
 from strandline.engine.runtime.meter import Meter
 
 # Judge a range of bronze again: which rows come to silver, which go, and what its quarantine then holds.
@@ -112,6 +113,8 @@ class Rejudged:
         verdicts: The verdict on each event of the range.
         through: How many rows of the range go because the table's function has no row for their record any more, and how
             many more of a record's rows it has than before.
+        lost_items: Of the released records, those that are items of believed ones.
+        gained_items: Of those that come, likewise.
     """
 
     version: int
@@ -125,6 +128,13 @@ class Rejudged:
     passed: DataFrame
     verdicts: DataFrame
     through: Through
+    lost_items: int = 0
+    gained_items: int = 0
+
+    @property
+    def held_items(self) -> int:
+        """Return by how many the held items become more or less."""
+        return self.gained_items - self.lost_items
 
 
 @contextmanager
@@ -145,6 +155,7 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
     live = rows_at(spark, lake.table(table), version)
     inside = span.holds(table.event_at)
     known = records(spark, table, lake)
+    known, known_items = apart(known)
     moves = _moves(
         everything,
         live.select(*PLACE, inside.alias("was_in")),
@@ -156,18 +167,27 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
         gained, lost, skipped = _counted(moves, table)
         rows = good_rows(firsts, table).where(inside)
         coming, leaving = (moves.where(each).select(*PLACE) for each in ("comes", "leaves"))
+        released = known.join(leaving, [*PLACE], "left_semi")
+        held = bad_rows(firsts, table).join(coming, [*PLACE], "left_semi")
+        of_items = moved(firsts.where(inside), known_items, live.where(inside), table)
+        if of_items is not None:
+            released = released.unionByName(of_items.released, allowMissingColumns=True)
+            held = held.unionByName(of_items.held, allowMissingColumns=True)
+            gained, lost = gained + of_items.gained, lost + of_items.lost
         yield Rejudged(
             version=version,
             live=live.where(inside),
             rows=rows,
-            released=known.join(leaving, [*PLACE], "left_semi"),
-            held=bad_rows(firsts, table).join(coming, [*PLACE], "left_semi"),
+            released=released,
+            held=held,
             lost=lost,
             gained=gained,
             skipped=skipped,
             passed=_passed(everything, table),
             verdicts=firsts.where(span.holds("_time")),
             through=_through(events, everything, live.where(inside), rows, table),
+            lost_items=of_items.lost.total() if of_items else 0,
+            gained_items=of_items.gained.total() if of_items else 0,
         )
     finally:
         for each in (moves, firsts, everything):
@@ -350,6 +370,7 @@ class _Work:
         came: int,
         gone: int,
         held: Mapping[str, int],
+        held_items: int = 0,
         skipped: Mapping[str, int] = NONE,
         records: int | None = None,
         through: Through = NOTHING,
@@ -360,7 +381,8 @@ class _Work:
             self.table, MODE, f"{MODE} {uuid.uuid4()}", source, self.span.in_text()
         )
         is_judged = isinstance(self.table, Judged)
-        begun = replace(noted(begun, self.table, self.lake), skipped=dict(skipped))
+        begun = noted(begun, self.table, self.lake)
+        begun = replace(begun, skipped=dict(skipped), held_items=held_items)
         return begun.exchanged(
             came=came, gone=gone, held=held, is_judged=is_judged, records=records, through=through
         )
@@ -432,6 +454,7 @@ def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
             came=came,
             gone=gone,
             held={why: n for why, n in held.items() if n},
+            held_items=again.held_items + (half.held_items if half else 0),
             skipped=skipped,
             records=places_in(again.rows) - places_in(again.live) if table.rows else None,
             through=again.through,
@@ -451,10 +474,11 @@ def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
                 again.released,
                 status=Status.BACKFILLED,
                 signed=signed,
-                entry=replace(entry, quarantined=lost),
+                entry=replace(entry, quarantined=lost, held_items=-again.lost_items),
             )
         if again.gained:
-            hold(spark, table, lake, again.held, replace(entry, quarantined=dict(again.gained)))
+            coming = replace(entry, quarantined=dict(again.gained), held_items=again.gained_items)
+            hold(spark, table, lake, again.held, coming)
         since = again.version if table.believes_history else None
         final = _replace(work, again.rows, changed, PLACE, entry, alone_since=since)
         changed.unpersist()

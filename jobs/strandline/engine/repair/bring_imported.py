@@ -13,6 +13,7 @@ History that comes before any stream has read a row is not brought: the streams 
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -47,7 +48,7 @@ from strandline.engine.lake.shelf.import_notes import (
     note_range,
     range_to_follow,
 )
-from strandline.engine.quarantine.resolutions import unfinished
+from strandline.engine.quarantine.resolutions import resolved, unfinished
 from strandline.engine.quarantine.write import hold
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import Span
@@ -59,11 +60,12 @@ from strandline.engine.repair.downstream import (
     possible_above,
     refuse_behind_above,
 )
+from strandline.engine.repair.plan_replay import Fate, Healing, healing
 from strandline.engine.repair.replay import (
-    Fate,
-    healing,
+    Work,
     refuse_half_backfilled,
     refuse_unled,
+    release,
     write_healed,
 )
 from strandline.engine.runtime.meter import Meter
@@ -320,15 +322,22 @@ def _slice(
         if came or gone:
             note_range(table, lake, *reach.in_text())
         if healed.gained and sums_of(lake.quarantine(table)).imported.get(part, 0) < end:
-            hold(spark, table, lake, healed.held, replace(begun, quarantined=dict(healed.gained)))
-        whole = replace(begun, read=end - first, skipped=dict(healed.skipped))
+            coming = replace(begun, quarantined=dict(healed.gained), held_items=healed.gained_items)
+            hold(spark, table, lake, healed.held, coming)
+        released, items = _release_items(spark, table, lake, healed, begun)
+        whole = replace(
+            begun,
+            read=end - first,
+            skipped=dict(healed.skipped),
+            held_items=healed.gained_items + items,
+        )
         if table.is_routed:
             routed = replace(whole, takes=table.takes_in_words, routed_by=table.routed_by)
             whole = routed.routed(own.others, own.kinds)
         entry = whole.exchanged(
             came=came,
             gone=gone,
-            held=dict(healed.gained),
+            held=_sum(healed.gained, released),
             records=healed.records,
             through=healed.through,
         )
@@ -337,3 +346,27 @@ def _slice(
         ImportSlices(path, part).note(first, latest_version(path))
         write_healed(spark, table, lake, healed, final)
         return final
+
+
+def _release_items(
+    spark: SparkSession, table: Judged, lake: Lake, healed: Healing, entry: Entry
+) -> tuple[Counter[str], int]:
+    """Release the held items of records that go because an imported copy came first; return what was, also before a kill."""
+    if healed.lost:
+        lost = {why: -count for why, count in healed.lost.items()}
+        work = Work(spark=spark, table=table, lake=lake, meter=Meter(spark))
+        release(
+            work, healed.moving, replace(entry, quarantined=lost, held_items=-healed.lost_items)
+        )
+    found: Counter[str] = Counter()
+    done = [each for each in resolved(table, lake) if each.stream == entry.stream]
+    for each in done:
+        found.update(each.quarantined)
+    return found, sum(each.held_items for each in done)
+
+
+def _sum(gained: Counter[str], released: Counter[str]) -> dict[str, int]:
+    """Return by how many what is held becomes more or less, by reason."""
+    found = Counter(gained)
+    found.update(released)
+    return {why: count for why, count in found.items() if count}

@@ -34,7 +34,7 @@ from strandline.engine.lake.log.ledger import is_passed_over, is_table, latest_v
 from strandline.engine.lake.read.find_rows import OldFiles, old_files
 from strandline.engine.lake.read.table_versions import pins
 from strandline.engine.lake.retired import let_go, retired
-from strandline.engine.quarantine.resolutions import RECORD, released_among, unfinished
+from strandline.engine.quarantine.resolutions import record_of, released_among, unfinished
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import needed_from, retired_readers, unread_files
 from strandline.engine.repair.rebuild import remove_outdated, remove_put_away, remove_shadow
@@ -198,7 +198,7 @@ def _entry(  # noqa: PLR0913, PLR0917  # what a ledger entry is made of
     released = 0
     if part.is_quarantine and isinstance(part.table, Judged):
         # Of the records that go, how many had been released before.
-        records = old.select(*RECORD, goes.alias("_goes"))
+        records = old.select(*record_of(part.path), goes.alias("_goes"))
         released = released_among(spark, part.table, lake, records)
     entry = new_entry.expired(part.table, until.isoformat(), rows=gone, released=released)
     return with_kinds_gone(entry, old.where(goes), part.table, lake).encoded()

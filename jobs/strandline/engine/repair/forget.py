@@ -54,7 +54,7 @@ from strandline.engine.lake.log.ledger_sums import name_of
 from strandline.engine.lake.read.static_versions import refuse_untaken
 from strandline.engine.lake.retired import let_go, retired
 from strandline.engine.lake.shelf.shelves import Shelf
-from strandline.engine.quarantine.resolutions import RECORD, released_among
+from strandline.engine.quarantine.resolutions import record_of, released_among
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import Span, unread_files
 from strandline.engine.repair.downstream import (
@@ -493,7 +493,7 @@ class Forgetting:
         records = self._spark.read.format("delta").load(str(path))
         going = branch.held.withColumn("_goes", F.lit(True))
         goes = F.coalesce("_goes", F.lit(False)).alias("_goes")
-        marked = records.join(going, [*PLACE], "left").select(*RECORD, goes)
+        marked = records.join(going, [*PLACE], "left").select(*record_of(path), goes)
         released = released_among(self._spark, branch.table, self._lake, marked)
         doomed = Doomed(path=path, at="_arrived_at", rows=branch.held, released=released)
         return self._delete(branch.table, doomed)

@@ -299,7 +299,8 @@ def _classes(sums: Sums) -> dict[str, int]:
     return {
         "good": sums.good + sums.brought_back,
         "duplicate": sums.duplicates + healed + found_again,
-        "quarantined": sum(sums.held.values()),
+        "quarantined": sum(sums.held.values()) - sums.held_items,
+        **({"held_items": sums.held_items} if sums.held_items else {}),
         "skipped": sum(sums.skipped.values()),
         "dropped": sums.dropped - healed - sums.brought_back,
         "lost": sums.lost_by_function - found_again,

@@ -244,7 +244,7 @@ def sheet(of_ledger: Balance) -> Sheet:
             read=of_ledger.read,
             good=of_ledger.good,
             duplicates=of_ledger.duplicates,
-            quarantined=sum(of_ledger.quarantined.values()),
+            quarantined=of_ledger.held_records,
             skipped=sum(of_ledger.skipped.values()),
             dropped=of_ledger.dropped_by_watermark,
             lost=of_ledger.lost_by_function,

@@ -294,7 +294,10 @@ class Fork:
             good, held = judged.good, judged.held
             entry, through = watch.through(kept, entry)
             entry = replace(
-                entry, before_static=self.before(good_records(believed)), items=judged.items
+                entry,
+                before_static=self.before(good_records(believed)),
+                items=judged.items,
+                held_items=judged.held_items,
             )
             entry = entry.settled(
                 good=good,
@@ -309,8 +312,10 @@ class Fork:
             elif self.guard:
                 entry = self.guard.admit(entry, judged, believed)
             if (held or self.replaces) and not held_already:
-                self._put(self.quarantine, bad_rows(kept, self.table), held.total(), entry, meter)
-            count = good if judged.items is None else judged.items
+                self._put(
+                    self.quarantine, bad_rows(believed, self.table), held.total(), entry, meter
+                )
+            count = good if judged.items is None else judged.items - judged.held_items
             rows = good_rows(believed, self.table)
             final = self._put(self.path, rows, count, entry, meter, compared_at)
             if self.guard:

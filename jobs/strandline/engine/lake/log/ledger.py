@@ -137,13 +137,14 @@ class Entry:
         passed_over: Of these, the rows that a derived table left out on purpose. Known where its function only selects
             from one source, so that no row waits and none becomes several; None elsewhere.
         items: Of a table that makes rows of lists, the items of the records accepted, as they were counted before they were
-            written: ``written`` counts them in the files. None elsewhere.
+            written: ``written`` counts them in the files, and ``held_items`` those that are held. None elsewhere.
         listed: The list of which it makes rows.
         counted: Of these, the rows that are counted in the windows that were written, where the table names the column
             that counts them (``source_count``); the others wait for their windows to close, or were left out.
         duplicates: Copies of rows accepted earlier: the rows that left the table's function, less those that were kept.
         keeps_copies: Whether the table looks for no copies, so that ``duplicates`` is 0 whatever was sent twice.
         quarantined: Rows held back, by reason.
+        held_items: Of these, the items of records that are believed, where a table holds a bad item by itself.
         dropped_by_watermark: Rows that Spark's state refused; the law of lateness and disorder makes it 0, and any
             other number is a fault.
         dropped_above: Rows that an operator of the stream made and another above it refused, by what that one does with
@@ -221,6 +222,7 @@ class Entry:
     duplicates: int = 0
     keeps_copies: bool = False
     quarantined: Mapping[str, int] = field(default_factory=dict)
+    held_items: int = 0
     dropped_by_watermark: int = 0
     dropped_above: Mapping[str, int] = field(default_factory=dict)
     dropped_between: tuple[int, int] | None = None
@@ -289,9 +291,14 @@ class Entry:
     @property
     def accounted(self) -> int:
         """Return the rows whose destination is known, those included that were never sent."""
-        kept = self.good + self.duplicates + sum(self.quarantined.values())
+        kept = self.good + self.duplicates + self.held_records
         gone = sum(self.skipped.values()) + self.dropped_by_watermark + self.lost_by_function
         return kept + gone
+
+    @property
+    def held_records(self) -> int:
+        """Return the records held back; an item that is held is of a record that is believed."""
+        return sum(self.quarantined.values()) - self.held_items
 
     @property
     def is_accounted(self) -> bool:
@@ -311,7 +318,8 @@ class Entry:
                 because only copies are dropped between the function and the rows.
         """
         left = self.read - through.lost + through.made
-        missing = left - good - sum(held.values()) - sum(self.skipped.values()) - dropped
+        records = sum(held.values()) - self.held_items
+        missing = left - good - records - sum(self.skipped.values()) - dropped
         return replace(
             self,
             good=good,

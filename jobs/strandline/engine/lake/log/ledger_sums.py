@@ -46,6 +46,7 @@ class Repair:
         mode: The mode that wrote it.
         moved: The rows that came or went.
         held: What it changed in the quarantine, by reason.
+        held_items: Of this, the items of believed records.
     """
 
     generation: int
@@ -54,6 +55,7 @@ class Repair:
     mode: str
     moved: int
     held: dict[str, int]
+    held_items: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -157,6 +159,7 @@ class Sums:
         lost_by_function: Records for which the table's function gave no row.
         made_by_function: Rows that it gave beyond one for each record.
         held: Rows held back, by reason.
+        held_items: Of these, the items of believed records.
         written: Rows written, which a reader of the whole table finds if none was replaced.
         healed: Good rows that backfills and replays added, which had been held back, dropped or lost.
         back: Of these, as many as made the number of copies negative.
@@ -206,6 +209,7 @@ class Sums:
     lost_by_function: int = 0
     made_by_function: int = 0
     held: dict[str, int] = field(default_factory=dict)
+    held_items: int = 0
     written: int = 0
     healed: int = 0
     back: int = 0
@@ -283,6 +287,7 @@ class Sums:
         self.written += entry.written
         self._remove(entry)
         _count(self.held, entry.quarantined)
+        self.held_items += entry.held_items
         _count(self.before_static, entry.before_static)
         self.appended += entry.appended
         self.was_rewritten |= entry.is_passed_over
@@ -328,7 +333,7 @@ class Sums:
         self.healed = self.back = self.expired = self.forgotten = self.released = 0
         self.drops, self.brought_back, self.dropped_above = [], 0, {}
         self.held, self.imported, self.brought, self.before_static = {}, {}, 0, {}
-        self.skipped = {}
+        self.skipped, self.held_items = {}, 0
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
             self.generations.pop()
@@ -401,6 +406,7 @@ class Sums:
             mode=entry.mode,
             moved=moved + (before.moved if before else 0),
             held=held,
+            held_items=entry.held_items + (before.held_items if before else 0),
         )
 
 
