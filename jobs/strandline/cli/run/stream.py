@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from enum import StrEnum
+from itertools import compress
 from typing import Annotated
 
 import typer
@@ -50,6 +51,7 @@ COLUMNS = (
     "good",
     "duplicates",
     "quarantined",
+    "skipped",
     "dropped",
     "lost",
     "made",
@@ -124,7 +126,7 @@ def run_and_show(
     if as_json:
         emit([report.as_json() for report in done.reports])
     else:
-        show(None, COLUMNS, [_row(report) for report in done.reports])
+        show(None, *columns_and_rows(done.reports))
     done.refuse()
 
 
@@ -137,6 +139,15 @@ def _note_done(report: Report) -> None:
         note(f"{report.table}: {batches:,} batches, {report.read:,} read, {seconds:,.1f} s")
 
 
+def columns_and_rows(
+    reports: Sequence[Report],
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return the columns and the rows; that of what was passed over where a table passes anything over, as in ``ledger``."""
+    is_shown = [name != "skipped" or any(each.skipped for each in reports) for name in COLUMNS]
+    rows = [tuple(compress(_row(each), is_shown)) for each in reports]
+    return tuple(compress(COLUMNS, is_shown)), rows
+
+
 def _row(report: Report) -> tuple[object, ...]:
     return (
         report.table,
@@ -145,6 +156,7 @@ def _row(report: Report) -> tuple[object, ...]:
         report.good,
         report.copies,
         report.quarantined.total() - report.held_items,
+        report.skipped.total(),
         report.dropped_by_watermark,
         report.lost_by_function,
         report.made_by_function,
