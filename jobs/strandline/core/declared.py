@@ -351,7 +351,9 @@ def refuse_list(table: Kind, rows: object, names: Sequence[str]) -> None:
         )
 
 
-def refuse_bad_items(table: Kind, bad_items: object, rows: object) -> None:
+def refuse_bad_items(
+    table: Kind, bad_items: object, rows: object, *, believes_history: bool
+) -> None:
     """Refuse what is no way to treat a bad item, and one of a table whose records are rows."""
     if bad_items is None:
         return
@@ -366,6 +368,13 @@ def refuse_bad_items(table: Kind, bad_items: object, rows: object) -> None:
             table,
             'declares bad_items="hold", and makes no rows of a list',
             'name the list: rows="items".',
+        )
+    if believes_history:
+        raise _refused(
+            table,
+            'declares bad_items="hold", and believes history: whether a record of history is a copy is known only when it is '
+            "written, after its items were held",
+            "leave one of the two out.",
         )
 
 

@@ -219,7 +219,9 @@ class Judged(_Computed):
     def __post_init__(self) -> None:
         _Computed.__post_init__(self)
         declared.refuse_list(self, self.rows, (*self.key, self.event_at))
-        declared.refuse_bad_items(self, self.bad_items, self.rows)
+        declared.refuse_bad_items(
+            self, self.bad_items, self.rows, believes_history=self.believes_history
+        )
         declared.refuse_skips(self, self.skips)
         declared.refuse_short(self, "keeps_held", self.keeps_held)
         declared.refuse_other_than_bronze(self, self.reads)

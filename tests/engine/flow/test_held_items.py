@@ -39,6 +39,7 @@ from strandline.engine.proof.row_audit import audit
 from strandline.engine.quarantine.browse import rows as held_rows
 from strandline.engine.quarantine.resolutions import held
 from strandline.engine.quarantine.write import Signed
+from strandline.engine.repair import backfill as backfills
 from strandline.engine.repair import replay as replays
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
@@ -377,6 +378,28 @@ def test_a_backfill_moves_items_there_and_back(
     accounted(streamed, truth)
 
 
+def test_a_backfill_that_was_killed_after_it_held_items_holds_them_once(
+    spark: SparkSession, tmp_path: Path, truth: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their records were no rows yet, so what had been held was not found and was held again."""
+    lake = Lake(Place.of(tmp_path / "lake")).open_for_writing()
+    received(lake, truth.events)
+    derive(spark, lake, WHOLE)
+
+    def killed(*args: object, **kwargs: object) -> None:  # noqa: ARG001  # the shape of what is replaced
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backfills, "_replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            backfill(spark, ORDERS, lake, _morning())
+    backfill(spark, ORDERS, lake, _morning())
+
+    assert balance(ORDERS, lake).faults == []
+    assert rows_of(lake) == truth.rows
+    assert held_in(lake) == truth.held
+
+
 def test_a_lake_that_held_whole_records_goes_on(
     spark: SparkSession, tmp_path: Path, truth: Sent
 ) -> None:
@@ -472,7 +495,8 @@ def test_an_imported_copy_that_comes_first_takes_the_held_items_of_the_later_one
     derive(spark, lake, ORDERS)
     before = balance(ORDERS, lake)
     line = order("x", at, [*both, {"sku": "c", "qty": 3}])
-    (tmp_path / "past.jsonl").write_bytes(b"\n".join([line, order("y", at, both)]))
+    lines = [line, order("y", at, both), order("z", at, both)[:-3]]
+    (tmp_path / "past.jsonl").write_bytes(b"\n".join(lines))
 
     words = ("import", bronze.TABLE.id, "--topic", TOPIC, tmp_path / "past.jsonl")
     succeeded(*words, "--lake", lake.root)
@@ -480,6 +504,8 @@ def test_an_imported_copy_that_comes_first_takes_the_held_items_of_the_later_one
     sheet = balance(ORDERS, lake)
     assert sheet.faults == []
     assert (sheet.good, sheet.held_items) == (before.good + 1, before.held_items + 1)
+    cut = [each for each in held_in(lake) if each[2] == "malformed"]
+    assert len(cut) == before.quarantined.get("malformed", 0) + 1, "what was just held stays so"
     assert {row[:3] for row in rows_of(lake) if row[0] in {"ox", "oy"}} == {
         ("ox", 0, "a"),
         ("ox", 2, "c"),
@@ -557,7 +583,11 @@ def test_of_plain_values_each_is_held_by_itself(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [({"bad_items": "drop"}, "no way to treat"), ({"rows": None}, "no rows of a list")],
+    [
+        ({"bad_items": "drop"}, "no way to treat"),
+        ({"rows": None}, "no rows of a list"),
+        ({"believes_history": True}, "and believes history"),
+    ],
 )
 def test_a_mistake_in_the_declaration_is_refused(change: dict[str, Any], says: str) -> None:
     """When the module is read."""

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from strandline.core.errors import DefinitionError
+from strandline.core.items import ITEM
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
 from strandline.engine.flow.lineage.column_lineage import hidden
@@ -259,8 +260,11 @@ def _offer_held(
     """Create a side's view of the rows that a quarantine holds, without the released ones."""
     _refuse_missing(f"quarantine.{table.name}", lake.quarantine(table))
     offer(duck, f"records_{side}", table, lake, at, scan)
+    names = {row[0] for row in duck.execute(f"DESCRIBE records_{side}").fetchall()}
+    # A table that never held an item by itself has no place for it, and one that did has none where a record is held whole.
+    added = "" if ITEM in names else f", CAST(NULL AS INTEGER) AS {ITEM}"
     duck.execute(
-        f"CREATE VIEW all_{side} AS SELECT * EXCLUDE (_state) FROM records_{side} "  # noqa: S608  # no user's text
+        f"CREATE VIEW all_{side} AS SELECT * EXCLUDE (_state){added} FROM records_{side} "  # noqa: S608  # no user's text
         f"WHERE _state <> '{State.CLOSED}'"
     )
 

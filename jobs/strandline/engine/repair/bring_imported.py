@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.items import ITEM
 from strandline.core.lateness import shifted
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE
@@ -355,9 +356,9 @@ def _release_items(
     if healed.lost:
         lost = {why: -count for why, count in healed.lost.items()}
         work = Work(spark=spark, table=table, lake=lake, meter=Meter(spark))
-        release(
-            work, healed.moving, replace(entry, quarantined=lost, held_items=-healed.lost_items)
-        )
+        # No held record was chosen, so what else moves are the imported rows themselves, of which some were just held.
+        items = healed.moving.where(F.col(ITEM).isNotNull())
+        release(work, items, replace(entry, quarantined=lost, held_items=-healed.lost_items))
     found: Counter[str] = Counter()
     done = [each for each in resolved(table, lake) if each.stream == entry.stream]
     for each in done:

@@ -123,6 +123,15 @@ class Healing:
         return sum(kind.rows for kind in self.kinds if kind.fate in fates)
 
     @property
+    def left_nowhere(self) -> int:
+        """Return how many items that were released already would stay so, because their record is not believed any more."""
+        return sum(
+            kind.rows
+            for kind in self.kinds
+            if kind.is_item and not kind.before and kind.fate is Fate.REMAINS
+        )
+
+    @property
     def lost(self) -> Counter[str]:
         """Count the released records by their former first reason."""
         return _counted((k.before, k.rows) for k in self.kinds if k.fate in MOVING)
@@ -473,7 +482,9 @@ def moved(
         now = none.withColumn(ITEM, F.lit(None).cast("int"))
     if known is None:
         known = now.limit(0).withColumn("_state", F.lit(""))
-    was = known.join(live.select(*PLACE).distinct(), [*PLACE], "left_semi")
+    # Also those of records that are no rows yet: a repair that was killed has held them before it brought these.
+    places = live.select(*PLACE).union(records.select(*PLACE)).distinct()
+    was = known.join(places, [*PLACE], "left_semi")
     same = [*PLACE_OF_ITEM, "reasons"]
     released, held = was.join(now, same, "left_anti"), now.join(was, same, "left_anti")
     return ItemsMoved(

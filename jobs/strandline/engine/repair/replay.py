@@ -408,6 +408,13 @@ def _finish(work: Work) -> None:
                     hint="finish it with the code that began it.",
                     table=table.id,
                 )
+            if stays := healed.left_nowhere:
+                raise DefinitionError(
+                    f"a replay of {table.id} was interrupted, and by today's code {stays:,} items that it released are neither "
+                    "rows nor held",
+                    hint="finish it with the code that began it.",
+                    table=table.id,
+                )
             again = replace(half, quarantined={}, held_items=0, versions={}, written=0)
             _bring(work, healed, again, half.quarantined, half.held_items)
     while (unled := unfollowed(table, lake)) is not None:

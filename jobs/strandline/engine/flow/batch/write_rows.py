@@ -308,7 +308,7 @@ class Fork:
             if not entry.read and not entry.others and not self.replaces:
                 return None
             if held_already:
-                entry = self._as_begun(entry, held)
+                entry = self._as_begun(entry, held, judged.held_items)
             elif self.guard:
                 entry = self.guard.admit(entry, judged, believed)
             if (held or self.replaces) and not held_already:
@@ -324,11 +324,11 @@ class Fork:
         finally:
             kept.unpersist()
 
-    def _as_begun(self, entry: Entry, held: Counter[str]) -> Entry:
+    def _as_begun(self, entry: Entry, held: Counter[str], items: int) -> Entry:
         """Continue a batch that passed its checks before a crash; they are not repeated."""
         newest = last_entry(self.quarantine)
         begun = newest[1] if newest else entry
-        if Counter(begun.quarantined) != held:
+        if (Counter(begun.quarantined), begun.held_items) != (held, items):
             raise DefinitionError(
                 f"batch {entry.batch} of {self.table.id} was interrupted when its quarantine was written, "
                 "and today's rules hold back other rows of it",
