@@ -121,6 +121,26 @@ def test_rows_that_a_table_above_has_not_read_stay(spark: SparkSession, morning:
     assert proven(morning, TABLES)
 
 
+def test_rows_that_a_compaction_has_gathered_are_read_where_they_were_read_before(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """On a quiet lake a request to forget and an expiry waited for the next record: no batch reads what has no new rows."""
+    evening = NOON + timedelta(hours=12)
+    DeltaTable(morning.table(silver.TABLE)).optimize.compact()
+    (read, _) = expire(spark, SILVER, morning, evening)
+    received(morning, readings(LATER))
+    derive(spark, morning, silver.TABLE)
+    DeltaTable(morning.table(silver.TABLE)).optimize.compact()
+    (unread, _) = expire(spark, SILVER, morning, evening)
+    derive(spark, morning, gold.TABLE)
+    (again, _) = expire(spark, SILVER, morning, evening)
+
+    assert (read.waits_for, read.rows > 0) == ((), True)
+    assert (unread.rows, unread.waits_for) == (0, (gold.TABLE.id,))
+    assert (again.rows, again.waits_for) == (2, ())
+    assert proven(morning, TABLES)
+
+
 def test_records_of_the_quarantine_go_with_what_was_decided_about_them(
     spark: SparkSession, morning: Lake
 ) -> None:

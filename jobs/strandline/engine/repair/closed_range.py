@@ -25,7 +25,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
 from strandline.engine.lake.log.ledger import between, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.lake.log.log_actions import LaterCommits
+from strandline.engine.lake.log.log_actions import come_since
 from strandline.engine.lake.read.duckdb_table import peek
 from strandline.engine.lake.read.open_table import earliest
 from strandline.engine.lake.retired import fed, retired
@@ -339,9 +339,8 @@ def _readers(table: Table, lake: Lake) -> list[Table]:
 def _unread(table: Table, readers: Sequence[Table], lake: Lake) -> tuple[dict[str, int], list[str]]:
     latest = latest_version(lake.table(table))
     read = {other.id: _unread_files_read_until(table, other, lake) for other in readers}
-    later = LaterCommits(lake.table(table), min(read.values(), default=latest))
-    later.follow(latest)
-    rows = {name: rows_in(line) for name, line in later.came.items()}
+    came = come_since(lake.table(table), min(read.values(), default=latest), latest)
+    rows = {name: rows_in(line) for name, line in came.items()}
     return rows, [name for name, version in read.items() if version < latest]
 
 

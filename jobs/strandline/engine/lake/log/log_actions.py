@@ -167,6 +167,29 @@ class LaterCommits:
                 self.shaped_at = version
 
 
+def come_since(path: Place, before: int, now: int) -> dict[str, str]:
+    """Return the files with rows that came after a version and are there at a later one, each as its line in the log.
+
+    A file that only gathers rows of others, as a compaction writes it, has such rows if one of these others came after it too.
+    """
+    came: dict[str, str] = {}
+    for version in range(before + 1, now + 1):
+        adds, gone = [], set()
+        for action in actions(path, version, Kind.ADD, Kind.REMOVE):
+            if action.kind is Kind.ADD:
+                adds.append(action)
+            else:
+                gone.add(name(action.body))
+        has_new = any(each.body.get("dataChange", True) for each in adds) or not gone.isdisjoint(
+            came
+        )
+        for each in gone:
+            came.pop(each, None)
+        if has_new:
+            came.update({name(each.body): each.line for each in adds})
+    return came
+
+
 def name(action: Mapping[str, Any]) -> str:
     """Return the name of a file as in Spark's ``_metadata.file_name``; it is unique within the table."""
     return unquote(str(action["path"])).rpartition("/")[2]
