@@ -94,7 +94,7 @@ def of_report(
             severity=_severity(each),
             metadata={
                 "rows that break it": report.broke.get(each.name, 0),
-                "rows": report.good + report.quarantined.total(),
+                "rows": report.good + report.held_records,
                 "batches": report.batches,
                 **more,
             },

@@ -155,7 +155,7 @@ def _row(report: Report) -> tuple[object, ...]:
         report.read,
         report.good,
         report.copies,
-        report.quarantined.total() - report.held_items,
+        report.held_records,
         report.skipped.total(),
         report.dropped_by_watermark,
         report.lost_by_function,

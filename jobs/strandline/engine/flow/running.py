@@ -157,6 +157,11 @@ class Report:
         """Return the number of copies, or in words that none is looked for."""
         return copies_said(self.duplicates, keeps_copies=self.keeps_copies)
 
+    @property
+    def held_records(self) -> int:
+        """Return the number of records that are held, without the items of believed ones."""
+        return self.quarantined.total() - self.held_items
+
     def add(self, entry: Entry) -> None:
         """Add the figures of one batch."""
         self.batches += 1

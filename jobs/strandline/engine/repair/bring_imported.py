@@ -353,6 +353,8 @@ def _release_items(
     spark: SparkSession, table: Judged, lake: Lake, healed: Healing, entry: Entry
 ) -> tuple[Counter[str], int]:
     """Release the held items of records that go because an imported copy came first; return what was, also before a kill."""
+    if not table.rows:  # it never held one, and its decisions grow with history
+        return Counter(), 0
     if healed.lost:
         lost = {why: -count for why, count in healed.lost.items()}
         work = Work(spark=spark, table=table, lake=lake, meter=Meter(spark))

@@ -142,7 +142,7 @@ def _of_run(run: TableRun, error: BaseException | None) -> dict[str, RunFacet]:
             read=own.read,
             good=own.good,
             duplicates=own.duplicates,
-            quarantined=own.quarantined.total(),
+            quarantined=own.held_records,
             skipped=own.skipped.total(),
             droppedByWatermark=own.dropped_by_watermark,
             lostByFunction=own.lost_by_function,
