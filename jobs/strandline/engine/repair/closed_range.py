@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -23,7 +24,12 @@ from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
 from strandline.engine.lake.horizon import known_reach, over_until, refuse_unbounded
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
-from strandline.engine.lake.log.ledger import between, last_entry, latest_version
+from strandline.engine.lake.log.ledger import (
+    between,
+    is_passed_over,
+    last_entry,
+    latest_version,
+)
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import come_since
 from strandline.engine.lake.read.duckdb_table import peek
@@ -339,7 +345,20 @@ def _readers(table: Table, lake: Lake) -> list[Table]:
 def _unread(table: Table, readers: Sequence[Table], lake: Lake) -> tuple[dict[str, int], list[str]]:
     latest = latest_version(lake.table(table))
     read = {other.id: _unread_files_read_until(table, other, lake) for other in readers}
-    came = come_since(lake.table(table), min(read.values(), default=latest), latest)
+    streams = {
+        other.id
+        for other in readers
+        if table in other.upstream and not isinstance(other, Recomputed)
+    }
+    path = lake.table(table)
+    came: dict[str, str] = {}
+    # A stream has nothing to read of a repair's commit, and no batch notes that it has passed it.
+    for names, is_skipped in (
+        (streams, partial(is_passed_over, path)),
+        (read.keys() - streams, lambda _: False),
+    ):
+        before = min((read[each] for each in names), default=latest)
+        came |= come_since(path, before, latest, is_skipped)
     rows = {name: rows_in(line) for name, line in came.items()}
     return rows, [name for name, version in read.items() if version < latest]
 

@@ -1,7 +1,7 @@
 """The files that versions of a table added and removed, from its log alone."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -167,10 +167,13 @@ class LaterCommits:
                 self.shaped_at = version
 
 
-def come_since(path: Place, before: int, now: int) -> dict[str, str]:
+def come_since(
+    path: Place, before: int, now: int, is_skipped: Callable[[int], bool] = lambda _: False
+) -> dict[str, str]:
     """Return the files with rows that came after a version and are there at a later one, each as its line in the log.
 
     A file that only gathers rows of others, as a compaction writes it, has such rows if one of these others came after it too.
+    So has one of a version whose rows the reader skips.
     """
     came: dict[str, str] = {}
     for version in range(before + 1, now + 1):
@@ -180,9 +183,8 @@ def come_since(path: Place, before: int, now: int) -> dict[str, str]:
                 adds.append(action)
             else:
                 gone.add(name(action.body))
-        has_new = any(each.body.get("dataChange", True) for each in adds) or not gone.isdisjoint(
-            came
-        )
+        is_new = any(each.body.get("dataChange", True) for each in adds) and not is_skipped(version)
+        has_new = is_new or not gone.isdisjoint(came)
         for each in gone:
             came.pop(each, None)
         if has_new:
