@@ -1,7 +1,10 @@
 """What readers of committed records see in a topic."""
 
+import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import Consumer, TopicPartition
@@ -45,3 +48,13 @@ def committed(address: str, topic: str) -> list[Published]:
         found.append(Published(key=message.key(), value=message.value(), headers=headers))
     consumer.close()
     return found
+
+
+def newest(records: Sequence[Published]) -> list[dict[str, Any]]:
+    """Return the rows that a reader has who keeps of each key the newest record; one without a value takes its row away."""
+    rows: dict[bytes, tuple[tuple[int, int], dict[str, Any] | None]] = {}
+    for each in records:
+        at = (int(each.headers["generation"]), int(each.headers["version"]))
+        if each.key not in rows or rows[each.key][0] <= at:
+            rows[each.key] = (at, None if each.value is None else json.loads(each.value))
+    return [row for _, row in rows.values() if row is not None]
