@@ -21,12 +21,13 @@ from strandline.engine.history.commit_history import moment_of
 from strandline.engine.lake.checkpoint.spark_checkpoint import settled_ms, stream_id
 from strandline.engine.lake.commit.delta_commit import rows_in
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
+from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.horizon import known_reach, over_until, refuse_unbounded
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
 from strandline.engine.lake.log.ledger import (
+    IMPORT,
     between,
-    is_passed_over,
     last_entry,
     latest_version,
 )
@@ -348,19 +349,26 @@ def _unread(table: Table, readers: Sequence[Table], lake: Lake) -> tuple[dict[st
     streams = {
         other.id
         for other in readers
-        if table in other.upstream and not isinstance(other, Recomputed)
+        if table.id in {source.id for source in other.upstream}
+        and not isinstance(other, Recomputed)
     }
     path = lake.table(table)
     came: dict[str, str] = {}
     # A stream has nothing to read of a repair's commit, and no batch notes that it has passed it.
     for names, is_skipped in (
-        (streams, partial(is_passed_over, path)),
+        (streams, partial(_is_skipped, path)),
         (read.keys() - streams, lambda _: False),
     ):
         before = min((read[each] for each in names), default=latest)
         came |= come_since(path, before, latest, is_skipped)
     rows = {name: rows_in(line) for name, line in came.items()}
     return rows, [name for name, version in read.items() if version < latest]
+
+
+def _is_skipped(path: Place, version: int) -> bool:
+    """Return whether no stream will have the rows of a version; those of an import are brought to it."""
+    found = between(path, version, version)
+    return any(entry.is_passed_over and entry.mode != IMPORT for entry in found)
 
 
 def _unread_files_read_until(table: Table, other: Table, lake: Lake) -> int:
