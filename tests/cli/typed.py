@@ -66,13 +66,14 @@ def succeeded(*words: object, env: Mapping[str, str] | None = None, timeout: flo
 
 
 def start(
-    *words: object, log: Path, env: Mapping[str, str] | None = None
+    *words: object, log: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.Popen[bytes]:
     """Start the program in a session of its own, its output in a log."""
     with log.open("ab") as stream:
         return subprocess.Popen(
             [PROGRAM, *map(str, words)],
             env={**ENVIRONMENT, **(env or {})},
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,

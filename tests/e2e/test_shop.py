@@ -1,9 +1,12 @@
 """A shop as a user writes it, beside what `strandline init` makes: one topic with several kinds, lists, a file of prices, local days."""
 
 import json
+import random
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +18,9 @@ import pytest
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.open_table import opened
-from tests.cli.typed import Answer, strandline
+from tests.cli.typed import Answer, start, strandline
+from tests.support.postgres import served
+from tests.support.published import committed, newest
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.whole]
 
@@ -104,6 +109,49 @@ def test_visitors_and_sessions_are_those_of_the_records(shop: Path) -> None:
     assert (
         0 <= steps - sum(each["steps"] for each in sessions) < steps / 10
     )  # the last ones are open
+
+
+KILLS = 10
+
+
+def test_paid_orders_are_where_they_are_to_be_after_ten_kills(shop: Path) -> None:
+    """Of readers of the topic and of the database: each row of the table, once, whenever the publisher was killed."""
+    lake, seed = shop / ".lake/demo", random.randrange(10_000)  # noqa: S311  # no secret
+    chance = random.Random(seed)  # noqa: S311  # as above
+    print(f"seed {seed}", flush=True)  # noqa: T201  # shown when the test fails
+    typed(shop, "up", "--lake", lake)
+    try:
+        with served() as database:
+            database.execute("CREATE DATABASE shop")
+            env = {"SHOP_DATABASE": database.url("shop")}
+            for life in range(KILLS):
+                # Every third begins with all rows again, so that there is something to send whenever it is killed.
+                words = ("publish", "--again") if life % 3 == 0 else ("publish",)
+                log = shop / f"publish-{life}.log"
+                running = start(*words, "--lake", lake, log=log, env=env, cwd=shop)
+                with suppress(subprocess.TimeoutExpired):
+                    running.wait(chance.uniform(0.5, 4))
+                    assert running.returncode == 0, log.read_text()
+                running.kill()
+                running.wait()
+            last = strandline("publish", "--once", "--json", "--lake", lake, cwd=shop, env=env)
+            sent_to = last.succeeded().json
+            status = typed(shop, "status", "--lake", lake, "--json").json
+            address = str(status["kafka"])  # type: ignore[index]
+            in_topic = newest(committed(address, "paid-orders"))
+            in_database = database.ask("SELECT order_id, amount, paid_at FROM paid_orders", "shop")
+    finally:
+        typed(shop, "down", "--lake", lake)
+
+    paid = {(e["order_id"], e["amount"], e["paid_at"]) for e in rows(shop, "silver.payments")}
+    assert len(paid) > EVENTS / 10
+    assert [each["refused"] for each in sent_to] == [0, 0]  # type: ignore[attr-defined]
+    assert sorted(in_database) == sorted(paid)
+    assert {
+        (each["order_id"], Decimal(each["amount"]), datetime.fromisoformat(each["paid_at"]))
+        for each in in_topic
+    } == paid
+    assert len(in_topic) == len(paid)
 
 
 def test_each_table_is_computed_again_to_the_same_rows(shop: Path) -> None:
