@@ -126,3 +126,16 @@ def test_a_death_halves_what_died_and_not_what_was_wanted() -> None:
     assert (dead.rows, dead.most) == (45_000, 45_000)
     assert "a process ended within a batch of 90,000 rows" in dead.why
     assert after_death(dead, 45_000).rows == 22_000
+
+
+def test_only_ends_that_memory_is_known_to_have_made_count_as_such_until_a_batch_goes_well() -> (
+    None
+):
+    size = Size(rows=400_000)
+    for short in (False, True, False, True):
+        size = after_death(size, 90_000, short=short)
+
+    assert (size.deaths, size.short) == (4, 2)
+    assert size.why.endswith("for want of memory")
+    well = after_batch(size, Measured(rows=size.rows, seconds=1.0, cpu=1.0))
+    assert (well.deaths, well.short) == (0, 0)

@@ -1,9 +1,11 @@
 """A batch ends between two commits and is about as large as it should be, also one that Spark has planned before."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m
@@ -11,7 +13,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.core.modes import AvailableNow
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.flow.batch.governor import FIRST
+from strandline.engine.flow.batch.governor import FIRST, Governor
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.gates.gate_files import Shut, Where, clear, write
 from strandline.engine.lake.checkpoint.spark_checkpoint import stream_id
@@ -19,6 +21,7 @@ from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries, latest_version
 from strandline.engine.runtime.jvm import Heap
+from strandline.engine.runtime.processes import killed_for_memory
 from tests.support.events import readings, received
 from tests.support.rows import NOON
 from tests.support.seeds import copied
@@ -235,17 +238,81 @@ def test_a_batch_that_fails_for_another_reason_is_no_death(
     assert measured(four)["begun"] is None
 
 
+def died_once_for_memory(site: Site, mark: Mapping[str, object]) -> dict[str, object]:
+    """Return what is kept of sizes when one process has ended for want of memory, and another one with a mark."""
+    died = {"batch": 0, "rows": 1, "failed": False, "pid": 1, "host": "x", "started": 1.0, **mark}
+    heap = Heap(site.spark).bytes
+    return {"rows": 1, "most": 1, "deaths": 1, "short": 1, "heap": heap, "begun": died}
+
+
+def test_what_the_kernel_killed_for_memory_meanwhile_is_evidence(
+    four: Lake, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The count is the kernel's, of a file in its form: a test cannot take the memory of the machine."""
+    counts = tmp_path / "vmstat"
+    monkeypatch.setattr("strandline.engine.runtime.processes.COUNTS", counts)
+    counts.write_text("pgfault 17\noom_kill 4\n")
+    before = killed_for_memory()
+    counts.write_text("pgfault 18\noom_kill 5\n")
+    kept = died_once_for_memory(site, {"killed": before})
+    four.batch_size(SILVER).put(json.dumps(kept))
+
+    with pytest.raises(DefinitionError, match="2 processes have ended for want of memory"):
+        run(SILVER, AvailableNow(), four, site=site)
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        {},
+        {"killed": None},
+        {"killed": {"boot": "another boot of the machine", "count": -1}},
+        {"killed": killed_for_memory()},
+    ],
+    ids=["a mark of before", "not known", "before a boot", "none were"],
+)
+def test_processes_that_end_without_a_sign_of_memory_refuse_nothing(
+    four: Lake, site: Site, mark: Mapping[str, object]
+) -> None:
+    """A person and Kubernetes kill as well; the batches are smaller, and a commit that cannot be is read as it is."""
+    kept = {**died_once_for_memory(site, mark), "deaths": 7}
+    four.batch_size(SILVER).put(json.dumps(kept))
+
+    run(SILVER, AvailableNow(), four, site=site)
+
+    assert sum(reads(four)) == 8
+    assert not balance(SILVER, four).faults
+
+
+def test_a_batch_whose_error_is_that_memory_ran_out_leaves_that_for_the_next_start(
+    four: Lake, measured: Callable[[Lake], dict[str, object]]
+) -> None:
+    text = "Lost task 1.0 in stage 24.0 (TID 141): java.lang.OutOfMemoryError: Java heap space"
+    governor = Governor(SILVER, four)
+    governor.begins(0, 2 * FIRST)
+    governor.failed(StreamingQueryException(message=text))
+    begun = measured(four)["begun"]
+    assert isinstance(begun, dict)
+    assert (begun["short"], begun["failed"]) == (True, False)
+    four.batch_size(SILVER).put(json.dumps({**measured(four), "begun": {**begun, "pid": 1}}))
+
+    size = Governor(SILVER, four).size
+
+    assert (size.rows, size.deaths, size.short) == (FIRST, 1, 1)
+    assert "100,000 rows, for want of memory" in size.why
+
+
 def test_a_commit_that_kills_again_and_again_is_named_with_what_to_do(
     four: Lake, site: Site
 ) -> None:
     """It cannot be read in parts, so only memory helps; a heap of another size is tried."""
-    died = {"batch": 0, "rows": 1, "failed": False, "pid": 1, "host": "x", "started": 1.0}
+    kept = died_once_for_memory(site, {"short": True})
     heap = Heap(site.spark).bytes
-    kept = {"rows": 1, "most": 1, "deaths": 1, "heap": heap, "begun": died}
     four.batch_size(SILVER).put(json.dumps(kept))
 
     with pytest.raises(
-        DefinitionError, match=r"one commit of .* has 2 rows, and 2 processes"
+        DefinitionError,
+        match=r"one commit of .* has 2 rows, and 2 processes have ended for want of memory",
     ) as no:
         run(SILVER, AvailableNow(), four, site=site)
 

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from strandline.engine.runtime.jvm import SLOW, loss
+from strandline.engine.runtime.jvm import SLOW, loss, ran_out
 
 
 @pytest.mark.parametrize("kind", [StreamingQueryException, PySparkException])
@@ -41,6 +41,23 @@ def test_a_task_that_ran_out_of_memory_is_the_loss_that_the_jvm_is_about_to_be(t
     assert "memory ran out" in lost.message
 
 
+@pytest.mark.parametrize(
+    ("text", "is_short"),
+    [
+        ("java.lang.OutOfMemoryError: GC overhead limit exceeded", True),
+        ("ExecutorLostFailure (executor 5 exited) Reason: Command exited with code 52", True),
+        ("ExecutorLostFailure (executor 5 exited) Reason: Command exited with code 137", False),
+        ("SparkContext was shut down", False),
+    ],
+)
+def test_only_what_names_memory_is_a_sign_of_it(text: str, is_short: bool) -> None:  # noqa: FBT001  # of the test
+    """An executor that was killed has code 137, and Spark says that it was shut down, whatever the reason."""
+    outer = RuntimeError("the stream ended")
+    outer.__cause__ = StreamingQueryException(message=text)
+
+    assert ran_out(outer) == is_short
+
+
 def test_a_task_that_lost_its_executor_again_and_again_names_the_cluster() -> None:
     """Our JVM is there, and so is what it would need."""
     text = (
@@ -49,8 +66,10 @@ def test_a_task_that_lost_its_executor_again_and_again_names_the_cluster() -> No
         "tasks) Reason: java.lang.OutOfMemoryError: Java heap space"
     )
 
-    lost = loss(StreamingQueryException(message=text))
+    error = StreamingQueryException(message=text)
+    lost = loss(error)
 
+    assert ran_out(error)
     assert lost is not None
     assert "executor" in lost.message
     assert "spark.executor.memory" in lost.hint

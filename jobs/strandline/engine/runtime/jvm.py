@@ -3,7 +3,7 @@
 import subprocess
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError  # noqa: A004  # its own name
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,15 +23,19 @@ SLOW = "Python worker failed to connect back"
 BUSY = "the machine is too busy"
 """How its sentence ends: it is no outage of a service."""
 
+SHORT = ("java.lang.OutOfMemoryError", "SparkOutOfMemoryError", "UNABLE_TO_ACQUIRE_MEMORY")
+"""What Spark's messages contain where memory ran out."""
+
 ENDS = (
-    "java.lang.OutOfMemoryError",
-    "SparkOutOfMemoryError",
-    "UNABLE_TO_ACQUIRE_MEMORY",
+    *SHORT,
     'org.apache.spark.SparkContext.dagScheduler()" is null',
     "SparkContext was shut down",
 )
-"""What Spark's messages contain where memory ran out, and while the JVM ends for it: it stops its parts one by one, and a
-query fails with any of them [measured: a batch of 3 million rows in a heap of 512 MB]."""
+"""What they contain then, and while the JVM ends for it: it stops its parts one by one, and a query fails with any of them
+[measured: a batch of 3 million rows in a heap of 512 MB]."""
+
+SHORT_CODE = 52
+"""The exit code of a driver or an executor of Spark that ended for want of memory (``SparkExitCode.OOM``)."""
 
 LOST = "ExecutorLostFailure"
 """Spark's word for a task whose executor died; a job fails with it once one task has lost four."""
@@ -135,6 +139,13 @@ def has_ended(spark: SparkSession) -> bool:
     return True
 
 
+def exit_code(spark: SparkSession) -> int | None:
+    """Return the exit code of the JVM; None while it runs, and where it is not a child of this process."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # as above
+    poll = getattr(gateway.proc, "poll", None)  # the parent of a program of spark-submit has none
+    return None if poll is None else poll()
+
+
 def is_deaf(spark: SparkSession) -> bool:
     """Return whether the JVM reaches Python no more, so that no batch will ever be handed over.
 
@@ -155,10 +166,16 @@ def deaf() -> SparkGoneError:
     )
 
 
+def ran_out(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out, in the driver or in an executor."""
+    texts = map(text_of, _causes(error))
+    names = (*SHORT, f"exited with code {SHORT_CODE}")
+    return any(name in text for text in texts for name in names)
+
+
 def loss(error: BaseException) -> TransientError | None:
     """Return the transient error behind an error: the JVM is gone, or the machine is too slow; None otherwise."""
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in _causes(error):
         if _is_loss(cause):
             return gone()
         if isinstance(cause, PySparkException | Py4JJavaError):
@@ -173,8 +190,15 @@ def loss(error: BaseException) -> TransientError | None:
                 hint="type the same again: it carries on, nothing is lost or repeated. "
                 "`strandline stream` with fewer tables needs less at its start.",
             )
-        cause = cause.__cause__ or cause.__context__
     return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what is behind it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _lost_executors() -> TransientError:
@@ -235,6 +259,10 @@ class Heap:
     def is_gone(self) -> bool:
         """Return whether the JVM has ended, or ends within a second."""
         return has_ended(self._spark)
+
+    def ran_out(self) -> bool:
+        """Return whether the JVM has ended and its exit code says that memory ran out."""
+        return exit_code(self._spark) == SHORT_CODE
 
     def held(self) -> float:
         """Return the share of the old generation in use after the last full collection; 0 without one since the beginning."""

@@ -272,6 +272,33 @@ def is_there(holder: Mapping[str, Any]) -> bool | None:
     return bool(started(pid) == holder["started"])
 
 
+# What the kernel has killed for want of memory, because a process that it killed can say nothing about it.
+#
+# Why the machine's count and not the one of a cgroup: a container that is started again has a new cgroup, which counts
+# from 0, and the machine counts what is killed for the bound of a container as well.
+
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+COUNTS = Path("/proc/vmstat")
+
+
+def killed_for_memory() -> dict[str, Any] | None:
+    """Return how many processes the kernel has killed for want of memory since the machine started; None where it does not say."""
+    try:
+        counts = dict(line.split() for line in COUNTS.read_text().splitlines())
+        return {"boot": BOOT.read_text().strip(), "count": int(counts["oom_kill"])}
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def has_killed_since(before: Mapping[str, Any] | None) -> bool:
+    """Return whether it is known that the kernel has killed a process for want of memory since a count was taken."""
+    now = killed_for_memory()
+    if not before or now is None or before.get("boot") != now["boot"]:
+        return False
+    return bool(now["count"] > before["count"])
+
+
 # Ctrl-C that waits for the end of a portion.
 #
 # An interrupt in the middle of a portion would make the truth wrong by an event. So the first one is only

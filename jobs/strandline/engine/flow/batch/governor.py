@@ -2,13 +2,17 @@
 
 The size is that of ``after_batch``, below. Before a large batch a mark is written with its rows, and removed
 after it: a start that finds the mark of an unfinished batch knows that a process ended in it, and tries a smaller one.
-Why every end of a process counts, and not only one for memory: the kernel kills for memory with the same signal as a
-person does, and a batch that is smaller for a minute costs less than one that dies again.
+Why every end of a process counts for that, and not only one for memory: a batch that is smaller for a minute costs less
+than one that dies again.
+
+A table is refused only where memory ended processes, because a person and Kubernetes kill with the same signal as the
+kernel does. The mark has how many processes the kernel had killed for want of memory by then, and the next start
+compares; and a process that outlives its JVM notes what the JVM said. Where neither is known, nothing is refused.
 """
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -33,8 +37,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import is_commit
 from strandline.engine.lake.log.ledger import Entry, is_passed_over, last_entry
 from strandline.engine.lake.log.log_actions import added, table_id
-from strandline.engine.runtime.jvm import Heap, loss
-from strandline.engine.runtime.processes import own
+from strandline.engine.runtime.jvm import Heap, loss, ran_out
+from strandline.engine.runtime.processes import has_killed_since, killed_for_memory, own
 
 # How many rows the next batch reads: a pure function of what the last one measured.
 #
@@ -88,6 +92,7 @@ class Size:
         best_rows: The rows of the batch that needed the least CPU a row.
         best: Its rows in a second of CPU.
         deaths: How many processes in a row have ended within a batch.
+        short: How many of them are known to have ended for want of memory.
         measured: Whether a batch was measured, also one of which nothing but its slowness was learnt.
         why: The reason, for people.
     """
@@ -97,6 +102,7 @@ class Size:
     best_rows: int = 0
     best: float = 0.0
     deaths: int = 0
+    short: int = 0
     measured: bool = False
     why: str = "nothing was measured yet"
 
@@ -144,7 +150,7 @@ def after_batch(size: Size, found: Measured) -> Size:
     """
     if found.rows < LEAST:
         return size
-    size = replace(size, deaths=0)
+    size = replace(size, deaths=0, short=0)
     if found.held > TIGHT or found.collecting > BUSIER:
         most = _bounded(found.rows * 3 // 4, size.most)
         why = f"memory was short with {found.rows:,} rows ({_pressure(found)})"
@@ -198,8 +204,13 @@ def _well(size: Size, found: Measured, pace: float, wanted: int) -> Size:
     return replace(size, rows=rows, most=most, why=speed)
 
 
-def after_death(size: Size, rows: int) -> Size:
+def after_death(size: Size, rows: int, *, short: bool = False) -> Size:
     """Return the size after a process ended within a batch of so many rows.
+
+    Args:
+        size: The size before.
+        rows: The rows of the batch.
+        short: Whether it is known that it ended for want of memory.
 
     >>> after_death(Size(rows=400_000), 380_000).rows
     190000
@@ -207,7 +218,13 @@ def after_death(size: Size, rows: int) -> Size:
     most = _bounded(max(rows, LEAST) // 2, size.most)
     why = f"a process ended within a batch of {rows:,} rows"
     # What was best is forgotten.
-    return Size(rows=min(most, size.rows), most=most, deaths=size.deaths + 1, why=why)
+    return Size(
+        rows=min(most, size.rows),
+        most=most,
+        deaths=size.deaths + 1,
+        short=size.short + short,
+        why=f"{why}, for want of memory" if short else why,
+    )
 
 
 def _fitting(found: Measured) -> int:
@@ -261,7 +278,8 @@ class Governor:
         self.size = _size(known, heap)
         if self._begun and not self.is_begun_here(self._begun["batch"]):
             if not self._begun["failed"]:
-                self.size = after_death(self.size, self._begun["rows"])
+                short = _ended_short(self._begun)
+                self.size = after_death(self.size, self._begun["rows"], short=short)
             self._begun = None
             self._keep()
 
@@ -305,7 +323,8 @@ class Governor:
         if self._heap:
             self._heap.begin()
         if rows > LEAST:
-            self._begun = {"batch": batch, "rows": rows, "failed": False, **own()}
+            killed = {"killed": killed_for_memory()}
+            self._begun = {"batch": batch, "rows": rows, "failed": False, **killed, **own()}
             self._keep()
 
     def failed(self, error: Exception) -> None:
@@ -313,9 +332,14 @@ class Governor:
 
         The first call that the end of a JVM cuts short may fail with any error.
         """
-        if not self._begun or loss(error) is not None or (self._heap and self._heap.is_gone()):
+        if not self._begun:
             return
-        self._begun["failed"] = True
+        if loss(error) is None and not (self._heap and self._heap.is_gone()):
+            self._begun["failed"] = True
+        elif ran_out(error) or (self._heap and self._heap.ran_out()) or _ended_short(self._begun):
+            self._begun["short"] = True
+        else:
+            return
         self._keep()
 
     def ended(self, entry: Entry) -> None:
@@ -351,6 +375,11 @@ def chosen_size(table: Table, lake: Lake) -> dict[str, object] | None:
     """Return the rows of a table's next batch and why, as they are kept; None before the first large batch."""
     known = _kept(lake.batch_size(table))
     return {name: known[name] for name in ("rows", "why")} if known.get("rows") else None
+
+
+def _ended_short(begun: Mapping[str, Any]) -> bool:
+    """Return whether it is known that memory was short when a process ended within a batch; a mark of before says nothing."""
+    return bool(begun.get("short")) or has_killed_since(begun.get("killed"))
 
 
 def _kept(file: Place) -> dict[str, Any]:
@@ -443,7 +472,7 @@ OVER = 1.5
 
 
 SURE = 2
-"""This many processes that ended within a batch are no accident."""
+"""This many processes that memory ended within a batch are no accident."""
 
 
 class ReplanError(Exception):
@@ -493,7 +522,7 @@ class TriggerLimit:
 
         Raises:
             ReplanError: It was withdrawn.
-            DefinitionError: It cannot be made smaller, and processes have died of it.
+            DefinitionError: It cannot be made smaller, and memory has ended processes within it.
         """
         if not rows or plan.whole:
             return
@@ -509,7 +538,7 @@ class TriggerLimit:
         """Return whether a batch is much larger than the size, and another limit would make it smaller.
 
         Raises:
-            DefinitionError: No limit would, and processes have died of it.
+            DefinitionError: No limit would, and memory has ended processes within it.
         """
         if rows <= self._governor.rows * OVER:
             return False
@@ -526,11 +555,11 @@ class TriggerLimit:
 
     def _refuse_deadly(self, rows: int) -> None:
         """Refuse a commit that is too large for the heap: a batch cannot end within it."""
-        if self._governor.size.deaths >= SURE:
+        if self._governor.size.short >= SURE:
             sources = " and ".join(source.id for source in self._table.upstream)
             raise DefinitionError(
-                f"one commit of {sources} has {rows:,} rows, and {self._governor.size.deaths} processes in a row "
-                f"have ended while {self._table.id} read it",
+                f"one commit of {sources} has {rows:,} rows, and {self._governor.size.short} processes have ended for "
+                f"want of memory while {self._table.id} read it",
                 hint="a batch ends between two commits, so this one needs memory once: `STRANDLINE_MEMORY=4g strandline "
                 f"run {self._table.id}`, or as much as the machine has; later commits are bounded.",
                 table=self._table.id,
