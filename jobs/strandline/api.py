@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from strandline.engine.kafka.records import Counts, Records
     from strandline.engine.publish.declared import Change, KafkaTopic, PostgresTable, Publish
     from strandline.operate.alerts.examples import wrong_rules
-    from strandline.operate.trial import judge, trial_spark
+    from strandline.operate.session import judge, trial_spark
     from strandline_quality.expectations import Within
     from strandline_quality.rules import (
         OnFail,
@@ -164,7 +164,7 @@ _HOMES = {
     ),
     "strandline.engine.ask.lake_reader": ("lake",),
     "strandline.operate.alerts.examples": ("wrong_rules",),
-    "strandline.operate.trial": (
+    "strandline.operate.session": (
         "judge",
         "trial_spark",
     ),

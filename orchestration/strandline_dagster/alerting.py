@@ -46,11 +46,9 @@ def alerting() -> Alerting:
     refuse_without("alerts")
     # Not imported above: a project without alerts pays nothing for them.
     from strandline.alerting.tables import bronze as alerts  # noqa: PLC0415  # as above
-    from strandline_dagster import rule_assets  # noqa: PLC0415  # as above
-    from strandline_dagster import rule_book as rule_checks  # noqa: PLC0415  # as above
+    from strandline_dagster import live_feeds, rule_assets  # noqa: PLC0415  # as above
     from strandline_dagster.checks import topic_key  # noqa: PLC0415  # as above
-    from strandline_dagster.rule_book import rule_book  # noqa: PLC0415  # as above
-    from strandline_dagster.watch import live_feeds  # noqa: PLC0415  # as above
+    from strandline_dagster.rule_assets import rule_book  # noqa: PLC0415  # as above
 
     (topic,) = alerts.TABLE.topics
     book = rule_book()
@@ -60,12 +58,12 @@ def alerting() -> Alerting:
     return Alerting(
         assets=[*rule_assets.rule_assets(book, keys), *live_feeds.feed_specs(feeds)],
         checks=[
-            rule_checks.folder_check(topic_key(topic), keys),
+            rule_assets.folder_check(topic_key(topic), keys),
             *live_feeds.feed_checks(feeds),
         ],
         jobs=live_feeds.JOBS,
         sensors=[
-            rule_checks.look_at_rules(topic_key(topic), keys),
+            rule_assets.look_at_rules(topic_key(topic), keys),
             live_feeds.watch_alerts(feeds),
         ],
         sources={topic.name: [feed.key for feed in feeds]},

@@ -6,12 +6,26 @@ asset. ``dagster dev -m strandline_dagster.definitions`` serves it.
 
 from dagster import Definitions, in_process_executor
 
+from strandline_dagster import vitals
 from strandline_dagster.alarms import alert_again, alert_of_failures
 from strandline_dagster.alerting import alerting
-from strandline_dagster.assets import assets, model_assets, static_assets
+from strandline_dagster.assets import assets, look_at_the_stream, model_assets, static_assets
 from strandline_dagster.purge import PURGE, PURGE_OFTEN
 from strandline_dagster.resources import RESOURCES
-from strandline_dagster.schedules import CATCH_UP, every_quarter_of_an_hour
+from strandline_dagster.schedules import (
+    CATCH_UP,
+    CERTIFY_NIGHTLY,
+    RE_READ,
+    REPORT,
+    certify,
+    every_morning,
+    every_quarter_of_an_hour,
+    expire_nightly,
+    expiry,
+    maintain_often,
+    maintenance,
+    re_read_nightly,
+)
 from strandline_dagster.topics import (
     look_at_topics,
     retention,
@@ -19,22 +33,8 @@ from strandline_dagster.topics import (
     topics,
     watch_retention,
 )
-from strandline_dagster.upkeep import (
-    CERTIFY_NIGHTLY,
-    RE_READ,
-    REPORT,
-    certify,
-    every_morning,
-    expire_nightly,
-    expiry,
-    maintain_often,
-    maintenance,
-    re_read_nightly,
-)
-from strandline_dagster.watch import vitals
-from strandline_dagster.watch.vitals import look_at_tables
-from strandline_dagster.watch.watchdog import JOBS, watchdog
-from strandline_dagster.written import look_at_the_stream
+from strandline_dagster.vitals import look_at_tables
+from strandline_dagster.watchdog import JOBS, watchdog
 
 ALERTING = alerting()
 

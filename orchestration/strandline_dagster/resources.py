@@ -1,4 +1,4 @@
-"""The resources of assets and jobs: one Spark session and the lake."""
+"""The resources of assets and jobs, one Spark session and the lake, and the links to the lake's pages."""
 
 import sys
 import time
@@ -11,6 +11,7 @@ from dagster import (
     AssetExecutionContext,
     ConfigurableResource,
     DailyPartitionsDefinition,
+    MetadataValue,
     OpExecutionContext,
     SkipReason,
 )
@@ -22,16 +23,17 @@ from strandline import catalog
 from strandline.core.errors import LakeError
 from strandline.core.modes import AvailableNow
 from strandline.core.table import Ingested, Table
+from strandline.engine.accounting.commit_history import moment_of
 from strandline.engine.flow.lineage.column_lineage import Columns, lineage
 from strandline.engine.flow.readers import Danger
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Parent, Report
-from strandline.engine.history.commit_history import moment_of
 from strandline.engine.kafka.slices import Ends, Part, ends_of
+from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.open_table import earliest, kinds, live_rows
-from strandline.engine.lake.retired import fed
+from strandline.engine.proof import daily_report
 from strandline.engine.repair.backfill import MODE
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock
@@ -39,7 +41,6 @@ from strandline.engine.runtime.outage import AWAY
 from strandline.engine.runtime.settings import settings
 from strandline.engine.service.background_stream import ALERTS, Always
 from strandline.engine.service.stream_health import SILENT, Ill, Watch
-from strandline.engine.trust import report_server
 from strandline.operate import lakes, session
 from strandline.operate.answers.audit import report_of, write_report
 from strandline.operate.answers.ledger import dangers_of
@@ -133,11 +134,11 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
 
     def report_link(self, day: date | None = None) -> str | None:
         """Return the address of the report of a day, today by default; None while `strandline ui` does not run."""
-        return report_server.link(self.lake(), day or clock.now().date())
+        return daily_report.link(self.lake(), day or clock.now().date())
 
     def backtest_link(self) -> str | None:
         """Return the address of the page of the last backtest; None while `strandline ui` does not run."""
-        return report_server.backtest_link(self.lake())
+        return daily_report.backtest_link(self.lake())
 
     def columns(self, table: Table) -> Mapping[str, str]:
         """Return the columns of a table and their types, from its log, without Spark."""
@@ -167,7 +168,7 @@ RESOURCES = {"lake": LakeResource(), "spark": SparkResource(), "answers": Answer
 # What Dagster does while the store of the lake does not answer: a look ends within seconds, says so, and the next one tries again.
 #
 # A look that waits as a stream does takes half a minute for each request, and Dagster ends a sensor after one; the error that it
-# then shows has no sentence. The lake's first asset is red meanwhile (orchestration/strandline_dagster/watch/vitals.py).
+# then shows has no sentence. The lake's first asset is red meanwhile (orchestration/strandline_dagster/vitals.py).
 
 
 BACK = "the store answers again; a program that waited for it has a minute to write its heartbeat"
@@ -217,7 +218,7 @@ def unless_away(look: Callable[Given, Result]) -> Callable[Given, Result | SkipR
 #
 # From the configured day alone a lake of this week showed 330 days as missing that no run could ever fill. Days without a row
 # are done when their stream has left them, whether a table had rows then or begins later; so they are reported as well
-# (orchestration/strandline_dagster/written.py). A lake that has no row yet, or cannot be read, offers all days from the configured one on; when
+# (orchestration/strandline_dagster/assets.py). A lake that has no row yet, or cannot be read, offers all days from the configured one on; when
 # the code is loaded again, as `strandline ui` does at its start, days begin with the first row.
 
 
@@ -247,3 +248,15 @@ DAYS = days_since(first_day(LakeResource().lake()))
 def begins() -> date:
     """Return the first of them."""
     return DAYS.start.date()
+
+
+def linked(lake: LakeResource, day: date | None = None) -> Mapping[str, MetadataValue]:
+    """Return the metadata with the link to a day's report, today by default; empty while no process serves it."""
+    address = lake.report_link(day)
+    return {"report": MetadataValue.url(address)} if address else {}
+
+
+def backtest_linked(lake: LakeResource) -> Mapping[str, MetadataValue]:
+    """Return the metadata with the link to the page of the last backtest of rules; empty while no process serves it."""
+    address = lake.backtest_link()
+    return {"backtest": MetadataValue.url(address)} if address else {}

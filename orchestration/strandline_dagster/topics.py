@@ -92,7 +92,7 @@ def _observed(topic: Topic, ends: Mapping[Part, Ends]) -> AssetObservation:
 
 # Watches how long Kafka keeps what is not read yet: a check for each bronze table, and an alarm before the first loss.
 #
-# The alarm is a run that fails, as that of every incident (orchestration/strandline_dagster/watch/watchdog.py). It comes once when a reader's next record
+# The alarm is a run that fails, as that of every incident (orchestration/strandline_dagster/watchdog.py). It comes once when a reader's next record
 # may soon be gone, and once more when one is gone; when the reader has what it needs again, a last message says that it is
 # over, and the next danger is a new incident. Feeds of alerts are watched with the tables.
 

@@ -71,8 +71,8 @@ VIOLATIONS = (
     ),
     (
         "Orchestration imports no command line",
-        {"orchestration/strandline_dagster/upkeep.py": "strandline.cli.screen"},
-        "strandline_dagster.upkeep -> strandline.cli.screen",
+        {"orchestration/strandline_dagster/schedules.py": "strandline.cli.screen"},
+        "strandline_dagster.schedules -> strandline.cli.screen",
     ),
     (
         "A use case neither parses a command line nor draws",

@@ -52,8 +52,8 @@ EXCEPTIONS = {
         "names jars, which are files of this machine; names what is sent to executors, which are files of this machine; makes an archive of the project's own source, which is in no lake",
     ),
     "runtime/processes.py": (
-        {*PROCESS, "iterdir", "open", "read_text", "write_text"},
-        "starts programs with a log as their output, and asks the kernel about a pid; writes the kernel's file about a pid; reads the kernel's files about a pid; asks the kernel whether the process that started it is there",
+        {*PROCESS, "is_dir", "iterdir", "open", "read_text", "write_text"},
+        "starts programs with a log as their output, and asks the kernel about a pid; writes the kernel's file about a pid; reads the kernel's files about a pid; asks the kernel whether the process that started it is there; names to the kernel the folders below which it may write",
     ),
     "runtime/code_files.py": (
         {"glob", "pathlib", "read_bytes", "rglob"},

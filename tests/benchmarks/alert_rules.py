@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.compile import holds
-from strandline.alerting.rules.one_plan import Numbered, alerts
+from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.compile import holds
+from strandline.alerting.one_plan import Numbered, alerts
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.jvm import jvm
 from strandline.engine.runtime.settings import settings

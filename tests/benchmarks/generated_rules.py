@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.sigma import read_rule
+from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.sigma import read_rule
 
 Document = dict[str, Any]
 Event = tuple[object, ...]

@@ -25,7 +25,7 @@ from dagster import (
 )
 from strandline import catalog
 
-from strandline.engine.trust.day_verdicts import questions
+from strandline.engine.proof.day_verdicts import questions
 from strandline_dagster.checks import key
 from strandline_dagster.purge import PURGE, size
 from strandline_infra.dagster_instance import instance as configuration

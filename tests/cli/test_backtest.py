@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.alerting.rules.sigma import read_folder
-from strandline.alerting.rules.windows import Hit, fired
+from strandline.alerting.sigma import read_folder
+from strandline.alerting.windows import Hit, fired
 from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about

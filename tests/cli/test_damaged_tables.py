@@ -20,13 +20,13 @@ from strandline.engine.accounting.table_books import close
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.readers import How, readers
 from strandline.engine.flow.shadow_lake import Promotion, Shadow
+from strandline.engine.lake.import_notes import ImportSlices
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import IMPORT, latest_version, part_of_imports
 from strandline.engine.lake.read.open_table import opened
 from strandline.engine.lake.read.static_versions import refuse_untaken
-from strandline.engine.lake.shelf.import_notes import ImportSlices
 from strandline.engine.repair.downstream import refuse_behind_above
 from strandline.engine.repair.rebuild import can_be_read
 from strandline.engine.repair.replay import refuse_unled

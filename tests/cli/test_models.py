@@ -6,8 +6,8 @@ import pytest
 
 from fleet.models.unusual_traffic import MODEL
 from strandline.core.scoring import Linear, as_words
+from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import shelves
 from tests.cli.inside import strandline, succeeded
 
 GOOD = {"rows": 900, "flagged": 0.02, "positives": 20, "precision": 0.9, "recall": 0.7, "f1": 0.8}

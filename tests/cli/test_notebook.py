@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.files.write_barrier import NOT_BARRED, refuse_half
+from strandline.engine.runtime.processes import NOT_BARRED, refuse_half
 from strandline.operate.notebook import NAMES, TOUR
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 WRITES = """
 import os, shutil, subprocess, sys
 from pathlib import Path
-from strandline.engine.lake.files.write_barrier import bar_writes
+from strandline.engine.runtime.processes import bar_writes
 lake, own = Path(sys.argv[1]), Path(sys.argv[2])
 if not bar_writes([own, Path("/dev")]):
     sys.exit(77)
@@ -57,7 +57,7 @@ print(len(list(table.glob("*.parquet"))), file.stat().st_size, "read" if file.re
 CHANGES = """
 import os, sys
 from pathlib import Path
-from strandline.engine.lake.files.write_barrier import bar_writes
+from strandline.engine.runtime.processes import bar_writes
 file, own = Path(sys.argv[1]), Path(sys.argv[2])
 if not bar_writes([own]):
     sys.exit(77)

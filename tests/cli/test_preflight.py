@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.checkpoint.spark_checkpoint import read_record, write_record
 from strandline.engine.lake.formats import STATE
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.spark_checkpoint import read_record, write_record
 from strandline.operate import session
 from tests.cli.inside import strandline, succeeded
 from tests.support.modes import derive

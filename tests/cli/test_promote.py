@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.alerting.rules.rule_folder import RuleFolder, RuleSet
-from strandline.alerting.rules.sigma import Folder, read_folder
+from strandline.alerting.rule_folder import RuleFolder, RuleSet
+from strandline.alerting.sigma import Folder, read_folder
 from strandline.alerting.source import rules_folder
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf.shelves import live_rules, promotions
+from strandline.engine.lake.shelves import live_rules, promotions
 from strandline.engine.runtime.settings import settings
 from strandline.operate.alerts import backtest, examples
 from strandline.operate.alerts.raising import LiveRules

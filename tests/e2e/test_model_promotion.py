@@ -19,8 +19,8 @@ from confluent_kafka import Producer
 
 from fleet.models.unusual_traffic import MODEL
 from strandline.core.scoring import Linear, as_words
+from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import shelves
 from tests.cli.typed import start, strandline, succeeded
 from tests.support.scored import ALERTS, RAISED, TABLES, asked
 

@@ -23,7 +23,7 @@ from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime import clock
 from strandline.engine.service.stream_health import heartbeat
 from strandline_dagster import schedules
-from strandline_dagster.watch.watchdog import EVERY
+from strandline_dagster.watchdog import EVERY
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.faults.lives import PATIENCE, SLICE, received, sheets, total

@@ -9,7 +9,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from fleet.bronze import process_events
-from strandline.alerting.rules.one_plan import alert_id
+from strandline.alerting.one_plan import alert_id
 from strandline.alerting.tables import bronze
 from strandline.engine.lake.files.place import Place
 from tests.faults.lives import PATIENCE, running

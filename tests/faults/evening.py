@@ -30,10 +30,10 @@ from strandline.engine.service.background_stream import Always
 from strandline.engine.service.condition import condition
 from strandline.engine.service.metrics_page import LakeLook
 from strandline.engine.service.stream_health import heartbeat
+from strandline_dagster import watchdog as on_call
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.watch import watchdog as on_call
-from strandline_dagster.watch.watchdog import watchdog
+from strandline_dagster.watchdog import watchdog
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import Answer

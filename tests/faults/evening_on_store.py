@@ -17,7 +17,7 @@ from strandline.engine.runtime import processes
 from strandline.engine.service.background_stream import Always
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import LakeResource
-from strandline_dagster.watch.vitals import look_whether_it_is_well
+from strandline_dagster.vitals import look_whether_it_is_well
 from tests.cli import typed
 from tests.cli.typed import Answer
 from tests.faults.evening import Evening, Figures

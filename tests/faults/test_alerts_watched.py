@@ -11,10 +11,10 @@ from dagster import DagsterInstance, build_sensor_context
 
 from strandline.engine.lake.files.place import Place
 from strandline.engine.service.background_stream import Always
+from strandline_dagster import live_feeds as feeds_module
 from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.live_feeds import live_feeds, watch_alerts
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.watch import live_feeds as feeds_module
-from strandline_dagster.watch.live_feeds import live_feeds, watch_alerts
 from tests.cli.inside import succeeded
 from tests.faults.alerting import Sent, raised
 from tests.faults.lives import PATIENCE

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.checkpoint.mend_checkpoint import FORMER
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.mend_checkpoint import FORMER
 from tests.faults.disk import outcomes
 from tests.faults.disk.edits import EDITS, checkpoint
 from tests.faults.disk.journal import Disk

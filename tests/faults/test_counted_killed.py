@@ -12,12 +12,12 @@ import psutil
 import pytest
 
 from fleet.bronze import process_events, user_actions
-from strandline.alerting.rules.live import feeds
-from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.live import feeds
+from strandline.alerting.sigma import read_folder
 from strandline.core.feed import Feed
-from strandline.engine.lake.checkpoint.spark_checkpoint import kafka_ends
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.spark_checkpoint import kafka_ends
 from strandline.engine.runtime.processes import family
 from tests.cli.inside import succeeded
 from tests.faults.alerting import TOPIC, log, raised, raising

@@ -23,7 +23,7 @@ from strandline.engine.runtime.processes import own
 from strandline.engine.service.stream_health import Order, write_desired
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import LakeResource
-from strandline_dagster.watch.watchdog import watchdog
+from strandline_dagster.watchdog import watchdog
 from tests.support.events import Event, readings, received
 from tests.support.instance import ephemeral
 from tests.support.rows import NOON

@@ -11,7 +11,7 @@ from threading import Barrier
 
 import pytest
 
-from strandline.engine.history.commit_history import SCHEMA, catch_up
+from strandline.engine.accounting.commit_history import SCHEMA, catch_up
 from strandline.engine.lake.commit.claimed_rows import ClaimedRows
 from strandline.engine.lake.lake import Lake
 from tests.support.days import TABLES, morning, once
@@ -22,7 +22,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from strandline import catalog
-from strandline.engine.history.commit_history import catch_up
+from strandline.engine.accounting.commit_history import catch_up
 from strandline.engine.lake.lake import Lake
 print("ready", flush=True)
 sys.stdin.readline()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from strandline.alerting.rules.rule_folder import MUTED
+from strandline.alerting.rule_folder import MUTED
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from tests.faults.alerting import EVENTS, TOPIC, log, raising

@@ -4,8 +4,8 @@ import pytest
 
 from strandline.alerting.tables import bronze, gold
 from strandline.engine.lake.lake import Lake
-from strandline.engine.trust import report_server
-from strandline_dagster.links import newest_alerts
+from strandline.engine.proof import daily_report
+from strandline_dagster.assets import newest_alerts
 from tests.support.raised import alert, raised
 
 
@@ -16,7 +16,7 @@ def listed(lake: Lake, name: str = "newest alerts, with commands") -> str:
 def test_each_alert_is_one_click_from_its_event_and_its_runbook(lake: Lake) -> None:
     raised(lake, [alert(7)])
 
-    with report_server.served(lake) as where:
+    with daily_report.served(lake) as where:
         found = listed(lake)
 
     page = f"{where}/alert-2026-11-20-{7:032x}.html"
@@ -30,7 +30,7 @@ def test_the_very_newest_are_shown_without_a_click(lake: Lake) -> None:
     """Dagster's page hides a text of a thousand characters behind one."""
     raised(lake, [alert(n) for n in range(30)])
 
-    with report_server.served(lake) as where:
+    with daily_report.served(lake) as where:
         found = listed(lake, "newest alerts")
         more = listed(lake)
 
@@ -53,7 +53,7 @@ def test_the_words_of_a_rule_are_no_mark_up(lake: Lake) -> None:
     """Who writes rules could else lead a click elsewhere, or end the table."""
     raised(lake, [alert(7, rule="[x](y)|<b>")])
 
-    with report_server.served(lake):
+    with daily_report.served(lake):
         found = listed(lake)
 
     assert "[x](y)" not in found

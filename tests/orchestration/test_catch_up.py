@@ -7,8 +7,8 @@ from strandline import catalog
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.engine.gates.gate_files import open_
+from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.retired import Retirement, write_down
 from strandline_dagster import schedules
 from strandline_dagster.checks import key, plain
 from strandline_dagster.resources import RESOURCES
@@ -20,7 +20,7 @@ STEPS = {table: schedules.name(table) for table in (silver.TABLE, gold.TABLE)}
 
 
 def test_it_has_a_step_a_table_each_after_those_it_rests_on() -> None:
-    graph = schedules.job().graph
+    graph = schedules.catch_up().graph
     found = {str(getattr(step, "name", step)): after for step, after in graph.dependencies.items()}
 
     for table in catalog.tables():
@@ -76,7 +76,7 @@ def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further
 
 def caught_up(instance: DagsterInstance) -> ExecuteInProcessResult:
     """Run the two steps."""
-    return schedules.job().execute_in_process(
+    return schedules.catch_up().execute_in_process(
         op_selection=list(STEPS.values()),
         instance=instance,
         resources=RESOURCES,

@@ -11,7 +11,7 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.engine.gates import gate_files
 from strandline.engine.lake.lake import Lake
-from strandline.engine.trust import report_server
+from strandline.engine.proof import daily_report
 from strandline_dagster import checks
 from strandline_dagster.assets import asset_of
 from strandline_dagster.checks import key, plain
@@ -55,7 +55,7 @@ def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
     refused = materialised()
     (red,) = refused.get_asset_check_evaluations()
     gate_files.open_(silver.TABLE, lake, because="calibration", who="on call", at="12:00")
-    with report_server.served(lake) as address:
+    with daily_report.served(lake) as address:
         passed = materialised()
 
     assert not refused.success

@@ -12,7 +12,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
-from strandline_dagster import upkeep
+from strandline_dagster import schedules
 from strandline_dagster.resources import RESOURCES, LakeResource
 from tests.support.instance import ephemeral
 from tests.support.rows import NOON
@@ -34,7 +34,7 @@ def test_old_rows_expire_at_night_once_and_the_books_balance(two_days: Lake) -> 
     before = balance(silver.TABLE, two_days)
 
     assert isinstance(asked(), RunRequest)
-    assert upkeep.expiry.execute_in_process(instance=ephemeral(), resources=RESOURCES).success
+    assert schedules.expiry.execute_in_process(instance=ephemeral(), resources=RESOURCES).success
 
     after = balance(silver.TABLE, two_days)
     assert after.balanced
@@ -55,6 +55,6 @@ def test_no_run_starts_where_no_table_says_how_long_it_keeps_its_rows() -> None:
 def asked() -> RunRequest | SkipReason:
     """Return what the schedule asks for."""
     context = build_schedule_context(instance=ephemeral())
-    found = upkeep.expire_nightly(context, lake=LakeResource())
+    found = schedules.expire_nightly(context, lake=LakeResource())
     assert isinstance(found, RunRequest | SkipReason)
     return found

@@ -6,7 +6,7 @@ from dagster import AssetsDefinition, Failure, RetryRequested
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 from strandline_dagster.alarms import TRIES, again_or_failed
 from strandline_dagster.definitions import DEFINITIONS
-from strandline_dagster.schedules import job
+from strandline_dagster.schedules import catch_up
 
 
 def test_what_is_transient_is_tried_again_and_then_fails() -> None:
@@ -32,4 +32,4 @@ def test_no_policy_of_retries_keeps_a_run_from_ending() -> None:
     made = [each for each in DEFINITIONS.assets or () if isinstance(each, AssetsDefinition)]
 
     assert all(each.op.retry_policy is None for each in made)
-    assert all(node.retry_policy is None for node in job().graph.node_defs)  # type: ignore[attr-defined]  # all are ops
+    assert all(node.retry_policy is None for node in catch_up().graph.node_defs)  # type: ignore[attr-defined]  # all are ops

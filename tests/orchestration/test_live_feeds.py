@@ -21,10 +21,10 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.feed_host import FeedPulse
 from strandline.engine.service.stream_health import DELAYS, LOOKS, Order, order, write_desired
+from strandline_dagster import live_feeds as feeds_module
 from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.live_feeds import live_feeds, watch_alerts
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.watch import live_feeds as feeds_module
-from strandline_dagster.watch.live_feeds import live_feeds, watch_alerts
 from tests.support.instance import ephemeral
 
 LONG_AGO = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -5,8 +5,8 @@ from dagster import materialize
 from pyspark.sql import SparkSession
 
 from fleet.models.unusual_traffic import MODEL
+from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import shelves
 from strandline_dagster.assets import CHECK, model_assets
 from strandline_dagster.checks import model_key
 from strandline_dagster.resources import RESOURCES

@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Table
+from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.retired import Retirement, write_down
 from strandline.engine.proof.certificate import kept
-from strandline.engine.trust.day_verdicts import CERTIFICATE
-from strandline_dagster import upkeep
+from strandline.engine.proof.day_verdicts import CERTIFICATE
+from strandline_dagster import schedules
 from strandline_dagster.checks import key
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.upkeep import END, START, last_closed, re_read_nightly
+from strandline_dagster.schedules import END, START, last_closed, re_read_nightly
 from tests.support.instance import ephemeral
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def test_nothing_is_read_again_before_a_day_is_closed_in_every_table(
 
 def test_the_last_closed_days_are_one_range(days: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the tables of the fixture, to which a night's range is narrowed here."""
-    monkeypatch.setattr(upkeep, "DERIVED", [silver.TABLE, gold.TABLE])
+    monkeypatch.setattr(schedules, "DERIVED", [silver.TABLE, gold.TABLE])
 
     assert last_closed(days) == date(2026, 11, 19)
     found = asked()
@@ -75,8 +75,8 @@ def asked() -> RunRequest | SkipReason:
 
 def certified(instance: DagsterInstance) -> bool:
     """Prove all tables, and return whether the run succeeded."""
-    config = {"ops": {upkeep.certify_tables.name: {"config": {"splits": 1, "kills": 0}}}}
-    return upkeep.certify.execute_in_process(
+    config = {"ops": {schedules.certify_tables.name: {"config": {"splits": 1, "kills": 0}}}}
+    return schedules.certify.execute_in_process(
         run_config=config, instance=instance, resources=RESOURCES, raise_on_error=False
     ).success
 

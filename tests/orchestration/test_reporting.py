@@ -9,9 +9,9 @@ from dagster import ExecuteInProcessResult, RunRequest, build_schedule_context
 from deltalake import DeltaTable
 
 from strandline.engine.lake.lake import Lake
-from strandline.engine.trust import report_server
+from strandline.engine.proof import daily_report
 from strandline_dagster.resources import RESOURCES
-from strandline_dagster.upkeep import REPORT, STEP, every_morning
+from strandline_dagster.schedules import REPORT, STEP, every_morning
 from tests.cli.inside import succeeded
 from tests.support.days import Came, lived
 from tests.support.instance import ephemeral
@@ -66,7 +66,7 @@ def test_it_makes_the_very_page_that_the_command_line_makes(past: Lake) -> None:
 @pytest.mark.whole
 def test_while_the_reports_are_served_it_gives_the_address_of_the_page(past: Lake) -> None:
     """Of the day that it is about, not of today."""
-    with report_server.served(past) as address:
+    with daily_report.served(past) as address:
         done = ran("2026-11-20")
 
     assert metadata(done)["report"] == f"{address}/report-2026-11-20.html"
@@ -79,7 +79,7 @@ def test_numbers_that_cannot_be_trusted_are_a_failed_run_and_a_page_all_the_same
     """A red run is a day that a person must look at; trying again changes nothing."""
     DeltaTable(past.root / "silver/device_telemetry").delete("event_id = '1-0'")
 
-    with report_server.served(past) as address:
+    with daily_report.served(past) as address:
         done = ran()
 
     (failed,) = done.filter_events(lambda each: each.event_type_value == "STEP_FAILURE")

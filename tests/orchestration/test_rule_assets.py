@@ -21,15 +21,20 @@ from fleet.silver import process_events as silver
 from strandline.alerting.source import rules_folder
 from strandline.alerting.tables import bronze as alerts
 from strandline.engine.lake.lake import Lake
-from strandline_dagster import rule_book as rule_checks
 from strandline_dagster.checks import key, topic_key
 from strandline_dagster.resources import RESOURCES
-from strandline_dagster.rule_assets import MOST, named, rule_assets
-from strandline_dagster.rule_book import (
+from strandline_dagster.rule_assets import (
+    EXAMPLES,
+    FIRES,
     GROUP,
+    MOST,
     READABLE,
+    RUNS,
+    TRIED,
     RuleBook,
     look_at_rules,
+    named,
+    rule_assets,
     rule_book,
     rule_keys,
 )
@@ -151,9 +156,9 @@ def test_a_rule_that_is_broken_later_fails_its_check_once(folder: Path) -> None:
     assert all(each.passed for each in first.asset_events)
     assert isinstance(calm, SkipReason)
     answers = {each.check_name: each for each in later.asset_events}
-    assert answers.keys() == {READABLE, rule_checks.RUNS}, "the other rule has no news"
-    assert answers[rule_checks.RUNS].asset_key == keys["never.yml"]
-    assert "no YAML" in str(answers[rule_checks.RUNS].description)
+    assert answers.keys() == {READABLE, RUNS}, "the other rule has no news"
+    assert answers[RUNS].asset_key == keys["never.yml"]
+    assert "no YAML" in str(answers[RUNS].description)
     assert not answers[READABLE].passed
 
 
@@ -176,7 +181,7 @@ def test_chosen_rules_are_tried_on_history_and_answer_every_check(
 
     assert not early.success, "the table does not exist yet"
     reasons = {e.check_name: e.description for e in early.get_asset_check_evaluations()}
-    assert "does not exist" in str(reasons[rule_checks.TRIED])
+    assert "does not exist" in str(reasons[TRIED])
     made = {
         e.asset_key: e.step_materialization_data.materialization.metadata
         for e in done.get_asset_materialization_events()
@@ -192,11 +197,11 @@ def test_chosen_rules_are_tried_on_history_and_answer_every_check(
         (e.asset_key, e.check_name) for e in done.get_asset_check_evaluations() if not e.passed
     }
     assert failed == {
-        (keys["breaks.yml"], rule_checks.RUNS),
-        (keys["wrong.yml"], rule_checks.EXAMPLES),
-        (keys["never.yml"], rule_checks.EXAMPLES),
-        (keys["wrong.yml"], rule_checks.FIRES),
-        (keys["never.yml"], rule_checks.FIRES),
+        (keys["breaks.yml"], RUNS),
+        (keys["wrong.yml"], EXAMPLES),
+        (keys["never.yml"], EXAMPLES),
+        (keys["wrong.yml"], FIRES),
+        (keys["never.yml"], FIRES),
     }
     assert lake.backtest_figures.exists()
 

@@ -20,7 +20,7 @@ from strandline.engine.service.stream_health import Order, write_desired
 from strandline_dagster import resources
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import BACK, LakeResource
-from strandline_dagster.watch.watchdog import watchdog
+from strandline_dagster.watchdog import watchdog
 from tests.support.away_store import LAKE, closed, environment, silent
 from tests.support.instance import ephemeral
 from tests.support.s3_server import S3Server

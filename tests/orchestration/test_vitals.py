@@ -7,10 +7,10 @@ import pytest
 from dagster import build_sensor_context
 
 from strandline.engine.lake.lake import Lake
-from strandline.engine.trust.day_verdicts import LEDGER
+from strandline.engine.proof.day_verdicts import LEDGER
+from strandline_dagster import vitals
 from strandline_dagster.checks import key
 from strandline_dagster.resources import LakeResource
-from strandline_dagster.watch import vitals
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.held import hold, record
 from tests.support.instance import ephemeral

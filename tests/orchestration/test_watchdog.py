@@ -26,10 +26,10 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_writer import logger
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.stream_health import DELAYS, Order, order, write_desired
+from strandline_dagster import watchdog as on_call
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.watch import watchdog as on_call
-from strandline_dagster.watch.watchdog import watchdog
+from strandline_dagster.watchdog import watchdog
 from tests.support.instance import ephemeral
 
 LONG_AGO = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -20,11 +20,11 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
 from strandline.engine.repair.closed_range import closed_days
-from strandline_dagster import written
+from strandline_dagster import assets
+from strandline_dagster.assets import look_at_the_stream
 from strandline_dagster.checks import key
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import LakeResource, days_since, first_day
-from strandline_dagster.written import look_at_the_stream
 from tests.support.events import received
 from tests.support.four_days import noon
 from tests.support.instance import ephemeral
@@ -54,7 +54,7 @@ def test_after_a_run_only_the_day_that_is_open_is_missing(
     """Days begin with the lake's first row; where they began before it, those without rows are done as well."""
     for first in (first_day(days), date(2026, 11, 1)):
         instance = ephemeral()
-        monkeypatch.setattr(written, "begins", lambda first=first: first)
+        monkeypatch.setattr(assets, "begins", lambda first=first: first)
         for event in looked(instance, None).asset_events:
             if not isinstance(event, AssetCheckEvaluation):
                 instance.report_runless_asset_event(event)
@@ -71,7 +71,7 @@ def test_batches_are_events_once_with_their_checks_and_days_when_they_close(
     spark: SparkSession, days: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = ephemeral()
-    monkeypatch.setattr(written, "begins", lambda: date(2026, 11, 17))
+    monkeypatch.setattr(assets, "begins", lambda: date(2026, 11, 17))
 
     first = looked(instance, None)
     again = looked(instance, first.cursor)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.sigma import read_rule
+from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.sigma import read_rule
 
 PROCESS = {"category": "process_creation"}
 NETWORK = {"category": "network_connection"}

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.condition import Glob, Missing, Not, Text
-from strandline.alerting.rules.one_plan import alert_id, raised
+from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.condition import Glob, Missing, Not, Text
+from strandline.alerting.one_plan import alert_id, raised
 from strandline.alerting.source import AlertSource, find
 from strandline.alerting.tables.silver import FIELDS as ALERT
 from strandline_quality.mask import mask_value

@@ -3,8 +3,8 @@
 import pytest
 
 from strandline.alerting import source
-from strandline.alerting.rules.alert_rule import AlertRule, Severity
-from strandline.alerting.rules.condition import (
+from strandline.alerting.alert_rule import AlertRule, Severity
+from strandline.alerting.condition import (
     AllOf,
     AnyOf,
     Condition,

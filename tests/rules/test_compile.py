@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from strandline.alerting.rules.compile import compiled, prepared
+from strandline.alerting.compile import compiled, prepared
 from tests.rules.case import Case
 from tests.rules.cases import CASES
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.alerting.rules import windows
-from strandline.alerting.rules.alert_rule import Comparison, Counted, ThresholdRule
-from strandline.alerting.rules.windows import Hit, fired, fold, threshold_alert_id
+from strandline.alerting import windows
+from strandline.alerting.alert_rule import Comparison, Counted, ThresholdRule
+from strandline.alerting.windows import Hit, fired, fold, threshold_alert_id
 from strandline.core.waiting import InMemory, Memory
 from tests.rules.test_windows import LENGTH, rule
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from strandline.alerting.rules.alert_rule import ThresholdRule, sources_of
-from strandline.alerting.rules.correlate import correlated
-from strandline.alerting.rules.live import Counting, Stage
+from strandline.alerting.alert_rule import ThresholdRule, sources_of
+from strandline.alerting.correlate import correlated
+from strandline.alerting.live import Counting, Stage
 from tests.rules.test_correlate import ACTIONS, END, RULES, micros, tables
 
 pytestmark = pytest.mark.whole

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strandline.alerting.rules.compile import holds
+from strandline.alerting.compile import holds
 from tests.rules.case import Case
 from tests.rules.cases import CASES
 

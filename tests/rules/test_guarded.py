@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.alerts import SOURCES
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.compile import holds
-from strandline.alerting.rules.condition import AnyOf, Glob, Missing, Not, Text
-from strandline.alerting.rules.one_plan import FEW, GROUP, Numbered, _by_key, alerts
+from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.compile import holds
+from strandline.alerting.condition import AnyOf, Glob, Missing, Not, Text
+from strandline.alerting.one_plan import FEW, GROUP, Numbered, _by_key, alerts
 from tests.benchmarks.generated_rules import Maker
 from tests.support.engine import as_in_production
 

@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.condition import Glob, Missing, Not, Text
-from strandline.alerting.rules.live import Raising, Stage
+from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.condition import Glob, Missing, Not, Text
+from strandline.alerting.live import Raising, Stage
 from strandline.alerting.source import AlertSource, find
 from tests.support.feeds import PLACED
 from tests.support.rows import NOON

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.alerting.rules.alert_rule import AlertRule, Severity
-from strandline.alerting.rules.live import (
+from strandline.alerting.alert_rule import AlertRule, Severity
+from strandline.alerting.live import (
     Kept,
     Offsets,
     Rule,
@@ -17,7 +17,7 @@ from strandline.alerting.rules.live import (
     handover,
     stages_of,
 )
-from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.sigma import read_folder
 from strandline.alerting.source import rules_folder
 from strandline.core.feed import Feed
 

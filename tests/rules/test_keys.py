@@ -3,19 +3,10 @@
 import pytest
 
 from strandline.alerting import source
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.condition import (
-    AllOf,
-    AnyOf,
-    Condition,
-    Glob,
-    Not,
-    Number,
-    Order,
-    Text,
-)
-from strandline.alerting.rules.one_plan import MOST, SEPARATORS, key
-from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.condition import AllOf, AnyOf, Condition, Glob, Not, Number, Order, Text
+from strandline.alerting.one_plan import MOST, SEPARATORS, key
+from strandline.alerting.sigma import read_folder
 from strandline.alerting.source import rules_folder
 from tests.rules.cases import CASES
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from fleet.models.unusual_traffic import MODEL
-from strandline.alerting.rules.alert_rule import AlertRule, model_rule, model_source
-from strandline.alerting.rules.live import feeds
+from strandline.alerting.alert_rule import AlertRule, model_rule, model_source
+from strandline.alerting.live import feeds
 from strandline.core.model import Term, Trained
 from strandline.core.scoring import Linear
 from tests.support.rows import NOON

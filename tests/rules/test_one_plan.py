@@ -6,11 +6,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.compile import holds
-from strandline.alerting.rules.condition import Glob, Text
-from strandline.alerting.rules.one_plan import RULE, alerts
-from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.compile import holds
+from strandline.alerting.condition import Glob, Text
+from strandline.alerting.one_plan import RULE, alerts
+from strandline.alerting.sigma import read_folder
 from strandline.alerting.source import rules_folder
 from strandline.core.errors import DefinitionError
 from tests.rules.cases import CASES

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.alerting.rules.alert_rule import ThresholdRule
-from strandline.alerting.rules.rule_folder import broken_thresholds
-from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.alert_rule import ThresholdRule
+from strandline.alerting.rule_folder import broken_thresholds
+from strandline.alerting.sigma import read_folder
 from strandline.alerting.source import rules_folder
 from strandline.core.errors import DefinitionError
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.alerting.rules.alert_rule import AlertRule, Comparison, Counted, Part, ThresholdRule
-from strandline.alerting.rules.condition import Missing, Not
-from strandline.alerting.rules.windows import Fired, Hit, fired
+from strandline.alerting.alert_rule import AlertRule, Comparison, Counted, Part, ThresholdRule
+from strandline.alerting.condition import Missing, Not
 from strandline.alerting.source import find
+from strandline.alerting.windows import Fired, Hit, fired
 
 LENGTH = 10
 END = 1_000

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from strandline.alerting.rules.one_plan import raised
+from strandline.alerting.one_plan import raised
 from strandline.alerting.source import find
 from strandline.alerting.tables.silver import FIELDS, TABLE
 from strandline.core.topic import Topic

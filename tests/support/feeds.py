@@ -11,10 +11,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from fleet.bronze import process_events as bronze
 from fleet.silver import process_events as silver
-from strandline.alerting.rules.alert_rule import AlertRule
-from strandline.alerting.rules.live import fingerprint
-from strandline.alerting.rules.one_plan import raised
-from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.live import fingerprint
+from strandline.alerting.one_plan import raised
+from strandline.alerting.sigma import read_folder
 from strandline.alerting.source import rules_folder
 from strandline.core.feed import EventFeed
 from strandline.core.topic import Topic

@@ -20,7 +20,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.quarantine.resolutions import held
+from strandline.engine.quarantine.held_records import held
 from tests.support import lakes
 from tests.support.events import TABLE, Event, commits, received
 from tests.support.rows import NOON, Row, shown

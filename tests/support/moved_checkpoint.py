@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from strandline.engine.lake.checkpoint.spark_checkpoint import newest_done
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.spark_checkpoint import newest_done
 
 NUMBERED = re.compile(r"(?P<number>\d+)(?P<rest>\.changelog|\.zip|)")
 

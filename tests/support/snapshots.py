@@ -9,8 +9,8 @@ from strandline.engine.accounting.table_books import close
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import Forgotten
 from strandline.engine.lake.forgotten import keep as keep_request
+from strandline.engine.lake.import_notes import notes_of
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf.import_notes import notes_of
 from strandline.engine.proof.certificate import Certificate, keep
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import TABLES, morning

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from strandline.alerting.rules.alert_rule import Rule
+from strandline.alerting.alert_rule import Rule
 from strandline.alerting.tables import gold
 from strandline.core.errors import LakeError
 from strandline.engine.ask.locate import World

@@ -1,6 +1,6 @@
 """What rules would have raised on history: one Spark job for all rules about a table, and one for all threshold rules.
 
-It is the plan that raises alerts live (jobs/strandline/alerting/rules/one_plan.py), over the closed rows of silver, so an alert has the id that
+It is the plan that raises alerts live (jobs/strandline/alerting/one_plan.py), over the closed rows of silver, so an alert has the id that
 it had or would have had when its event arrived.
 
 The driver gets what does not grow with the number of alerts: for each rule its alerts a day with the first and the last
@@ -18,9 +18,9 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from strandline.alerting.rules.alert_rule import AlertRule, Rule, ThresholdRule
-from strandline.alerting.rules.correlate import correlated
-from strandline.alerting.rules.one_plan import raised
+from strandline.alerting.alert_rule import AlertRule, Rule, ThresholdRule
+from strandline.alerting.correlate import correlated
+from strandline.alerting.one_plan import raised
 from strandline.alerting.source import AlertSource
 from strandline.alerting.tables import gold
 from strandline.core.table import Table

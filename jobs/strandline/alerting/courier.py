@@ -25,8 +25,8 @@ from uuid import uuid4
 import orjson
 from confluent_kafka import Message
 
+from strandline.alerting.alert_rule import Severity
 from strandline.alerting.notice import Alert, Digest, NoAlertError, Payload, RuleWords, Sink, notice
-from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.errors import DataError, LakeError, TransientError
 from strandline.core.topic import Topic
 from strandline.engine.kafka.topic_log import Log
@@ -212,7 +212,7 @@ class RecentIds:
 
     The ids of the last alerts of a topic, by which a copy of an alert is known.
 
-    After a crash the alerts since the last checkpoint are raised again with the same ids (jobs/strandline/alerting/rules/one_plan.py), and the key
+    After a crash the alerts since the last checkpoint are raised again with the same ids (jobs/strandline/alerting/one_plan.py), and the key
     of a record is its id, so a copy is in the partition of its original. How far back copies lie is bounded by what is
     raised within one checkpoint of real time mode, five minutes.
 

@@ -1,7 +1,7 @@
 """Notices and who takes them: a notice is of the alerts that one rule raised, with how many and a few of them.
 
 An alert is read from its record in Kafka, as ``strandline alerts`` wrote it; sensitive columns are masked in it already
-(jobs/strandline/alerting/rules/one_plan.py), and nothing here adds to it. A record that is no alert is refused with the reason.
+(jobs/strandline/alerting/one_plan.py), and nothing here adds to it. A record that is no alert is refused with the reason.
 
 The id of a notice is a hash of its receiver, its rule and its first alert, so that the notice that is sent again after a
 crash has the id that it had.
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import orjson
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from strandline.alerting.rules.alert_rule import Severity
+from strandline.alerting.alert_rule import Severity
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.lateness import RECENT, in_utc
 from strandline.engine.kafka.topic_log import TopicWriter

@@ -161,7 +161,7 @@ class Model:
         held_out: The share of the time of its training, the last part, on which it is evaluated and does not learn.
         drifts: The population stability index at which the report warns (jobs/strandline/engine/learning/promote_model.py).
         alerts: Whether it raises alerts on events as they come. It can where its features are columns of the one
-            judged table that its own table reads, under their names (jobs/strandline/alerting/rules/alert_rule.py).
+            judged table that its own table reads, under their names (jobs/strandline/alerting/alert_rule.py).
         about: What it looks for, in a line.
         owner: Who answers for it; the table's owner when empty.
 

@@ -8,9 +8,9 @@ from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.table import Ingested, Table
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.lake import formats
+from strandline.engine.lake.completeness import fed, refuse_retired
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.retired import fed, refuse_retired
 from strandline.engine.runtime.settings import Settings, settings
 from strandline.operate.listener import Says
 

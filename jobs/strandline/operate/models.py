@@ -7,8 +7,8 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.model import Model
+from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import shelves
 from strandline.engine.learning.promote_model import Desk
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock

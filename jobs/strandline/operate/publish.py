@@ -10,7 +10,7 @@ from strandline.engine.flow.lineage.column_lineage import hidden
 from strandline.engine.kafka import admin
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.log_actions import table_id
-from strandline.engine.lake.read.row_changes import Range, columns_of
+from strandline.engine.lake.read.duckdb_table import Range, columns_of
 from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.publish.declared import (
     KafkaTopic,

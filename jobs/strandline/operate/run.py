@@ -29,10 +29,10 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Report
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka import admin, local_broker
+from strandline.engine.lake.completeness import fed, refuse_retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.retired import fed, refuse_retired
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.spark_session import refuse_too_many
 from strandline.operate import lakes, session

@@ -13,9 +13,9 @@ from strandline.engine.accounting.routes import read_before, topics_read
 from strandline.engine.flow import readers
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.kafka.local_broker import Broker
+from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.retired import fed
-from strandline.engine.lake.shelf.shelves import Promotion, promotions
+from strandline.engine.lake.shelves import Promotion, promotions
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings, environment
 from strandline.engine.service.background_stream import STREAM, Always, Program

@@ -15,11 +15,11 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.explain_silver import explain_spot
 from strandline.engine.ask.locate import Spot, Verdict, World
 from strandline.engine.flow.batch.batch_accounting import mark_of, mark_of_rows, watch_of
-from strandline.engine.lake.checkpoint.spark_checkpoint import WHOLE, Planned, Position
 from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, Through, last_entry
 from strandline.engine.lake.log.log_actions import appended, table_id
+from strandline.engine.lake.spark_checkpoint import WHOLE, Planned, Position
 from strandline.engine.proof.verify import function_faults
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span

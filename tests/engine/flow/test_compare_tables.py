@@ -5,8 +5,8 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from strandline.engine.flow.compare_plans import Remedy, sink_differences, source_differences
 from strandline.engine.flow.spark_plan import StatefulPlan
-from strandline.engine.lake.checkpoint.spark_checkpoint import RunRecord
 from strandline.engine.lake.read.open_table import DeclaredTable
+from strandline.engine.lake.spark_checkpoint import RunRecord
 
 IDS = {"silver.a": "1", "silver.b": "2"}
 RECORD = RunRecord(

@@ -12,8 +12,8 @@ from threading import Thread
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.alerting.rules.live import feeds
-from strandline.alerting.rules.one_plan import alert_id
+from strandline.alerting.live import feeds
+from strandline.alerting.one_plan import alert_id
 from strandline.alerting.tables.silver import FIELDS
 from strandline.core.errors import DataError
 from strandline.core.feed import Feed

@@ -15,10 +15,10 @@ from strandline.core.table import Recomputed
 from strandline.engine.flow.foreign_text import INSTEAD, may_search, searches, sentences
 from strandline.engine.flow.preflight import Answer, judge, needs_look, refuse
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.lake.checkpoint.spark_checkpoint import read_record, write_record
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.spark_checkpoint import read_record, write_record
 from strandline_quality.rules import matches
 from tests.support.rows import NOON
 

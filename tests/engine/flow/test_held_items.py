@@ -37,8 +37,7 @@ from strandline.engine.lake.log.ledger import Entry, entries
 from strandline.engine.lake.read.open_table import kinds, opened
 from strandline.engine.proof.row_audit import audit
 from strandline.engine.quarantine.browse import rows as held_rows
-from strandline.engine.quarantine.resolutions import held
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.quarantine.held_records import Signed, held
 from strandline.engine.repair import backfill as backfills
 from strandline.engine.repair import replay as replays
 from strandline.engine.repair.backfill import backfill
@@ -51,7 +50,7 @@ from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.replay import Choice, replay
 from strandline.engine.runtime import clock
 from strandline.engine.service.maintain import Policy, maintain
-from strandline.operate import trial
+from strandline.operate import session
 from strandline_quality.rules import between, required
 from tests.cli.inside import succeeded
 from tests.support import lakes
@@ -551,7 +550,7 @@ def test_a_trial_shows_the_items_that_are_held(spark: SparkSession) -> None:
     """In the order of the payloads, and of the list."""
     at = NOON - timedelta(minutes=1)
     items = [{"sku": "a", "qty": 1}, {"sku": "b", "qty": 0}]
-    found = trial.judge(spark, ORDERS, order(1, at, items), order(2, at, items[1:]))
+    found = session.judge(spark, ORDERS, order(1, at, items), order(2, at, items[1:]))
     shown = [(r["id"], r.get("sku"), r.get(ITEM), r["reasons"]) for r in found]
     assert shown == [
         ("o1", "a", 0, None),

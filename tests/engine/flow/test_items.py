@@ -51,7 +51,7 @@ from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.replay import replay
 from strandline.engine.runtime import clock
 from strandline.engine.service.maintain import Policy, maintain
-from strandline.operate import trial
+from strandline.operate import session
 from strandline_quality.rules import OnFail, Rule, between, required
 from tests.cli.inside import succeeded
 from tests.support import lakes
@@ -526,7 +526,7 @@ def test_a_mistake_in_the_declaration_has_a_hint(
 def test_a_trial_shows_items_and_what_is_passed_over(spark: SparkSession) -> None:
     """In the order of the payloads."""
     at = NOON - timedelta(minutes=1)
-    found = trial.judge(
+    found = session.judge(
         spark,
         ORDERS,
         order(1, at, [{"sku": "a", "qty": 1}, {"sku": "b", "qty": 2}]),

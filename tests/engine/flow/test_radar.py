@@ -17,8 +17,7 @@ from strandline.engine.flow.readers import (
     topic_dangers,
     topic_readers,
 )
-from strandline.engine.kafka.outlook import outlooks
-from strandline.engine.kafka.slices import Positions
+from strandline.engine.kafka.slices import Positions, outlooks
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from tests.engine.accounting.test_feed_balance import SOUND

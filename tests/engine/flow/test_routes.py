@@ -32,6 +32,8 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.proof.daily_report import Period, gather
+from strandline.engine.proof.day_verdicts import ROUTED, signs
 from strandline.engine.quarantine.browse import piles, rows
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
@@ -44,8 +46,6 @@ from strandline.engine.runtime import clock
 from strandline.engine.service.maintain import Policy, maintain
 from strandline.engine.service.metrics import KINDS as KINDS_METRIC
 from strandline.engine.service.metrics import LedgerFigures
-from strandline.engine.trust.daily_report import Period, gather
-from strandline.engine.trust.day_verdicts import ROUTED, signs
 from strandline_quality.rules import between, required
 from tests.cli.inside import succeeded
 from tests.engine.records import make

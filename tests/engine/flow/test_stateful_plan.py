@@ -23,8 +23,8 @@ from strandline.core.topic import Parse
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.lineage.column_lineage import derive_lineage
 from strandline.engine.flow.spark_plan import Node, columns, planned, tree, written
-from strandline.engine.lake.checkpoint.spark_checkpoint import read_record
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.spark_checkpoint import read_record
 from tests.support import wrapped_json
 from tests.support.events import readings, received
 from tests.support.mistaken import EVENTS

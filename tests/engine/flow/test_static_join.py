@@ -30,7 +30,7 @@ from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.open_table import opened
 from strandline.engine.service.snapshot import frozen
-from strandline.operate.trial import judge
+from strandline.operate.session import judge
 from strandline_quality.rules import required
 from tests.support import by_hand
 from tests.support.literal import put

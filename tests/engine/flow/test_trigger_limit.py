@@ -16,10 +16,10 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.batch.governor import FIRST, Governor
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.gates.gate_files import Shut, Where, clear, write
-from strandline.engine.lake.checkpoint.spark_checkpoint import stream_id
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries, latest_version
+from strandline.engine.lake.spark_checkpoint import stream_id
 from strandline.engine.runtime.jvm import Heap
 from strandline.engine.runtime.processes import killed_for_memory
 from tests.support.events import readings, received

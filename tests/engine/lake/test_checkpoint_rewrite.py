@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.checkpoint.mend_checkpoint import (
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.mend_checkpoint import (
     copy_metadata,
     operator_names,
     retire_state,
     rewrite_sources,
 )
-from strandline.engine.lake.checkpoint.spark_checkpoint import (
+from strandline.engine.lake.spark_checkpoint import (
     RunRecord,
     next_batch,
     read_record,
     source_ids,
     write_record,
 )
-from strandline.engine.lake.files.place import Place
 
 OPERATOR = '{"operatorInfo":{"operatorId":0,"operatorName":"dedupe"},"stateStoreInfo":[]}'
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from strandline.engine.ask.explain_gold import Step, _has_taken_in
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
-from strandline.engine.trust.day_verdicts import FRESH, committed_at, signs
+from strandline.engine.proof.day_verdicts import FRESH, committed_at, signs
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC).timestamp()

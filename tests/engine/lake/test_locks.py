@@ -65,7 +65,7 @@ import sys
 from pathlib import Path
 from strandline.engine.lake.locks import is_held
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.files.write_barrier import bar_writes
+from strandline.engine.runtime.processes import bar_writes
 if not bar_writes([Path("/dev")]):
     sys.exit(77)
 print(*(is_held(Place.of(Path(name))) for name in sys.argv[1:]))

@@ -7,10 +7,10 @@ import pytest
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.scoring import Linear, as_words
+from strandline.engine.lake import shelves
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import shelves
-from strandline.engine.lake.shelf.shelves import Decision, Terms
+from strandline.engine.lake.shelves import Decision, Terms
 from tests.support.rows import NOON
 
 NAME = "unusual"

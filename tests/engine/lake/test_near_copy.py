@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.shelf.shelves import near_copy
+from strandline.engine.lake.shelves import near_copy
 
 
 def test_a_copy_follows_what_is_added_changed_and_removed(either: Place, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from fleet.silver import device_inventory
 from fleet.silver.devices import TABLE
-from strandline.engine.lake.checkpoint.mend_checkpoint import settle
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.mend_checkpoint import settle
 from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.shapes import arrived

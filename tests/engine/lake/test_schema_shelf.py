@@ -3,9 +3,9 @@
 import pickle
 
 from strandline.core.formats.writer_schema import Format, Reference, WriterSchema
+from strandline.engine.lake import shelves
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.shelf import shelves
-from strandline.engine.lake.shelf.shelves import Shelf
+from strandline.engine.lake.shelves import Shelf
 
 SCHEMA = WriterSchema(
     number=7, kind=Format.JSON, text='{"type": "object"}', references=(Reference("a", "{}"),)

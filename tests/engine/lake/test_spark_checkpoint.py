@@ -2,9 +2,9 @@
 
 import pytest
 
-from strandline.engine.lake.checkpoint.spark_checkpoint import WHOLE, Planned, Position
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.spark_checkpoint import WHOLE, Planned, Position
 from tests.engine.written import SILVER, entry, numbers, written
 
 pytestmark = pytest.mark.whole

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from fleet.silver import device_telemetry as silver
-from strandline.engine.lake.checkpoint.mend_checkpoint import (
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.mend_checkpoint import (
     BrokenCheckpointError,
     broken_state,
     leave,
     mend,
     play_again,
 )
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.lake import Lake
 from tests.engine.written import entry, numbers, written
 
 TABLE = silver.TABLE

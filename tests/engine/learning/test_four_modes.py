@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from fleet.bronze import network_connections as bronze
 from fleet.models.unusual_traffic import MODEL
 from fleet.silver import network_connections as silver
-from strandline.alerting.rules.alert_rule import model_rule
-from strandline.alerting.rules.live import feeds
+from strandline.alerting.alert_rule import model_rule
+from strandline.alerting.live import feeds
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.model import Clusters, Demand, Model
 from strandline.core.modes import Batch, RealTime
@@ -23,15 +23,15 @@ from strandline.core.topic import Topic
 from strandline.engine.flow import feed_query
 from strandline.engine.flow.feed_ledger import FeedLedger
 from strandline.engine.flow.runner import Site
+from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.lake.shelf import shelves
 from strandline.engine.learning.promote_model import Desk, feed_ran_until, index
 from strandline.engine.learning.train_model import train
+from strandline.engine.proof import daily_report
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.trust import daily_report
 from tests.engine.records import make
 from tests.support import lakes
 from tests.support.feeds import records

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from fleet.models.unusual_traffic import MODEL
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.model import Clusters, Demand, Feature
+from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import shelves
 from strandline.engine.learning.train_model import evaluate, train
 from strandline.engine.repair.closed_range import Span
 from tests.support import lakes

@@ -14,8 +14,8 @@ import pytest
 
 from strandline.core.errors import DataError, TransientError
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.duckdb_table import Range
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.lake.read.row_changes import Range
 from strandline.engine.publish.books import publications, refusals
 from strandline.engine.publish.declared import Change
 from strandline.engine.publish.publisher import ROWS, Publisher

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.row_changes import Range
+from strandline.engine.lake.read.duckdb_table import Range
 from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.publish.books import publications, refusals
 from strandline.engine.publish.declared import PostgresTable

@@ -18,8 +18,8 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.kafka import admin
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.duckdb_table import columns_of
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.lake.read.row_changes import columns_of
 from strandline.engine.publish.declared import KafkaTopic, PostgresTable, Publish, identity
 from strandline.engine.publish.kafka_target import ToKafka
 from strandline.engine.publish.postgres_target import ToPostgres

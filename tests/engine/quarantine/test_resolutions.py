@@ -13,7 +13,7 @@ from strandline.engine.ask.sql_query import ask
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.proof.compare import compare
-from strandline.engine.quarantine.resolutions import (
+from strandline.engine.quarantine.held_records import (
     FOLLOWED,
     REPLAY,
     generation,

@@ -20,10 +20,10 @@ from strandline.engine.flow import feed_ledger, feed_query
 from strandline.engine.flow.feed_ledger import FeedLedger
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka.topic_log import ExpiredError
-from strandline.engine.lake.checkpoint.spark_checkpoint import kafka_ends
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.lake.spark_checkpoint import kafka_ends
+from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.accept_loss import accept, accept_of_feed
 from tests.engine.records import drop, expire, make, put
 from tests.support.feeds import feed, records, send, start

@@ -12,7 +12,7 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake
 from strandline.engine.quarantine.browse import piles
 from strandline.engine.quarantine.browse import rows as held_rows
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.discard import discard, reopen

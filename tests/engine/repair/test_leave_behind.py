@@ -8,8 +8,8 @@ import pytest
 from fleet.gold import device_daily
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.lake.completeness import Retirement, retired, write_down
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.retired import Retirement, retired, write_down
 from strandline.engine.repair import replay as module
 from strandline.engine.repair.backfill import leave_behind
 from strandline.engine.repair.replay import REPLAY, write_healed

@@ -25,7 +25,7 @@ from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair import retire as retiring
 from strandline.engine.repair.retire import Leaving, move, move_back, retire_topic
 from tests.support.by_hand import commit, create

@@ -17,9 +17,9 @@ from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.shadow_lake import Promotion, Shadow, refuse_half_done
 from strandline.engine.gates import gate_files
+from strandline.engine.lake.completeness import STATE_OF, Retirement, retired, write_down
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.vacuum import UNDOABLE
-from strandline.engine.lake.retired import STATE_OF, Retirement, retired, write_down
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.rebuild import promote, undo
 from strandline.engine.service.maintain import Policy, maintain

@@ -17,7 +17,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, latest_version
 from strandline.engine.quarantine.browse import rows as held_rows
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.rebuild import promote, rebuild, undo

@@ -14,8 +14,7 @@ from fleet.silver import devices
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.retired import (
+from strandline.engine.lake.completeness import (
     RetiredError,
     Retirement,
     let_go,
@@ -23,6 +22,7 @@ from strandline.engine.lake.retired import (
     strike_out,
     write_down,
 )
+from strandline.engine.lake.lake import Lake
 from strandline.engine.repair import retire
 from strandline.engine.repair.expire import expire
 from strandline.engine.repair.retire import is_behind_for_good, take_back, take_back_anew

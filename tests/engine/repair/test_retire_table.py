@@ -14,14 +14,7 @@ from strandline.engine.accounting.balance_sheet import balance, waiting
 from strandline.engine.flow.readers import readers
 from strandline.engine.flow.runner import Site
 from strandline.engine.gates import gate_files
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.forgotten import TABLE_FILE, requests, search
-from strandline.engine.lake.formats import FORMS, TABLES, forms
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import WriterWatch
-from strandline.engine.lake.log.vacuum import UNDOABLE
-from strandline.engine.lake.read.open_table import opened
-from strandline.engine.lake.retired import (
+from strandline.engine.lake.completeness import (
     STATE_OF,
     RetiredError,
     Retirement,
@@ -30,7 +23,14 @@ from strandline.engine.lake.retired import (
     strike_out,
     write_down,
 )
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.forgotten import TABLE_FILE, requests, search
+from strandline.engine.lake.formats import FORMS, TABLES, forms
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import WriterWatch
+from strandline.engine.lake.log.vacuum import UNDOABLE
+from strandline.engine.lake.read.open_table import opened
+from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import left_behind

@@ -10,10 +10,16 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import TransientError
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.shadow_lake import Shadow
+from strandline.engine.lake.completeness import (
+    STATE_OF,
+    Retirement,
+    retired,
+    strike_out,
+    write_down,
+)
 from strandline.engine.lake.forgotten import Forgotten, keep, requests
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import name_of
-from strandline.engine.lake.retired import STATE_OF, Retirement, retired, strike_out, write_down
 from strandline.engine.repair.expire import AFTER, scrub
 from tests.engine.flow.test_readers import checkpoint
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written

@@ -32,7 +32,7 @@ SOFT = ("/bin/sh", "-c", 'ulimit -Sn 1024 && exec "$0" "$@"')
 MANY_OPEN = """
 import json, os, resource, sys
 from pathlib import Path
-from strandline.operate.trial import trial_spark
+from strandline.operate.session import trial_spark
 from strandline.engine.runtime.jvm import is_deaf
 
 with trial_spark(Path(sys.argv[1])) as spark:

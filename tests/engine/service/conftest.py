@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from strandline.alerting.alert_rule import Severity
 from strandline.alerting.courier import Desk
 from strandline.alerting.notice import RuleWords
-from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.topic import Topic
 from strandline.engine.lake.lake import Lake
 from tests.engine.records import make

@@ -13,17 +13,17 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import user_actions as bronze
 from fleet.silver import user_actions as silver
-from strandline.alerting.rules.alert_rule import Counted
-from strandline.alerting.rules.live import Counting, Stage
+from strandline.alerting.alert_rule import Counted
+from strandline.alerting.live import Counting, Stage
 from strandline.core.feed import CountingFeed
 from strandline.core.modes import AvailableNow
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import feed_balances
 from strandline.engine.flow.feed_ledger import FeedLedger
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.checkpoint.spark_checkpoint import kafka_ends
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
+from strandline.engine.lake.spark_checkpoint import kafka_ends
 from strandline.engine.service.feed_host import FeedHost
 from tests.engine.records import make
 from tests.rules.test_correlate import BY_USER, rule

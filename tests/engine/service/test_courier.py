@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from strandline.alerting.alert_rule import Severity
 from strandline.alerting.courier import Books, Courier, DeliveryHost, Desk
 from strandline.alerting.notice import File, KafkaTopic, Payload, Sink, Webhook
-from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.errors import TransientError
 from strandline.core.topic import Topic
 from strandline.engine.kafka.topic_log import Log, TopicWriter

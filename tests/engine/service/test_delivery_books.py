@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strandline.alerting.alert_rule import Severity
 from strandline.alerting.courier import Books, books
 from strandline.alerting.notice import Alert, RuleWords, notice
-from strandline.alerting.rules.alert_rule import Severity
 from strandline.core.errors import DataError
 from strandline.engine.lake.files.place import Place
 from tests.support.rows import NOON

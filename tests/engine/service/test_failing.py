@@ -22,10 +22,10 @@ from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.completeness import RetiredError, Retirement, write_down
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, is_written
 from strandline.engine.lake.log.ledger import last_entry
-from strandline.engine.lake.retired import RetiredError, Retirement, write_down
 from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_files import Record

@@ -19,7 +19,7 @@ from strandline.engine.lake.handover import EXPIRES, asker, handed_over
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, is_written, lease
 from strandline.engine.lake.log.ledger import last_entry
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.retire import retire
 from strandline.engine.runtime.processes import own

@@ -9,10 +9,10 @@ import pytest
 
 from strandline.engine.accounting.balance_sheet import balance, waiting
 from strandline.engine.accounting.table_books import close
+from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log import ledger_sums
 from strandline.engine.lake.log.commit_log import committed_at
-from strandline.engine.lake.retired import Retirement, write_down
 from strandline.engine.service import metrics
 from strandline.engine.service.metrics import LedgerFigures
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written

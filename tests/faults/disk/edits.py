@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from strandline import catalog
 
-from strandline.engine.lake.checkpoint.mend_checkpoint import (
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.mend_checkpoint import (
     Ends,
     is_before,
     move_to,
@@ -14,9 +16,7 @@ from strandline.engine.lake.checkpoint.mend_checkpoint import (
     unfinished,
     withdraw,
 )
-from strandline.engine.lake.checkpoint.spark_checkpoint import source_ids
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.spark_checkpoint import source_ids
 
 TABLE = catalog.find("silver.device_telemetry")
 DONE, PLANNED = 10, 11

@@ -17,8 +17,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.log.ledger_sums import snapshot
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.lake.shelf.shelves import RULE_HISTORY, live_rules, promotions
-from strandline.engine.quarantine.resolutions import held
+from strandline.engine.lake.shelves import RULE_HISTORY, live_rules, promotions
+from strandline.engine.quarantine.held_records import held
 from strandline.engine.service.stream_health import order
 from tests.cli import inside
 from tests.faults.disk import programs

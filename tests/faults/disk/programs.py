@@ -10,8 +10,8 @@ from strandline import catalog
 from strandline.engine.accounting.table_books import close
 from strandline.engine.gates.gate_files import Shut, Where, clear, shut, write
 from strandline.engine.gates.gate_files import open_ as open_gate
+from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import shelves
 from strandline.engine.service import stream_health
 from strandline.engine.service.stream_health import Order
 from tests.faults.disk.edits import EDITS, checkpoint

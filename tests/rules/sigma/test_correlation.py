@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.alerting.rules.alert_rule import Comparison, Counted
-from strandline.alerting.rules.sigma import Folder, read_folder
+from strandline.alerting.alert_rule import Comparison, Counted
+from strandline.alerting.sigma import Folder, read_folder
 
 FAILED = """
 title: failed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.alerting.rules.sigma import read_folder
+from strandline.alerting.sigma import read_folder
 from strandline.alerting.source import rules_folder
 from tests.rules.sigma import broken
 

@@ -1,7 +1,7 @@
 """Each alert once, however often it was raised.
 
-Grain: one row an alert, by its id: a hash of the rule, its version, and the event (jobs/strandline/alerting/rules/one_plan.py) or the key and
-timespan of several (jobs/strandline/alerting/rules/windows.py).
+Grain: one row an alert, by its id: a hash of the rule, its version, and the event (jobs/strandline/alerting/one_plan.py) or the key and
+timespan of several (jobs/strandline/alerting/windows.py).
 Reads: bronze.alerts. Read by: gold.alerts.
 Late data: up to eight days after the event. An event is an hour late at most, or it is not believed and raises nothing;
 and it is raised from its topic, which usually keeps it for a week, also when nothing raised alerts for days. An alert on an

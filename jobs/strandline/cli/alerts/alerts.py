@@ -25,7 +25,7 @@ from strandline.operate.stream import always
 from strandline.operate.words import seconds
 
 if TYPE_CHECKING:
-    from strandline.alerting.rules.alert_rule import AlertRule
+    from strandline.alerting.alert_rule import AlertRule
 
 COLUMNS = ("feed", "rules", "epoch", "read", "alerts", "lag", "at", "waits")
 

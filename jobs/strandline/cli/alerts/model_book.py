@@ -9,8 +9,8 @@ from strandline import catalog
 from strandline.cli import place
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.model import Model
-from strandline.engine.lake.shelf import shelves
-from strandline.engine.lake.shelf.shelves import DECIDED, Decision
+from strandline.engine.lake import shelves
+from strandline.engine.lake.shelves import DECIDED, Decision
 from strandline.engine.learning.promote_model import Desk
 from strandline.operate import models
 from strandline.operate.ranges import moment, typed

@@ -8,13 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule
-from strandline.alerting.rules.compile import Explanation
-from strandline.alerting.rules.sigma import Folder
+from strandline.alerting.alert_rule import AlertRule, ThresholdRule
+from strandline.alerting.compile import Explanation
+from strandline.alerting.sigma import Folder
 from strandline.cli import place
 from strandline.cli.screen import emit, note, progress, say, show
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.shelf.shelves import Promotion
+from strandline.engine.lake.shelves import Promotion
 from strandline.operate import lakes, ranges, session
 from strandline.operate.alerts.backtest import (
     Trial,

@@ -24,8 +24,8 @@ from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.ask.locate import World
 from strandline.engine.ask.why import explain_each, why
 from strandline.engine.flow.readers import URGENT, Danger, Level, last, span, worst
+from strandline.engine.lake.completeness import Retirement, retired
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.retired import Retirement, retired
 from strandline.engine.publish.books import published
 from strandline.engine.runtime import clock
 from strandline.operate import lakes

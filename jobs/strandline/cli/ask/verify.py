@@ -13,10 +13,10 @@ from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption, TablesArg
 from strandline.cli.screen import emit, note, say, show, yes
 from strandline.core.table import Table
 from strandline.core.topic import PLACE
+from strandline.engine.accounting import commit_history
 from strandline.engine.accounting.balance_sheet import UNSOUGHT
-from strandline.engine.history import commit_history
-from strandline.engine.history.queries import MOST, Batch, Mark, Past, marks
-from strandline.engine.lake.retired import refuse_retired
+from strandline.engine.accounting.history_queries import MOST, Batch, Mark, Past, marks
+from strandline.engine.lake.completeness import refuse_retired
 from strandline.engine.proof.certificate import Certificate
 from strandline.engine.proof.compare import Comparison
 from strandline.engine.proof.row_audit import Audit, as_record, audit

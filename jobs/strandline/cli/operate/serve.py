@@ -15,15 +15,15 @@ from strandline.cli.screen import emit, is_terminal, note, say, show
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.routes import topics_read
 from strandline.engine.kafka import admin, local_broker
+from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.files.write_barrier import NOT_BARRED, bar_writes
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.retired import fed
+from strandline.engine.proof import daily_report
 from strandline.engine.runtime import clock, processes
+from strandline.engine.runtime.processes import NOT_BARRED, bar_writes
 from strandline.engine.runtime.settings import settings
 from strandline.engine.service import sql_server
 from strandline.engine.service.dagster_process import Console
-from strandline.engine.trust import report_server
 from strandline.operate import lakes
 from strandline.operate.alerts.pages import alert_pages
 from strandline.operate.notebook import environment_of, execute, toured, writable
@@ -249,7 +249,7 @@ def ui(
         if is_our_stream and not asked.is_set():
             note("starting the stream …")
             always_on.resume()
-        with report_server.served(where, alert_pages(found, where)):
+        with daily_report.served(where, alert_pages(found, where)):
             if address:
                 also = " and the stream" if is_our_stream else ""
                 say(f"Dagster is at {address}; Ctrl-C stops it{also}")

@@ -14,11 +14,10 @@ from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Ingested, Table
+from strandline.engine.lake.completeness import refuse_expired, refuse_retired
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.horizon import refuse_expired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.retired import refuse_retired
 from strandline.engine.proof.compare import Comparison
 from strandline.engine.repair.closed_range import Rewind, refuse_open, rewind
 from strandline.engine.repair.downstream import (

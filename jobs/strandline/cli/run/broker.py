@@ -16,9 +16,9 @@ from strandline.engine.accounting.routes import undeclared
 from strandline.engine.flow.readers import Level
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.kafka.topic_log import WAY
+from strandline.engine.lake.completeness import fed, retired
 from strandline.engine.lake.files.damage import remedy
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.retired import fed, retired
 from strandline.engine.publish.books import publications, published
 from strandline.engine.runtime.outage import AWAY
 from strandline.engine.runtime.settings import Settings

@@ -1,4 +1,5 @@
 """Do the books balance: is every event that was read in exactly one place?
 
-Only sums of ledger entries enter, without Spark and without a broker. Begin with balance_sheet.
+Only figures enter, never rows: sums of ledger entries, and those of past commits, which say what is normal for a table.
+Without Spark and without a broker. Begin with balance_sheet, then commit_history.
 """

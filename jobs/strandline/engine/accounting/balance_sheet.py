@@ -35,6 +35,7 @@ from strandline.engine.kafka.slices import part_of
 from strandline.engine.lake.commit.claimed_rows import ClaimedRows
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.import_notes import range_to_follow
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_written
 from strandline.engine.lake.log.ledger import (
@@ -58,8 +59,7 @@ from strandline.engine.lake.log.ledger_sums import (
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.read.duckdb_table import Peek, peek
 from strandline.engine.lake.read.open_table import live_rows, missing_files
-from strandline.engine.lake.shelf.import_notes import range_to_follow
-from strandline.engine.quarantine.resolutions import REPLAY, released, unfinished, unfollowed
+from strandline.engine.quarantine.held_records import REPLAY, released, unfinished, unfollowed
 
 # Prove closed books from the first commit: add up the whole log again, and compare.
 #

@@ -25,7 +25,7 @@ from strandline.engine.ask.locate import (
     shown_row,
 )
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
-from strandline.engine.lake.horizon import known_reach, over_until
+from strandline.engine.lake.completeness import known_reach, over_until
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import Entry, entry_at
@@ -42,7 +42,7 @@ from strandline.engine.lake.read.find_rows import (
     version_of,
 )
 from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.resolutions import FOLLOWED, REPLAY, resolved
+from strandline.engine.quarantine.held_records import FOLLOWED, REPLAY, resolved
 
 # Find the rows of a table that depend on a row of its source, by the tables' declarations alone.
 #

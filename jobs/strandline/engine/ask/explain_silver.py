@@ -46,14 +46,14 @@ from strandline.engine.ask.locate import (
     unread_records,
 )
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.import_notes import origin
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import IMPORT, Entry, entry_at
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.vacuum import EXPLAINED, swept
 from strandline.engine.lake.read.find_rows import Found, Where, look, typed, version_of
 from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.lake.shelf.import_notes import origin
-from strandline.engine.quarantine.resolutions import Status, done_about, still_held
+from strandline.engine.quarantine.held_records import Status, done_about, still_held
 
 ARRIVAL_ORDER = ("_arrived_at", *PLACE)
 TIMES = {"late": Verdict.LATE, "early": Verdict.EARLY, DISORDERED: Verdict.DISORDERED}

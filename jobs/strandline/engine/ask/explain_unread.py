@@ -21,6 +21,7 @@ from strandline.engine.ask.locate import (
 from strandline.engine.gates import gate_files
 from strandline.engine.kafka import admin
 from strandline.engine.kafka.slices import Backlog, Bounds, ends, part_of
+from strandline.engine.lake.completeness import retired
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
@@ -28,7 +29,6 @@ from strandline.engine.lake.log.ledger import Entry, is_imported, is_table, last
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import added
 from strandline.engine.lake.read.find_rows import newest_first
-from strandline.engine.lake.retired import retired
 
 
 def explain_waiting(table: Table, source: Table, world: World) -> Finding:

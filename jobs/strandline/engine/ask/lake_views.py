@@ -16,7 +16,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.resolutions import State, generation, has_items, statement
+from strandline.engine.quarantine.held_records import State, generation, has_items, statement
 
 # The names that a query can have: those of tables, quarantines and lists of decisions, of the ledger and the history.
 #

@@ -46,7 +46,7 @@ from strandline.engine.lake.read.find_rows import (
     version_of,
 )
 from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.resolutions import has_items, still_held
+from strandline.engine.quarantine.held_records import has_items, still_held
 from strandline_quality import mask
 
 PLAIN = re.compile(r"[\w .:@-]+", re.ASCII)

@@ -37,7 +37,7 @@ from strandline.engine.lake.read.table_versions import (
     refuse_deleted_files,
     version_at,
 )
-from strandline.engine.quarantine.resolutions import State, offer
+from strandline.engine.quarantine.held_records import State, offer
 
 # What ``SHOW TABLES`` and ``information_schema`` list in a query: the tables of the lake, and no view below them.
 #

@@ -51,7 +51,7 @@ from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import existing
 from strandline.engine.lake.read.find_rows import Found, Range, Where, heap, look, typed
 from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.resolutions import record_of, still_held
+from strandline.engine.quarantine.held_records import record_of, still_held
 
 # Search the records of bronze for a key that no table has, and list what could not be searched.
 #

@@ -16,9 +16,9 @@ from pyspark.sql.types import StructType
 
 from strandline.core.table import Judged, Streamed
 from strandline.engine.flow.spark_plan import Operator, StatefulPlan, output_mode
-from strandline.engine.lake.checkpoint.spark_checkpoint import RunRecord
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.open_table import DeclaredTable, declared_table, types_of
+from strandline.engine.lake.spark_checkpoint import RunRecord
 from strandline.engine.runtime.meter import code_version, query_version
 
 INNER = "Inner"

@@ -45,7 +45,7 @@ from strandline.engine.lake.log.ledger import Entry, is_table, last_entry
 from strandline.engine.lake.log.ledger_sums import Sums, sums_of
 from strandline.engine.lake.log.log_actions import file_of
 from strandline.engine.lake.read.duckdb_table import literal, peek_files
-from strandline.engine.lake.shelf.shelves import Shelf
+from strandline.engine.lake.shelves import Shelf
 from strandline.engine.runtime.meter import Meter, code_version
 from strandline.engine.runtime.settings import settings
 from strandline_infra import extras

@@ -34,22 +34,22 @@ from strandline.core.verdict import DUPLICATE_OF, good_rows, judged, without_ski
 from strandline.engine.flow.batch.batch_accounting import watched
 from strandline.engine.flow.batch.governor import EVERYTHING
 from strandline.engine.flow.batch.static_join import joining
-from strandline.engine.lake.checkpoint.spark_checkpoint import (
+from strandline.engine.lake.commit import create_table
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.import_notes import begun_import, unfinished_file
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.log.vacuum import begins_at, bring_back, swept
+from strandline.engine.lake.read.open_table import nullable
+from strandline.engine.lake.spark_checkpoint import (
     NOWHERE,
     begin_whole,
     begins_whole,
     is_new,
     unread_from,
 )
-from strandline.engine.lake.commit import create_table
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.lake.log.log_actions import table_id
-from strandline.engine.lake.log.vacuum import begins_at, bring_back, swept
-from strandline.engine.lake.read.open_table import nullable
-from strandline.engine.lake.shelf.import_notes import begun_import, unfinished_file
-from strandline.engine.quarantine.write import let_have_items
+from strandline.engine.quarantine.held_records import let_have_items
 from strandline.engine.runtime.spark_session import for_rows_alone, for_sorted_state
 
 

@@ -37,12 +37,18 @@ from strandline.engine.flow.plan import Frames, framed
 from strandline.engine.flow.spark_plan import StatefulPlan, output_mode, refusal, stateful_plan
 from strandline.engine.kafka.slices import range_ends
 from strandline.engine.kafka.topic_log import deleted, identities_in
-from strandline.engine.lake.checkpoint.mend_checkpoint import (
-    operator_names,
-    retire_state,
-    rewrite_sources,
-)
-from strandline.engine.lake.checkpoint.spark_checkpoint import (
+from strandline.engine.lake.commit.create_table import add_columns, let_be_null
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.formats import STATE
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.mend_checkpoint import operator_names, retire_state, rewrite_sources
+from strandline.engine.lake.read.open_table import declared_table, never_null_now
+from strandline.engine.lake.spark_checkpoint import (
     JOIN,
     NOWHERE,
     SEARCHES,
@@ -58,16 +64,6 @@ from strandline.engine.lake.checkpoint.spark_checkpoint import (
     stream_id,
     write_record,
 )
-from strandline.engine.lake.commit.create_table import add_columns, let_be_null
-from strandline.engine.lake.files.damage import damage
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.formats import STATE
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import lease
-from strandline.engine.lake.log.ledger import last_entry
-from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.lake.log.log_actions import table_id
-from strandline.engine.lake.read.open_table import declared_table, never_null_now
 
 # Refusing a stream that would not continue its own table, from the ledger and the checkpoint alone.
 

@@ -19,9 +19,9 @@ from strandline.engine.flow.batch.joined_streams import refuse_losing_join
 from strandline.engine.flow.plan import bring_back_unread, emits_over_time, framed, make
 from strandline.engine.flow.preflight import refuse_strangers, refuse_unsafe
 from strandline.engine.flow.spark_plan import output_mode
-from strandline.engine.lake.checkpoint.mend_checkpoint import mend, play_again, settle
-from strandline.engine.lake.checkpoint.spark_checkpoint import is_idle
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.mend_checkpoint import mend, play_again, settle
+from strandline.engine.lake.spark_checkpoint import is_idle
 from strandline.engine.runtime.outage import first_line
 
 POLL = 0.05

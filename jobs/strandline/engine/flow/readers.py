@@ -6,7 +6,7 @@ brings back; the last version that recomputed windows were computed from; the ve
 looked up. The last two matter most, because a missing commit is no error to them: they would miss its change silently.
 
 A reader that never began is none, because it can begin with a snapshot of its sources. Nor is a retired table whose place was
-let go (jobs/strandline/engine/lake/retired.py).
+let go (jobs/strandline/engine/lake/completeness.py).
 
 What is needed of a table are the commits from a version on, and every file that one of them adds or removes. A ledger needs
 more: closed books begin where they were closed (jobs/strandline/engine/accounting/table_books.py).
@@ -31,11 +31,19 @@ from strandline.core.topic import Topic
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.kafka import admin
-from strandline.engine.kafka.outlook import WAIT, Outlook, Retention, outlooks
-from strandline.engine.kafka.slices import Backlog, Part, Positions, range_ends
+from strandline.engine.kafka.slices import (
+    WAIT,
+    Backlog,
+    Outlook,
+    Part,
+    Positions,
+    Retention,
+    outlooks,
+    range_ends,
+)
 from strandline.engine.kafka.slices import name_of as topic_named
 from strandline.engine.kafka.topic_log import current, identities_in, lost_of
-from strandline.engine.lake.checkpoint.spark_checkpoint import NOWHERE, kafka_ends, unread_from
+from strandline.engine.lake.completeness import fed, retired
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -49,7 +57,7 @@ from strandline.engine.lake.log.ledger import is_table, last_entry, latest_versi
 from strandline.engine.lake.log.ledger_sums import name_of, sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.read.table_versions import lowest
-from strandline.engine.lake.retired import fed, retired
+from strandline.engine.lake.spark_checkpoint import NOWHERE, kafka_ends, unread_from
 
 
 class How(StrEnum):
@@ -230,7 +238,7 @@ def _needs(checkpoint: Place, names: Mapping[str, str], table: Table | None) -> 
 
 # The radar: for each reader, how long until something that it still needs may be gone.
 #
-# * A bronze table and a feed read topics, whose records expire (jobs/strandline/engine/kafka/outlook.py). The figure is the earliest
+# * A bronze table and a feed read topics, whose records expire (jobs/strandline/engine/kafka/slices.py). The figure is the earliest
 #   moment: a broker removes whole segments, and no sooner.
 # * A table reads the log of another one, of which nothing goes that a reader needs; the figure
 #   is what it holds back from being removed, and since when.

@@ -62,8 +62,8 @@ from strandline.engine.lake.commit.file_index import (
     WindowIndex,
 )
 from strandline.engine.lake.commit.replace_rows import changed_span
+from strandline.engine.lake.completeness import computable_from
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.horizon import computable_from
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of

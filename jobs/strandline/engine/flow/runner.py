@@ -31,12 +31,12 @@ from strandline.engine.flow.running import Lookout, Report, Running, weighing
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import GateShutError, stops
+from strandline.engine.lake.completeness import refuse_retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.read.open_table import lost_file
-from strandline.engine.lake.retired import refuse_retired
-from strandline.engine.lake.shelf.shelves import Shelf
+from strandline.engine.lake.shelves import Shelf
 from strandline.engine.runtime.jvm import Heap
 from strandline.engine.runtime.outage import Patience, soon
 

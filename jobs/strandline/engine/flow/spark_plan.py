@@ -18,10 +18,10 @@ from pyspark.sql import DataFrame
 from strandline.core.formats.parse_registered import READER
 from strandline.core.table import Judged, Streamed, Upserted
 from strandline.core.verdict import computed
-from strandline.engine.lake.checkpoint.mend_checkpoint import copy_metadata, settle
-from strandline.engine.lake.checkpoint.spark_checkpoint import next_batch, run_conditions
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.mend_checkpoint import copy_metadata, settle
 from strandline.engine.lake.plain_files import scratch
+from strandline.engine.lake.spark_checkpoint import next_batch, run_conditions
 from strandline.engine.runtime.jvm import classic, jvm
 
 UNKNOWN = "<unknown>"

@@ -27,9 +27,9 @@ from strandline.core.items import ITEM_FAULTS
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import WARNED, bad_items, own_columns
+from strandline.engine.accounting.history_queries import Past, expected
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError, Shut, Where
-from strandline.engine.history.queries import Past, expected
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake

@@ -326,7 +326,7 @@ class Lake:
 
     @property
     def retired(self) -> Place:
-        """Return the file with the tables that are no longer fed (jobs/strandline/engine/lake/retired.py)."""
+        """Return the file with the tables that are no longer fed (jobs/strandline/engine/lake/completeness.py)."""
         return self.root / "_retired.json"
 
     @property

@@ -24,14 +24,14 @@ from typing import Any
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.feed import Feed
 from strandline.core.model import FEATURES, SCORE, VERSION, Model
+from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held, refuse_if_taken
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.read.duckdb_table import peek_files
 from strandline.engine.lake.read.find_rows import Where, heap, look
-from strandline.engine.lake.shelf import shelves
-from strandline.engine.lake.shelf.shelves import PROMOTED, RESCORED, ROLLED_BACK, Decision, Terms
+from strandline.engine.lake.shelves import PROMOTED, RESCORED, ROLLED_BACK, Decision, Terms
 from strandline.engine.repair.closed_range import Span
 from strandline_quality.report.findings import Drift
 
@@ -46,7 +46,7 @@ def feed_ran_until(lake: Lake, model: str) -> datetime | None:
 
     The alert feed of a model, as far as a promotion must know it: whether it runs, and until when it ran.
 
-    The feed has the model's name (jobs/strandline/alerting/rules/alert_rule.py). It judges an event before any table has it, so of a time of
+    The feed has the model's name (jobs/strandline/alerting/alert_rule.py). It judges an event before any table has it, so of a time of
     which the table has no row yet there may be alerts.
 
     A process that was killed has judged more than its ledger has, and its heartbeat is at most seconds older than that.

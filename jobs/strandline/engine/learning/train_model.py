@@ -59,10 +59,10 @@ from strandline.core.scoring import (
     micro,
     weight,
 )
+from strandline.engine.lake import shelves
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.shelf import shelves
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime.meter import model_version
 from strandline.engine.runtime.outage import first_line

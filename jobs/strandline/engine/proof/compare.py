@@ -19,7 +19,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.read.duckdb_table import Duck, scan, spilling
-from strandline.engine.quarantine.resolutions import State, offer
+from strandline.engine.quarantine.held_records import State, offer
 from strandline_quality.mask import mask_value
 
 # Find the rows in which two bags of rows differ, inside DuckDB, in memory that does not grow with the bags.

@@ -28,15 +28,16 @@ from strandline.engine.flow import new_entry
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.gates.gate_files import open_all
+from strandline.engine.lake import shelves
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.file_index import EPOCH
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.horizon import (
+from strandline.engine.lake.completeness import (
     horizon,
     refuse_expired,
     refuse_never_whole,
     whole_from,
 )
+from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import (
     BATCH,
@@ -50,14 +51,18 @@ from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.plain_files import scratch
 from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.table_versions import pin_versions
-from strandline.engine.lake.shelf import shelves
-from strandline.engine.lake.shelf.shelves import Shelf
+from strandline.engine.lake.shelves import Shelf
 from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.proof.compare import Kept, Range, compare
 from strandline.engine.proof.kill_trial import KillTrial, Log, resplit
 from strandline.engine.proof.row_audit import rows_in_windows
-from strandline.engine.quarantine.resolutions import RELEASED, Status, generation
-from strandline.engine.quarantine.write import UNSIGNED, open_records
+from strandline.engine.quarantine.held_records import (
+    RELEASED,
+    UNSIGNED,
+    Status,
+    generation,
+    open_records,
+)
 from strandline.engine.repair.bring_imported import bring
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import backfill_above

@@ -20,13 +20,7 @@ from strandline.core.errors import DataError, DefinitionError, LakeError, Transi
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, committed_at, is_commit
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read.row_changes import (
-    Columns,
-    Range,
-    Row,
-    all_rows,
-    changed_rows,
-)
+from strandline.engine.lake.read.duckdb_table import Columns, Range, Row, all_rows, changed_rows
 from strandline.engine.lake.read.table_versions import pin_versions
 from strandline.engine.lake.store_lease import FencedError, HeldError, hold
 from strandline.engine.publish.books import LOCK, Books, Position, books_of, file_of

@@ -1,5 +1,5 @@
 """Rows that were held back, and the decisions about them.
 
 Reading and appending the two tables of a quarantine enters; judging rows again is in repair.
-Begin with resolutions, then write.
+Begin with held_records.
 """

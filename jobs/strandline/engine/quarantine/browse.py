@@ -24,7 +24,7 @@ from strandline.engine.lake.plain_files import write_lines, write_parquet
 from strandline.engine.lake.read.duckdb_table import Duck, Peek, register, rows_where, session
 from strandline.engine.lake.read.find_rows import batch_of, version_of
 from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.resolutions import State, has_items, offer, refuse_unheld
+from strandline.engine.quarantine.held_records import State, has_items, offer, refuse_unheld
 from strandline_quality import mask
 from strandline_quality.report.findings import Open, Sample
 
@@ -289,7 +289,7 @@ def _done(
 
 # The open rows of a quarantine: their number by age, and a few masked samples.
 #
-# Rows that were replayed or discarded are settled and not counted (jobs/strandline/engine/quarantine/resolutions.py). DuckDB reads the rows
+# Rows that were replayed or discarded are settled and not counted (jobs/strandline/engine/quarantine/held_records.py). DuckDB reads the rows
 # without a JVM, and the payloads of the samples only.
 
 

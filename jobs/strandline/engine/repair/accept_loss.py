@@ -29,7 +29,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.quarantine.held_records import Signed
 
 MODE = "accept loss"
 

@@ -57,23 +57,25 @@ from strandline.engine.gates.batch_check import Guard, counted
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit.delta_commit import rows_at, rows_now
 from strandline.engine.lake.commit.replace_rows import Exchange, came_and_gone, changes, swap
-from strandline.engine.lake.horizon import refuse_expired
+from strandline.engine.lake.completeness import let_go, refuse_expired, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import IMPORT, NOTHING, Entry, Through, is_table
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.read.open_table import live_rows
 from strandline.engine.lake.read.static_versions import refuse_untaken
-from strandline.engine.lake.retired import let_go, retired
-from strandline.engine.lake.shelf.shelves import Shelf
-from strandline.engine.quarantine.resolutions import REPLAY, Status, half_imported, unfinished
-from strandline.engine.quarantine.write import (
+from strandline.engine.lake.shelves import Shelf
+from strandline.engine.quarantine.held_records import (
+    REPLAY,
     UNSIGNED,
     Signed,
+    Status,
     append_entry,
+    half_imported,
     hold,
     records,
     resolve,
+    unfinished,
 )
 from strandline.engine.repair.closed_range import (
     Span,
@@ -337,7 +339,7 @@ def reach_of(spark: SparkSession, table: Derived, lake: Lake) -> timedelta | Non
 # The retired tables that read one whose rows a repair changes: they are not computed again, and their streams pass over it.
 #
 # Such a stream can no longer go on where it ended: it would never see what came or went, and the books would not miss it. So its
-# place is let go before the rows change (jobs/strandline/engine/lake/retired.py). Those above it need nothing yet: their rows are right
+# place is let go before the rows change (jobs/strandline/engine/lake/completeness.py). Those above it need nothing yet: their rows are right
 # until it is computed anew, and its promotion is such a change. A recomputed table has no stream, and sees what changed by itself.
 
 

@@ -15,14 +15,19 @@ from strandline.core.lateness import LAST, shifted
 from strandline.core.local_day import Day
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import read_until
+from strandline.engine.accounting.commit_history import moment_of
 from strandline.engine.ask.locate import Spot
 from strandline.engine.flow.plan import emits_over_time
-from strandline.engine.history.commit_history import moment_of
-from strandline.engine.lake.checkpoint.spark_checkpoint import settled_ms, stream_id
 from strandline.engine.lake.commit.delta_commit import rows_in
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
+from strandline.engine.lake.completeness import (
+    fed,
+    known_reach,
+    over_until,
+    refuse_unbounded,
+    retired,
+)
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.horizon import known_reach, over_until, refuse_unbounded
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
 from strandline.engine.lake.log.ledger import (
@@ -35,7 +40,7 @@ from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import come_since
 from strandline.engine.lake.read.duckdb_table import peek
 from strandline.engine.lake.read.open_table import earliest
-from strandline.engine.lake.retired import fed, retired
+from strandline.engine.lake.spark_checkpoint import settled_ms, stream_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,16 +17,19 @@ from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.quarantine.resolutions import (
+from strandline.engine.quarantine.held_records import (
     DISCARD,
     REOPEN,
+    Signed,
     State,
     Status,
+    open_records,
+    records,
     refuse_unheld,
+    resolve,
     resolved,
     unfinished,
 )
-from strandline.engine.quarantine.write import Signed, open_records, records, resolve
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import refuse_streamless
 from strandline.engine.repair.replay import Choice

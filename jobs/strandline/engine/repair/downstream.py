@@ -25,12 +25,17 @@ from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit.delta_commit import by_key, rows_now
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.commit.replace_rows import changes
-from strandline.engine.lake.horizon import computable_from, known_reach, refuse_unbounded
+from strandline.engine.lake.completeness import (
+    computable_from,
+    fed,
+    known_reach,
+    refuse_unbounded,
+    retired,
+)
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.read.static_versions import refuse_untaken
-from strandline.engine.lake.retired import fed, retired
 from strandline.engine.repair.backfill import MODE, backfill, computed, reach_of
 from strandline.engine.repair.closed_range import (
     Span,

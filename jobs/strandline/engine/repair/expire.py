@@ -5,7 +5,7 @@ with younger rows stays until these are old as well, because writing it again wo
 that has been due for a week (a broken clock's row beside old ones) is written again without its old rows.
 
 A row that a table above has not read stays, and its reader is named; for one that is retired no row stays
-(jobs/strandline/engine/lake/retired.py). What was read and where it went stays in the books:
+(jobs/strandline/engine/lake/completeness.py). What was read and where it went stays in the books:
 ``expired`` counts the rows that are gone. Each commit is whole by itself, so a kill between two leaves nothing half done,
 and the next run goes on. Rows become old in steps of an hour, so that no table has more than one such commit an hour.
 """
@@ -26,6 +26,7 @@ from strandline.engine.flow.count_kinds import with_kinds_gone
 from strandline.engine.flow.readers import How, readers
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.lake.commit.replace_rows import Files, Removal, remove_rows
+from strandline.engine.lake.completeness import let_go, retired
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import Forgotten, folder_of, keep, requests, scrub_log
 from strandline.engine.lake.lake import Lake
@@ -33,8 +34,7 @@ from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import is_passed_over, is_table, latest_version
 from strandline.engine.lake.read.find_rows import OldFiles, old_files
 from strandline.engine.lake.read.table_versions import pins
-from strandline.engine.lake.retired import let_go, retired
-from strandline.engine.quarantine.resolutions import record_of, released_among, unfinished
+from strandline.engine.quarantine.held_records import record_of, released_among, unfinished
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import needed_from, retired_readers, unread_files
 from strandline.engine.repair.rebuild import remove_outdated, remove_put_away, remove_shadow

@@ -44,17 +44,16 @@ from strandline.engine.lake.commit.replace_rows import (
     reach_of,
     remove_rows,
 )
+from strandline.engine.lake.completeness import known_reach, let_go, retired
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import Forgotten, folder_of, keep, requests
-from strandline.engine.lake.horizon import known_reach
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import is_table, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of
 from strandline.engine.lake.read.static_versions import refuse_untaken
-from strandline.engine.lake.retired import let_go, retired
-from strandline.engine.lake.shelf.shelves import Shelf
-from strandline.engine.quarantine.resolutions import record_of, released_among
+from strandline.engine.lake.shelves import Shelf
+from strandline.engine.quarantine.held_records import record_of, released_among
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import Span, unread_files
 from strandline.engine.repair.downstream import (

@@ -36,6 +36,14 @@ from strandline.engine.flow.ingest import make
 from strandline.engine.lake.commit.file_index import MICROSECOND
 from strandline.engine.lake.commit.replace_rows import Exchange, swap
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.history_file import Format, HistoryFile, Record
+from strandline.engine.lake.import_notes import (
+    ImportNote,
+    ImportNotes,
+    ImportSlices,
+    committed,
+    reached,
+)
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import (
     BATCH,
@@ -44,14 +52,6 @@ from strandline.engine.lake.log.ledger import (
     Entry,
     latest_version,
     part_of_imports,
-)
-from strandline.engine.lake.shelf.history_file import Format, HistoryFile, Record
-from strandline.engine.lake.shelf.import_notes import (
-    ImportNote,
-    ImportNotes,
-    ImportSlices,
-    committed,
-    reached,
 )
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime.meter import Meter, code_version

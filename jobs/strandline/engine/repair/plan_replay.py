@@ -39,13 +39,8 @@ from strandline.engine.gates.batch_check import held_by_reason
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Through
-from strandline.engine.lake.shelf.shelves import Shelf
-from strandline.engine.quarantine.resolutions import (
-    has_items,
-)
-from strandline.engine.quarantine.write import (
-    records,
-)
+from strandline.engine.lake.shelves import Shelf
+from strandline.engine.quarantine.held_records import has_items, records
 from strandline.engine.repair.closed_range import (
     Span,
     read_together,

@@ -28,12 +28,17 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow, summed
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where
-from strandline.engine.lake.checkpoint.spark_checkpoint import unread_from
 from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.completeness import (
+    refuse_never_whole,
+    refuse_retired,
+    retired,
+    sources_whole_from,
+    strike_out,
+)
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import requests
 from strandline.engine.lake.handover import handed_over
-from strandline.engine.lake.horizon import refuse_never_whole, sources_whole_from
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.commit_log import committed_at
@@ -42,8 +47,8 @@ from strandline.engine.lake.log.ledger_sums import name_of, sums_of
 from strandline.engine.lake.log.log_actions import TableFiles, table_files, table_id
 from strandline.engine.lake.log.vacuum import UNDOABLE, swept
 from strandline.engine.lake.read.open_table import earliest, nullable
-from strandline.engine.lake.retired import refuse_retired, retired, strike_out
 from strandline.engine.lake.snapshot_files import link_files
+from strandline.engine.lake.spark_checkpoint import unread_from
 from strandline.engine.repair.backfill import ROLE, leave_behind
 from strandline.engine.runtime.meter import is_code_of
 

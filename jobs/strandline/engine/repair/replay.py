@@ -39,25 +39,23 @@ from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import IMPORT, Entry, last_entry, latest_version
 from strandline.engine.lake.read.open_table import live_rows
 from strandline.engine.lake.read.static_versions import refuse_untaken
-from strandline.engine.quarantine.resolutions import (
+from strandline.engine.quarantine.held_records import (
     FOLLOWED,
     REPLAY,
-    State,
-    Status,
-    generation,
-    half_imported,
-    refuse_unheld,
-    unfinished,
-    unfollowed,
-)
-from strandline.engine.quarantine.write import (
     UNSIGNED,
     Signed,
+    State,
+    Status,
     append_entry,
+    generation,
+    half_imported,
     hold,
     open_records,
     records,
+    refuse_unheld,
     resolve,
+    unfinished,
+    unfollowed,
 )
 from strandline.engine.repair.backfill import ROLE, leave_behind
 from strandline.engine.repair.closed_range import (

@@ -35,14 +35,7 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
 from strandline.engine.kafka.topic_log import STAY, count, described, identities_in, stays
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.formats import ENTRIES
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import WriterWatch, is_held, lease
-from strandline.engine.lake.log.commit_log import log_of
-from strandline.engine.lake.log.ledger import Entry, is_table, last_entry
-from strandline.engine.lake.log.ledger_sums import FOLDER, sums_of
-from strandline.engine.lake.retired import (
+from strandline.engine.lake.completeness import (
     Retirement,
     changed,
     refuse_signed,
@@ -50,8 +43,15 @@ from strandline.engine.lake.retired import (
     strike_out,
     write_down,
 )
-from strandline.engine.lake.shelf.shelves import Shelf
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.formats import ENTRIES
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import WriterWatch, is_held, lease
+from strandline.engine.lake.log.commit_log import log_of
+from strandline.engine.lake.log.ledger import Entry, is_table, last_entry
+from strandline.engine.lake.log.ledger_sums import FOLDER, sums_of
+from strandline.engine.lake.shelves import Shelf
+from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.expire import refuse_unfit
 
 RETIRE = "retire topic"
@@ -382,7 +382,7 @@ def feeds_of(table: Ingested, lake: Lake) -> list[str]:
 
 # A table is retired: it is fed no more, keeps what it has, and stays readable; and taken back.
 #
-# No row moves, and no entry of its ledger is written. The decision is one file of the lake (jobs/strandline/engine/lake/retired.py), which
+# No row moves, and no entry of its ledger is written. The decision is one file of the lake (jobs/strandline/engine/lake/completeness.py), which
 # is asked before a table is run and again once its lease is taken; who retires a table has it handed over by its stream first,
 # so no batch of it is under way then. Requests to forget, retention, maintenance, snapshots and questions go on.
 

@@ -25,6 +25,7 @@ from strandline.engine.accounting.table_books import close
 from strandline.engine.flow.readers import How, Reader, readers
 from strandline.engine.flow.shadow_lake import Shadow, refuse_half_done
 from strandline.engine.lake.commit.compact import Choice, merge_files
+from strandline.engine.lake.completeness import let_go, retired
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -44,7 +45,6 @@ from strandline.engine.lake.log.vacuum import (
 )
 from strandline.engine.lake.plain_files import abandoned
 from strandline.engine.lake.read.table_versions import lowest, pinned_versions
-from strandline.engine.lake.retired import let_go, retired
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.runtime.processes import find, is_there, own

@@ -24,11 +24,11 @@ from strandline import catalog
 
 from strandline.core.errors import DamagedError
 from strandline.core.table import Ingested, Judged, Recomputed, Table
-from strandline.engine.lake.checkpoint.mend_checkpoint import unfinished
-from strandline.engine.lake.checkpoint.spark_checkpoint import newest_done, stream_id, unread_from
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import requests
+from strandline.engine.lake.import_notes import FOLDER as IMPORTS
+from strandline.engine.lake.import_notes import ImportSlices
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import WriterWatch, turn_without_jvm
 from strandline.engine.lake.log.commit_log import (
@@ -52,9 +52,9 @@ from strandline.engine.lake.log.ledger import (
 )
 from strandline.engine.lake.log.ledger_sums import name_of, snapshot_file, sums_of
 from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.mend_checkpoint import unfinished
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.lake.shelf.import_notes import FOLDER as IMPORTS
-from strandline.engine.lake.shelf.import_notes import ImportSlices
+from strandline.engine.lake.spark_checkpoint import newest_done, stream_id, unread_from
 from strandline.engine.service.stream_health import heartbeat
 
 FOLDER = "_damaged"
@@ -64,7 +64,7 @@ MERGED = "OPTIMIZE"
 """What Delta calls a commit that puts files together; it has no rows of its own, and the next maintenance makes it again."""
 
 SLICES = f"{IMPORTS}/slices"
-"""Where imports note their slices, by table (jobs/strandline/engine/lake/shelf/import_notes.py)."""
+"""Where imports note their slices, by table (jobs/strandline/engine/lake/import_notes.py)."""
 
 ENDLESS = 1 << 62
 """An offset behind every row."""

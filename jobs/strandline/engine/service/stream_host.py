@@ -30,6 +30,7 @@ from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka.local_broker import bound_log
 from strandline.engine.kafka.slices import Gauge
+from strandline.engine.lake.completeness import RetiredError
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.handover import asker
 from strandline.engine.lake.lake import Lake
@@ -37,7 +38,6 @@ from strandline.engine.lake.locks import HasWriterError, is_held
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, between, latest_version
 from strandline.engine.lake.read.open_table import broken_files
-from strandline.engine.lake.retired import RetiredError
 from strandline.engine.runtime.jvm import deaf, gone, has_ended, is_deaf, loss, moves
 from strandline.engine.runtime.meter import Work
 from strandline.engine.runtime.missing import SparkGoneError

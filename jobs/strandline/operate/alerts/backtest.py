@@ -9,18 +9,18 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from strandline.alerting.alert_rule import AlertRule, Rule, ThresholdRule
 from strandline.alerting.backtest import LIMIT, Asked, backtest, days_of, extent, slow_rules
-from strandline.alerting.rules.alert_rule import AlertRule, Rule, ThresholdRule
-from strandline.alerting.rules.rule_folder import file_of
-from strandline.alerting.rules.sigma import Folder, read_folder
+from strandline.alerting.rule_folder import file_of
+from strandline.alerting.sigma import Folder, read_folder
 from strandline.alerting.source import AlertSource, rules_folder, sources
 from strandline.alerting.tables import gold
 from strandline.core.errors import DefinitionError
+from strandline.engine.lake import shelves
+from strandline.engine.lake.completeness import refuse_unbounded
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.horizon import refuse_unbounded
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.shelf import shelves
-from strandline.engine.lake.shelf.shelves import Promotion
+from strandline.engine.lake.shelves import Promotion
 from strandline.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.jvm import Show

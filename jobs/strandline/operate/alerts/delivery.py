@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from strandline.alerting.alert_rule import Severity
 from strandline.alerting.courier import Courier, DeliveryHost, Desk, Logger
 from strandline.alerting.notice import KafkaTopic, Sink, sink
-from strandline.alerting.rules.alert_rule import Severity
 from strandline.alerting.tables import bronze
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.routes import topics_read

@@ -15,19 +15,19 @@ from pyspark.sql import SparkSession
 from strandline import catalog
 
 from strandline.alerting import source as declared
+from strandline.alerting.alert_rule import AlertRule, ThresholdRule, model_rule
+from strandline.alerting.compile import Explanation, explain
 from strandline.alerting.notice import RuleWords
-from strandline.alerting.rules.alert_rule import AlertRule, ThresholdRule, model_rule
-from strandline.alerting.rules.compile import Explanation, explain
-from strandline.alerting.rules.rule_folder import broken, broken_thresholds, file_of
-from strandline.alerting.rules.sigma import Folder, UnreadableError, read_folder
+from strandline.alerting.rule_folder import broken, broken_thresholds, file_of
+from strandline.alerting.sigma import Folder, UnreadableError, read_folder
 from strandline.alerting.source import AlertSource, rules_folder, sources
 from strandline.core.errors import DefinitionError
 from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, own_columns
+from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.find_rows import Where, look
-from strandline.engine.lake.shelf import shelves
 from strandline.engine.runtime.settings import Settings
 from strandline.operate.words import placed
 from strandline.project import package

@@ -3,9 +3,9 @@
 from datetime import date
 
 from strandline.engine.lake.lake import Lake
+from strandline.engine.proof.daily_report import AlertPage
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.trust.report_server import AlertPage
 
 
 def alert_pages(found: Settings, lake: Lake) -> AlertPage:
@@ -14,7 +14,7 @@ def alert_pages(found: Settings, lake: Lake) -> AlertPage:
     def made(day: date, alert_id: str) -> str | None:
         # Not imported above: a project of other tables has `strandline ui`, and no alerts.
         from strandline.alerting.alert_lookup import alert_found  # noqa: PLC0415  # as above
-        from strandline.alerting.rules.sigma import read_folder  # noqa: PLC0415  # as above
+        from strandline.alerting.sigma import read_folder  # noqa: PLC0415  # as above
         from strandline.operate.alerts.examples import live_folder  # noqa: PLC0415  # as above
         from strandline_quality.report.page import alert_page  # noqa: PLC0415  # as above
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from strandline import catalog
 
-from strandline.alerting.rules.alert_rule import AlertRule, Rule, ThresholdRule, model_source
-from strandline.alerting.rules.live import Offsets, decoded, encoded, feeds, handover
-from strandline.alerting.rules.rule_folder import RuleFolder, RuleSet, broken, broken_thresholds
-from strandline.alerting.rules.sigma import RefusedRule
-from strandline.alerting.rules.windows import LARGEST
+from strandline.alerting.alert_rule import AlertRule, Rule, ThresholdRule, model_source
+from strandline.alerting.live import Offsets, decoded, encoded, feeds, handover
+from strandline.alerting.rule_folder import RuleFolder, RuleSet, broken, broken_thresholds
+from strandline.alerting.sigma import RefusedRule
 from strandline.alerting.source import sources
 from strandline.alerting.tables import bronze
+from strandline.alerting.windows import LARGEST
 from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
 from strandline.core.modes import FeedMode

@@ -12,15 +12,15 @@ from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Ingested, Table
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError, Where
+from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.retired import fed
 from strandline.engine.proof.certificate import Certificate
 from strandline.engine.proof.compare import Comparison, compare
+from strandline.engine.proof.daily_report import Period, gather, newest_day
 from strandline.engine.proof.row_audit import Audit, audit, expected
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock
-from strandline.engine.trust.daily_report import Period, gather, newest_day
 from strandline.operate import lakes
 from strandline.operate.listener import Says
 from strandline_infra import extras

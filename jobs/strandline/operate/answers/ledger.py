@@ -27,13 +27,13 @@ from strandline.engine.flow.readers import (
 )
 from strandline.engine.gates import gate_files
 from strandline.engine.kafka.topic_log import WAY
+from strandline.engine.lake.completeness import retired
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.open_table import live_rows
-from strandline.engine.lake.retired import retired
 from strandline.engine.proof.certificate import status
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings

@@ -18,24 +18,24 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.flow.running import Parent
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import Where
+from strandline.engine.lake.completeness import refuse_expired
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.handover import handed_over
-from strandline.engine.lake.horizon import refuse_expired
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import WriterWatch, lease
-from strandline.engine.lake.log.ledger import IMPORT, Entry
-from strandline.engine.lake.read.open_table import broken_files
-from strandline.engine.lake.shelf.history_file import HistoryFile, files_of, milliseconds_of
-from strandline.engine.lake.shelf.import_notes import (
+from strandline.engine.lake.history_file import HistoryFile, files_of, milliseconds_of
+from strandline.engine.lake.import_notes import (
     ImportNote,
     begun_import,
     note_begun,
     note_ended,
     unfinished_file,
 )
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import WriterWatch, lease
+from strandline.engine.lake.log.ledger import IMPORT, Entry
+from strandline.engine.lake.read.open_table import broken_files
 from strandline.engine.proof.compare import Comparison, compare
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.backfill import MODE, backfill
 from strandline.engine.repair.bring_imported import (

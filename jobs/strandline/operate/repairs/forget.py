@@ -8,12 +8,12 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.routes import remedy, undeclared
 from strandline.engine.flow.runner import Site
+from strandline.engine.lake.completeness import Retirement
 from strandline.engine.lake.forgotten import Forgotten
 from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.retired import Retirement
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair import retire
 from strandline.engine.repair.expire import Scrubbed, due, scrub
 from strandline.engine.repair.forget import Forgetting, Part, carry_out

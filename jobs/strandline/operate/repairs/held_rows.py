@@ -10,8 +10,7 @@ from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Table
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.quarantine.resolutions import REPLAY
-from strandline.engine.quarantine.write import Signed
+from strandline.engine.quarantine.held_records import REPLAY, Signed
 from strandline.engine.repair import discard, replay
 from strandline.engine.repair.accept_loss import Accepted, accept, accept_of_feed
 from strandline.engine.repair.replay import Choice, Replayed

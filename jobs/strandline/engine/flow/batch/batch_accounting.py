@@ -25,13 +25,13 @@ from strandline.core.verdict import computed, judged, taken, with_newest_arrival
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.count_kinds import Mark, Own, kinds_read, of_ranges, own_in
 from strandline.engine.flow.spark_plan import Node, columns, tree, written
-from strandline.engine.lake.checkpoint.spark_checkpoint import Planned
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.replace_rows import Reach
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, Through
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import Added
+from strandline.engine.lake.spark_checkpoint import Planned
 from strandline.engine.runtime.jvm import classic, jvm
 
 # Count what a silver function loses or multiplies, in the batch that is being written anyway.

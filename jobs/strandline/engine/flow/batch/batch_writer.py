@@ -36,21 +36,16 @@ from strandline.engine.flow.batch.static_join import (
 from strandline.engine.flow.batch.write_rows import Fork, Windows, append
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import refuse_behind
-from strandline.engine.lake.checkpoint.mend_checkpoint import broken_state
-from strandline.engine.lake.checkpoint.spark_checkpoint import (
-    keep_plan,
-    keep_state,
-    planned,
-    stream_id,
-)
 from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.commit.file_index import FileIndex
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.mend_checkpoint import broken_state
 from strandline.engine.lake.read.open_table import lost_file
-from strandline.engine.lake.shelf.shelves import Shelf
+from strandline.engine.lake.shelves import Shelf
+from strandline.engine.lake.spark_checkpoint import keep_plan, keep_state, planned, stream_id
 from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.runtime.meter import Meter
 from strandline.engine.runtime.outage import transient

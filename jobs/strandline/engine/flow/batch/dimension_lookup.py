@@ -17,6 +17,7 @@ from strandline.core.model import steps
 from strandline.core.table import Computed, Dimension
 from strandline.engine.flow import new_entry
 from strandline.engine.gates.gate_files import behind_source
+from strandline.engine.lake import shelves
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.delta_commit import OPEN, by_key
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, FileIndex
@@ -30,12 +31,11 @@ from strandline.engine.lake.commit.replace_rows import (
     changes,
     swap,
 )
-from strandline.engine.lake.horizon import horizon_us
+from strandline.engine.lake.completeness import horizon_us
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.ledger import LOOKED_AGAIN, Entry, between, is_table, latest_version
 from strandline.engine.lake.log.ledger_sums import Sums, follow, snapshot
-from strandline.engine.lake.shelf import shelves
 from strandline.engine.runtime.meter import Meter
 
 # Score a table's rows by the versions of its model that hold at their event time.
