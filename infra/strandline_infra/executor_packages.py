@@ -23,7 +23,7 @@ REGISTERED = (
     *("pydantic", "pydantic-core", "annotated-types", "python-dotenv"),  # of the latter
     *("typing-extensions", "typing-inspection"),
 )
-"""What decodes payloads of a schema registry (jobs/strandline/core/formats/parse_registered.py); those that are installed."""
+"""What decodes payloads of a schema registry (jobs/strandline/core/parse_registered.py); those that are installed."""
 
 LEFT_OUT = {"__pycache__", "tests", "include", ".."}
 """Folders of no use there; the last holds programs."""

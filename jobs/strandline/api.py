@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from strandline.alerting.source import AlertSource
     from strandline.catalog import tables
+    from strandline.core.changed_rows import changes_of, debezium, validity
     from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
     from strandline.core.fold import (
         Answer,
         Event,
         Fold,
         Folded,
+        Kept,
+        Memory,
         State,
+        Waiting,
         arrival,
         latest_per_key,
         time_order,
     )
-    from strandline.core.formats.parse import parse_json, rescued
-    from strandline.core.formats.parse_avro import avro
-    from strandline.core.formats.parse_csv import parse_csv, parse_raw
-    from strandline.core.formats.parse_registered import registered
-    from strandline.core.formats.writer_schema import Format, Reference, WriterSchema
     from strandline.core.items import Skip
     from strandline.core.kind import Emit, Layer
     from strandline.core.lateness import Lateness
     from strandline.core.local_day import Day
     from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
-    from strandline.core.parse_debezium import changes_of, debezium
+    from strandline.core.parse import avro, parse_csv, parse_json, parse_raw, rescued
+    from strandline.core.parse_registered import registered
     from strandline.core.routes import all_but, field, header, key_prefix, schema_id
     from strandline.core.stateful import folded
     from strandline.core.static import Static
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
         Windowed,
     )
     from strandline.core.topic import CARRIED, PLACE, Record, Topic, united
-    from strandline.core.validity import validity
-    from strandline.core.waiting import Kept, Memory, Waiting
+    from strandline.core.writer_schema import Format, Reference, WriterSchema
     from strandline.engine.ask.lake_reader import lake
     from strandline.engine.kafka.records import Counts, Records
     from strandline.engine.publish.declared import Change, KafkaTopic, PostgresTable, Publish
@@ -81,7 +80,10 @@ _HOMES = {
         "Event",
         "Fold",
         "Folded",
+        "Kept",
+        "Memory",
         "State",
+        "Waiting",
         "arrival",
         "latest_per_key",
         "time_order",
@@ -100,20 +102,19 @@ _HOMES = {
         "Logistic",
         "Model",
     ),
-    "strandline.core.formats.parse": (
+    "strandline.core.parse": (
+        "avro",
+        "parse_csv",
         "parse_json",
+        "parse_raw",
         "rescued",
     ),
-    "strandline.core.formats.parse_avro": ("avro",),
-    "strandline.core.formats.parse_csv": (
-        "parse_csv",
-        "parse_raw",
-    ),
-    "strandline.core.parse_debezium": (
+    "strandline.core.changed_rows": (
         "changes_of",
         "debezium",
+        "validity",
     ),
-    "strandline.core.formats.parse_registered": ("registered",),
+    "strandline.core.parse_registered": ("registered",),
     "strandline.core.routes": (
         "all_but",
         "field",
@@ -141,13 +142,7 @@ _HOMES = {
         "Topic",
         "united",
     ),
-    "strandline.core.validity": ("validity",),
-    "strandline.core.waiting": (
-        "Kept",
-        "Memory",
-        "Waiting",
-    ),
-    "strandline.core.formats.writer_schema": (
+    "strandline.core.writer_schema": (
         "Format",
         "Reference",
         "WriterSchema",

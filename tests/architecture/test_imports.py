@@ -111,8 +111,8 @@ VIOLATIONS = (
     ),
     (
         EXAMPLE,
-        {"jobs/fleet/play/kinds.py": "strandline.core.topic"},
-        "fleet.play.kinds -> strandline.core.topic",
+        {"jobs/fleet/play/plan.py": "strandline.core.topic"},
+        "fleet.play.plan -> strandline.core.topic",
     ),
     (
         EXAMPLE,

@@ -15,9 +15,8 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
-from fleet.play.plan import Plan
-from fleet.play.player import Chunk
-from fleet.play.telemetry import Fleet
+from fleet.play.devices import Fleet
+from fleet.play.plan import Chunk, Plan
 from strandline.core.topic import Topic
 from strandline.engine.kafka.admin import create_topic
 from strandline.engine.kafka.topic_log import Log

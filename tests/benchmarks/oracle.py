@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
+from fleet.play.devices import Fleet
 from fleet.play.domain import Counts, Tally
 from fleet.play.plan import Plan
-from fleet.play.telemetry import Fleet
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place
 
 DELAY_MINUTES = {"strandline": 75, "tuned": 75, "tutorial": 60}

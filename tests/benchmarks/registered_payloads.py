@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from strandline.core.formats.parse_avro import avro
-from strandline.core.formats.parse_registered import registered
-from strandline.core.formats.writer_schema import Format, WriterSchema, schemas_from
+from strandline.core.parse import avro
+from strandline.core.parse_registered import registered
 from strandline.core.topic import Parse
+from strandline.core.writer_schema import Format, WriterSchema, schemas_from
 from strandline.engine.flow.ingest import ids_behind
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import settings

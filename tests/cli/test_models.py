@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from fleet.models.unusual_traffic import MODEL
-from strandline.core.scoring import Linear, as_words
+from strandline.core.model import Linear, as_words
 from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline, succeeded

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from strandline.core.formats.evolution import WrongTypeError, evolved
+from strandline.core.parse_registered import WrongTypeError, evolved
 
 AT = datetime(2026, 11, 20, 8, 15, 30, 123000, tzinfo=UTC)
 PROMOTED = [

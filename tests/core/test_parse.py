@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DecimalType, LongType, StringType, StructType, TimestampType
 
-from fleet.play.kinds import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
+from fleet.play.plan import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
 from strandline.core.errors import DefinitionError
-from strandline.core.formats.parse import parse_json
+from strandline.core.parse import parse_json
 from tests.support.events import frame, reading
 from tests.support.payloads import CLEAN, Parse, problems
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.errors import DefinitionError
-from strandline.core.formats.parse_avro import avro
+from strandline.core.parse import avro
 from strandline.core.topic import Parse
 from tests.support.events import Event, frame
 from tests.support.payloads import parse, problems

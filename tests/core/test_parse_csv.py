@@ -13,7 +13,7 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.errors import DefinitionError
-from strandline.core.formats.parse_csv import parse_csv, parse_raw
+from strandline.core.parse import parse_csv, parse_raw
 from tests.support.events import Event, frame
 from tests.support.payloads import parse, problems
 from tests.support.shapes import ORDER as FIELDS

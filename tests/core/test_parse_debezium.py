@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
+from strandline.core.changed_rows import changes_of, debezium
 from strandline.core.errors import DefinitionError
-from strandline.core.formats.parse_registered import registered
-from strandline.core.formats.writer_schema import Format, WriterSchema, schemas_from
-from strandline.core.parse_debezium import changes_of, debezium
+from strandline.core.parse_registered import registered
+from strandline.core.writer_schema import Format, WriterSchema, schemas_from
 from tests.support.debezium import MOMENT, mysql, postgres
 from tests.support.events import Event, frame
 from tests.support.rows import NOON

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.errors import DefinitionError
-from strandline.core.formats.parse import parse_json
+from strandline.core.parse import parse_json
 from tests.support.events import frame
 from tests.support.payloads import Found, parse, problems
 

@@ -25,9 +25,9 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.errors import DefinitionError
-from strandline.core.formats.parse_registered import registered
-from strandline.core.formats.writer_schema import Format, Reference, WriterSchema, schemas_from
+from strandline.core.parse_registered import registered
 from strandline.core.topic import Parse
+from strandline.core.writer_schema import Format, Reference, WriterSchema, schemas_from
 from tests.support.payloads import parse, problems
 from tests.support.shapes import ORDER as FIELDS
 

@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DecimalType, StructType
 
-from strandline.core.formats.parse import parse_json
-from strandline.core.formats.parse_csv import parse_csv
+from strandline.core.parse import parse_csv, parse_json
 from tests.support.events import reading
 from tests.support.payloads import CLEAN, Parse, parse, problems, with_device, with_value
 

@@ -10,9 +10,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from fleet.gold import attributed_connections, ip_holds
 from fleet.silver import devices
-from strandline.core import validity
-from strandline.core.fold import FOREVER, SLICE, Event, Fold, replayed
-from strandline.core.waiting import InMemory
+from strandline.core import changed_rows
+from strandline.core.fold import FOREVER, SLICE, Event, Fold, InMemory, replayed
 
 SECOND = 1_000_000
 LATE = 60 * SECOND
@@ -72,7 +71,7 @@ FOLDS: dict[str, tuple[Fold, tuple[Callable[[random.Random, int, int], Event], .
     "holds": (ip_holds.FOLD, (act,)),
     "attributed": (attributed_connections.FOLD, (act, connection, connection, connection)),
     "devices": (devices.FOLD, (change,)),
-    "logged": (validity.fold_of(("id",), CUSTOMER), (logged,)),
+    "logged": (changed_rows.fold_of(("id",), CUSTOMER), (logged,)),
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructType
 
-from strandline.core.formats.parse import rescued
+from strandline.core.parse import rescued
 from tests.support.events import Event, frame
 
 pytestmark = pytest.mark.whole

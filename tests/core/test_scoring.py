@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import DataError
-from strandline.core.scoring import (
+from strandline.core.model import (
     MOST,
     Form,
     Linear,

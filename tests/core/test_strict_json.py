@@ -19,9 +19,9 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from fleet.play.kinds import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
+from fleet.play.plan import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
 from fleet.silver.device_telemetry import FIELDS
-from strandline.core.formats.parse import READER
+from strandline.core.parse import READER
 from tests.core.test_parse_malformed import (
     CLOSES_THE_WRAPPER,
     FORGED,

@@ -7,12 +7,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DecimalType, LongType, StringType, StructType
 
+from strandline.core.changed_rows import changes_of, debezium, fold_of, validity
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
-from strandline.core.parse_debezium import changes_of, debezium
 from strandline.core.table import Ingested, Judged, Upserted
 from strandline.core.topic import CARRIED, RECEIVED, Topic
-from strandline.core.validity import fold_of, validity
 from tests.support.debezium import mysql, postgres
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import Row, rows

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.gold.attributed_connections import FOLD
 from strandline.core.errors import DataError
-from strandline.core.waiting import PIECE, InMemory, Memory
+from strandline.core.fold import PIECE, InMemory, Memory
 
 MINUTE = 60_000_000
 

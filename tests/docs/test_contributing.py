@@ -11,7 +11,7 @@ CONTRIBUTING = FOLDER / "contributing.md"
 
 QUESTIONS = {
     "where is a commit made atomic?": "jobs/strandline/engine/lake/commit/delta_commit.py",
-    "where do I add a parser?": "jobs/strandline/core/formats/parse.py",
+    "where do I add a parser?": "jobs/strandline/core/parse.py",
     "what decides the size of a batch?": "jobs/strandline/engine/flow/batch/governor.py",
     "what makes a row late?": "jobs/strandline/core/lateness.py",
     "why is a row in the quarantine?": "jobs/strandline/core/verdict.py",

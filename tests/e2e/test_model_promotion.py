@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fleet.models.unusual_traffic import MODEL
-from strandline.core.scoring import Linear, as_words
+from strandline.core.model import Linear, as_words
 from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from tests.cli.typed import start, strandline, succeeded

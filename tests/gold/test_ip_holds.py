@@ -12,8 +12,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from fleet.gold.ip_holds import FOLD, TABLE
 from fleet.silver import dhcp_events
-from strandline.core.fold import Event, Shell
-from strandline.core.waiting import InMemory
+from strandline.core.fold import Event, InMemory, Shell
 from tests.support.literal import in_every_way
 from tests.support.rows import Row, rows
 from tests.support.shapes import arrived

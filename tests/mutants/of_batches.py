@@ -141,14 +141,14 @@ FAULTS = (
     ),
     Mutant(
         "without Great Expectations figures of a batch without rows are judged",
-        "quality/strandline_quality/judge/plain.py",
+        "quality/strandline_quality/judge/choice.py",
         "seen = value if rows else None",
         "seen = value",
         ("tests/quality/test_judge.py::test_counters_are_judged_as_by_the_library",),
     ),
     Mutant(
         "without Great Expectations a rule that cannot be asked holds",
-        "quality/strandline_quality/judge/plain.py",
+        "quality/strandline_quality/judge/choice.py",
         "holds=False, says=error, error=error",
         "holds=True, says=error, error=error",
         (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fleet.play.kinds import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE, Variant
+from fleet.play.plan import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE, Variant
 
 CLEAN = (
     b'{"event_id": "0f", "device_id": "dev-00042", "signal": "temperature", "value": -21.37, '

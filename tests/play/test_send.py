@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from fleet.play.devices import Fleet
 from fleet.play.domain import Playing, domain, readings
 from fleet.play.plan import Plan
-from fleet.play.telemetry import Fleet
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.topic import Topic
 from strandline.engine.kafka import admin

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fleet.play.devices import Fleet
 from fleet.play.plan import Plan
-from fleet.play.telemetry import Fleet
 from tests.architecture.tree import search_path
 
 ROOT = Path(__file__).parents[2]

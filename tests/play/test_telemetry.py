@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.play.devices import SIGNALS, Fleet
 from fleet.play.domain import Counts
 from fleet.play.plan import Plan
-from fleet.play.telemetry import SIGNALS, Fleet
 from tests.support.sending import truth
 
 pytestmark = pytest.mark.whole

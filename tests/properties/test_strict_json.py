@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from fleet.silver.device_telemetry import FIELDS
-from strandline.core.formats.parse import parse_json
+from strandline.core.parse import parse_json
 from tests.support import wrapped_json
 from tests.support.odd_json import payload, record
 from tests.support.proofs import Times

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strandline_quality.safe import hazards
+from strandline_quality.rules import hazards
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from strandline.alerting import windows
 from strandline.alerting.alert_rule import Comparison, Counted, ThresholdRule
 from strandline.alerting.windows import Hit, fired, fold, threshold_alert_id
-from strandline.core.waiting import InMemory, Memory
+from strandline.core.fold import InMemory, Memory
 from tests.rules.test_windows import LENGTH, rule
 
 NAME = "r 1"

@@ -6,8 +6,7 @@ from datetime import timedelta
 from fleet.models.unusual_traffic import MODEL
 from strandline.alerting.alert_rule import AlertRule, model_rule, model_source
 from strandline.alerting.live import feeds
-from strandline.core.model import Term, Trained
-from strandline.core.scoring import Linear
+from strandline.core.model import Linear, Term, Trained
 from tests.support.rows import NOON
 
 ONE = Trained(

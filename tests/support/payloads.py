@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from fleet.silver.device_telemetry import FIELDS
 from strandline.core import topic
-from strandline.core.formats.parse import parse_json
+from strandline.core.parse import parse_json
 from tests.support.events import Event, frame
 
 Found: TypeAlias = list[dict[str, Any]]

@@ -15,13 +15,9 @@ from fleet.bronze import (
     user_actions,
     user_confirmations,
 )
-from fleet.play.assets import Inventory, Processes
-from fleet.play.logins import Actions, Confirmations
-from fleet.play.network import Connections, Dhcp
-from fleet.play.plan import Plan
-from fleet.play.player import CHUNK, Chunk, Player
-from fleet.play.telemetry import Fleet
-from fleet.play.telemetry_v1 import OldFleet
+from fleet.play.devices import Fleet, Inventory, OldFleet, Processes
+from fleet.play.network import Actions, Confirmations, Connections, Dhcp
+from fleet.play.plan import CHUNK, Chunk, Plan, Player
 
 ONE_IN = {
     "older": 10,

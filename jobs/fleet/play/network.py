@@ -1,4 +1,4 @@
-"""The events of a network: messages about addresses, and connections from them.
+"""The events of a network and of its users: messages about addresses, connections from them, actions, and second factors.
 
 Clean payloads are::
 
@@ -6,11 +6,16 @@ Clean payloads are::
      "ip": "10.20.0.42", "lease_seconds": 7200, "event_at": "2026-11-20T06:10:00.123Z"}
     {"connection_id": "1a…", "src_ip": "10.20.0.42", "dst_ip": "198.51.100.7", "dst_port": 443,
      "bytes_out": 1200, "bytes_in": 90211, "event_at": "2026-11-20T08:15:30.123Z"}
+    {"action_id": "9f…", "user_id": "user-00042", "action": "login", "device_id": "dev-00042",
+     "event_at": "2026-11-20T08:15:30.123Z"}
+    {"confirmation_id": "1a…", "action_id": "9f…", "user_id": "user-00042", "method": "totp",
+     "event_at": "2026-11-20T08:15:42.000Z"}
 
 A connection comes from the address that its device held at that moment; some come from addresses without a
-known holder.
+known holder. A confirmation belongs to an action that arrived some minutes before it. Most follow within two minutes, some
+too late to count, and one action in five is never confirmed.
 
-In a planted share of them data is carried off: to a far end in ``PLANTED``, more out than usual and less in, half of
+In a planted share of connections data is carried off: to a far end in ``PLANTED``, more out than usual and less in, half of
 them to the port of a remote shell. Each of these habits is one that other connections have too, so that no rule finds
 all of them and nothing else.
 """
@@ -20,9 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.play.kinds import Chance, Numbers, Story, objects, parts
-from fleet.play.plan import Plan
-from fleet.play.player import Player, moments, texts
+from fleet.play.plan import Chance, Numbers, Plan, Player, Story, moments, objects, parts, texts
 
 # The schedule of addresses on the playground's network: which device holds which address when.
 #
@@ -242,3 +245,99 @@ def clients(plan: Plan) -> int:
     """Return how many devices must send messages to make about as many events as the plan has."""
     wanted = plan.events * DAY // (plan.span_ms * PER_DEVICE_AND_DAY)
     return max(1, min(plan.devices, wanted))
+
+
+ACTIONS = (b"login", b"login", b"login", b"logout", b"change_password")
+METHODS = (b"totp", b"push", b"key")
+ACTION = (
+    b'{"action_id": "%b", "user_id": "%b", "action": "%b", "device_id": "%b", "event_at": "%b%b"}'
+)
+CONFIRMATION = (
+    b'{"confirmation_id": "%b", "action_id": "%b", "user_id": "%b", "method": "%b", '
+    b'"event_at": "%b%b"}'
+)
+AFTER = 300_000
+"""The milliseconds by which an action arrives before its confirmation; longer than any answer takes."""
+
+
+class Actions(Player):
+    """The actions of a plan's users; there are as many users as devices."""
+
+    variants = objects("action_id", "user_id", "action")
+
+    def keys(self, numbers: Numbers) -> list[bytes]:
+        """Return the user of each action."""
+        return [b"user-%05d" % user for user in self.users(numbers).tolist()]
+
+    def clean(self, numbers: Numbers, happened_at: Numbers) -> list[bytes]:
+        """Return an action for each event."""
+        devices = self.chance.below(self.plan.devices, "device", numbers)
+        columns = (
+            self.ids(numbers),
+            self.keys(numbers),
+            self.one_of(ACTIONS, "action", numbers),
+            [b"dev-%05d" % device for device in devices.tolist()],
+            *moments(happened_at),
+        )
+        return list(map(ACTION.__mod__, zip(*columns, strict=True)))
+
+    def users(self, numbers: Numbers) -> Numbers:
+        """Return the number of each action's user."""
+        return self.chance.below(self.plan.devices, "user", numbers)
+
+
+class ConfirmationStory(Story):
+    """Confirmations: their event time is when the user answers, whatever the network does."""
+
+    def __init__(self, plan: Plan, actions: Actions) -> None:
+        """Keep the actions that are confirmed."""
+        super().__init__(plan)
+        self._actions = actions
+
+    def confirmed(self, numbers: Numbers) -> Numbers:
+        """Return the number of the action that each confirmation belongs to."""
+        mine, theirs = self.plan, self._actions.plan
+        back = -(-AFTER * theirs.events // theirs.span_ms) + 1
+        return np.maximum(numbers * theirs.events // max(mine.events, 1) - back, 0)
+
+    def usual_delay(self, numbers: Numbers) -> Numbers:
+        """Return the time from the user's answer, seconds to minutes after the action, to the arrival."""
+        actions = self.confirmed(numbers)
+        kinds, _ = self._actions.story.kinds(actions)
+        acted_at = self._actions.story.happened_at(actions, kinds)
+        prompt = 2_000 + self.chance.below(90_000, "answer", numbers)
+        slow = 121_000 + self.chance.below(120_000, "slow answer", numbers)
+        is_slow = self.chance.below(20, "manner of answer", numbers) == 0
+        return self.arrived_at(numbers) - acted_at - np.where(is_slow, slow, prompt)
+
+
+class Confirmations(Player):
+    """The second factors of a plan's users, four for five actions."""
+
+    variants = objects("confirmation_id", "action_id", "user_id")
+
+    def __init__(self, plan: Plan, actions: Plan) -> None:
+        """Keep both plans; ``actions`` is the plan of the confirmed actions."""
+        self._actions = Actions(actions)
+        super().__init__(plan)
+
+    def make_story(self, plan: Plan) -> Story:
+        """Return the story of the confirmations."""
+        self._answers = ConfirmationStory(plan, self._actions)
+        return self._answers
+
+    def keys(self, numbers: Numbers) -> list[bytes]:
+        """Return the user of each confirmation."""
+        return self._actions.keys(self._answers.confirmed(numbers))
+
+    def clean(self, numbers: Numbers, happened_at: Numbers) -> list[bytes]:
+        """Return a confirmation for each event."""
+        actions = self._answers.confirmed(numbers)
+        columns = (
+            self.ids(numbers),
+            self._actions.ids(actions),
+            self._actions.keys(actions),
+            self.one_of(METHODS, "method", numbers),
+            *moments(happened_at),
+        )
+        return list(map(CONFIRMATION.__mod__, zip(*columns, strict=True)))

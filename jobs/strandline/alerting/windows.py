@@ -37,8 +37,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from strandline.alerting.alert_rule import Comparison, Counted, ThresholdRule
 from strandline.alerting.one_plan import EPOCH, ID_LENGTH, _part
 from strandline.alerting.tables.silver import FIELDS as ALERT
-from strandline.core.fold import Answer, Event, Fold, Folded
-from strandline.core.waiting import Kept, Memory, Waiting
+from strandline.core.fold import Answer, Event, Fold, Folded, Kept, Memory, Waiting
 
 MICROSECOND = timedelta(microseconds=1)
 

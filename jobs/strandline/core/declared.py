@@ -22,8 +22,7 @@ from strandline.core.routes import Takes, odd_kinds, shared
 from strandline.core.static import Static
 from strandline.core.topic import Topic
 from strandline_quality.expectations import FIGURES, Within
-from strandline_quality.rules import Rule
-from strandline_quality.safe import hazards
+from strandline_quality.rules import Rule, hazards
 
 SHORTEST = timedelta(hours=1)
 """The shortest retention; rows expire in steps of an hour."""

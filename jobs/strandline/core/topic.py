@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.errors import DefinitionError
-from strandline.core.formats.parse import parse_json
+from strandline.core.parse import parse_json
 from strandline.core.routes import KIND, KIND_BY, KindBy
 
 Parse: TypeAlias = Callable[[DataFrame, StructType], DataFrame]

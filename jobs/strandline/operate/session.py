@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from strandline.core.formats.writer_schema import WriterSchema, schemas_from
 from strandline.core.items import ITEM, SKIPPED
 from strandline.core.static import frames_from
 from strandline.core.table import Judged
 from strandline.core.topic import IDENTITY, RECEIVED
 from strandline.core.verdict import judged, judged_items, own_columns, without_skipped
+from strandline.core.writer_schema import WriterSchema, schemas_from
 from strandline.engine.flow.batch.batch_accounting import skip_of
 from strandline.engine.flow.batch.static_join import frame_of_now
 from strandline.engine.flow.lineage.run_recorder import Recorder, RunRecorder, unrecorded

@@ -2,7 +2,7 @@
 
 It refuses the same payloads for the same reasons (tests/silver/test_parsed_by_hand.py), so that the difference in time is the
 engine's frame alone. The law of disorder is of that frame: it needs a column that only the engine's bronze has.
-The tricks (an end mark, one parse for the clean ones) are those of jobs/strandline/core/formats/parse.py, with the reasons.
+The tricks (an end mark, one parse for the clean ones) are those of jobs/strandline/core/parse.py, with the reasons.
 """
 
 import secrets

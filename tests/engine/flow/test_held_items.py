@@ -21,9 +21,9 @@ from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError
-from strandline.core.formats.parse import parse_json
 from strandline.core.items import ITEM, NO_ITEMS
 from strandline.core.modes import Batch
+from strandline.core.parse import parse_json
 from strandline.core.table import Judged
 from strandline.core.topic import CARRIED
 from strandline.core.verdict import bad_items, good_rows, judged

@@ -13,8 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, Ti
 from fleet.gold import attributed_connections, ip_holds
 from fleet.silver import device_inventory, devices
 from strandline.core import stateful
-from strandline.core.fold import Event, Shell
-from strandline.core.waiting import InMemory
+from strandline.core.fold import Event, InMemory, Shell
 from strandline.engine.lake.lake import Lake
 from tests.support.literal import put
 from tests.support.modes import derive

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.core.formats.parse import parse_json
+from strandline.core.parse import parse_json
 from strandline.core.topic import Parse
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.lineage.column_lineage import derive_lineage

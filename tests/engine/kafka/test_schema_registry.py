@@ -16,8 +16,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.formats.decode import decoder
-from strandline.core.formats.writer_schema import Format
+from strandline.core.parse_registered import decoder
+from strandline.core.writer_schema import Format
 from strandline.engine.kafka.schema_registry import Registry
 from strandline.engine.runtime.processes import bind
 from tests.support.schema_registry import SchemaRegistry

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
-from strandline.core.scoring import Linear, as_words
+from strandline.core.model import Linear, as_words
 from strandline.engine.lake import shelves
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake

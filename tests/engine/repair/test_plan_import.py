@@ -12,12 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from strandline.core.changed_rows import debezium
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.formats.parse import parse_json
-from strandline.core.formats.parse_avro import avro
-from strandline.core.formats.parse_csv import parse_csv, parse_raw
-from strandline.core.formats.parse_registered import registered
-from strandline.core.parse_debezium import debezium
+from strandline.core.parse import avro, parse_csv, parse_json, parse_raw
+from strandline.core.parse_registered import registered
 from strandline.core.table import Ingested
 from strandline.core.topic import Parse, Topic
 from strandline.engine.lake.commit.file_index import MICROSECOND

@@ -19,13 +19,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.formats.decode import decoder
-from strandline.core.formats.parse_registered import HEAD, Registered
-from strandline.core.formats.writer_schema import WriterSchema
 from strandline.core.lateness import SKEW
+from strandline.core.parse_registered import HEAD, Registered, decoder
 from strandline.core.routes import KIND, KIND_BY
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import HEADERS, NOTHING_ARRIVED, Topic
+from strandline.core.writer_schema import WriterSchema
 from strandline.engine.accounting.routes import takers_of
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import new_entry

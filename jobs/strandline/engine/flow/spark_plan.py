@@ -15,7 +15,7 @@ from typing import Any, Self
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from strandline.core.formats.parse_registered import READER
+from strandline.core.parse_registered import READER
 from strandline.core.table import Judged, Streamed, Upserted
 from strandline.core.verdict import computed
 from strandline.engine.lake.files.place import Place
@@ -123,13 +123,13 @@ NOT_MEANT = frozenset(
 
 DECODERS = ("JsonToStructs", "CsvToStructs", "AvroDataToCatalyst")
 """A decoder has the schema of a whole payload, and that of Avro a mark that differs in every process
-(jobs/strandline/core/formats/parse_avro.py)."""
+(jobs/strandline/core/parse.py)."""
 
 STRICT = "StrictJson"
 """The reader of JSON (infra/strandline_infra/spark/strict)."""
 
 SIGNS = ((5, "EqualTo({}, -)"), (8, "EqualTo({}, -)"), (11, "In({}, T,  )"), (14, "EqualTo({}, :)"))
-"""Where a whole time has which signs (jobs/strandline/core/formats/parse.py)."""
+"""Where a whole time has which signs (jobs/strandline/core/parse.py)."""
 
 COLUMN = re.compile(r"\b(?:bronze|silver|gold)\.\w+\.\w+")
 

@@ -25,9 +25,8 @@ from typing import Any
 from uuid import uuid4
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
-from strandline.core.formats.writer_schema import WriterSchema
-from strandline.core.model import Term, Trained
-from strandline.core.scoring import from_words
+from strandline.core.model import Term, Trained, from_words
+from strandline.core.writer_schema import WriterSchema
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.plain_files import scratch

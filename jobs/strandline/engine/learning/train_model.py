@@ -3,7 +3,7 @@
 The last part of the range is held out: the version is evaluated on time that it has not seen, by the very SQL that will
 score rows. Held out is time and not rows drawn by chance, because a model is used on the days after those it learnt.
 
-What is learnt is turned into a form of decimals (jobs/strandline/core/scoring.py) right away, and everything after that, the
+What is learnt is turned into a form of decimals (jobs/strandline/core/model.py) right away, and everything after that, the
 threshold included, is computed from the form's scores and not from MLlib's.
 """
 
@@ -43,20 +43,18 @@ from strandline.core.model import (
     Clusters,
     Estimator,
     Forest,
-    Logistic,
-    Model,
-    Trained,
-    steps,
-)
-from strandline.core.scoring import (
     Form,
     Linear,
+    Logistic,
+    Model,
     Nearest,
     Node,
+    Trained,
     Trees,
     as_words,
     bound,
     micro,
+    steps,
     weight,
 )
 from strandline.engine.lake import shelves

@@ -23,7 +23,6 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.items import ITEM, SKIPPED, names_of
 from strandline.core.stateful import first_copies
 from strandline.core.table import (
@@ -46,6 +45,7 @@ from strandline.core.verdict import (
     with_newest_arrival,
     without_skipped,
 )
+from strandline.core.writer_schema import schemas_from
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
 from strandline.engine.flow.batch.dimension_lookup import adorned

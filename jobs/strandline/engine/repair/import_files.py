@@ -20,12 +20,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from strandline.core.changed_rows import Debezium
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.formats.parse import parse_json
-from strandline.core.formats.parse_avro import Avro
-from strandline.core.formats.parse_csv import parse_csv
-from strandline.core.formats.parse_registered import Registered
-from strandline.core.parse_debezium import Debezium
+from strandline.core.parse import Avro, parse_csv, parse_json
+from strandline.core.parse_registered import Registered
 from strandline.core.routes import KIND
 from strandline.core.table import Ingested
 from strandline.core.topic import NOTHING_ARRIVED, RECEIVED, Parse, Topic

@@ -20,7 +20,6 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.items import ITEM, SKIPPED
 from strandline.core.table import Judged
 from strandline.core.topic import ORDER, PLACE
@@ -32,6 +31,7 @@ from strandline.core.verdict import (
     judged_items,
     without_skipped,
 )
+from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.balance_sheet import readable_at
 from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
 from strandline.engine.flow.batch.static_join import joining

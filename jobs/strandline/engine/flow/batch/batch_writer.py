@@ -13,8 +13,8 @@ from typing import Any, assert_never
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline.core.errors import LakeError
-from strandline.core.formats.writer_schema import schemas_from
 from strandline.core.table import Appended, Derived, Judged, Streamed, Upserted, Windowed
+from strandline.core.writer_schema import schemas_from
 from strandline.engine.flow.batch.batch_accounting import (
     Below,
     below_watermark,

@@ -24,8 +24,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from strandline.core.formats.parse import RESCUED
 from strandline.core.model import FEATURES, SCORE
+from strandline.core.parse import RESCUED
 from strandline.core.routes import KIND
 from strandline.core.static import Static, frames_from
 from strandline.core.table import Computed, Ingested, Judged, Table
