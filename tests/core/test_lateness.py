@@ -1,18 +1,21 @@
 """The watermark waits for everything that the law admits."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from strandline.core.lateness import Lateness, interval, milliseconds
+from strandline.core.lateness import Lateness, milliseconds, moved
 from tests.support.rows import at
 
 SPANS = st.timedeltas(timedelta(0), timedelta(days=30))
 DISORDER = st.timedeltas(timedelta(milliseconds=1), timedelta(days=30))
 MICROSECOND = timedelta(microseconds=1)
+MIDDLE = datetime(2026, 3, 29, 0, 59, 59, 123456, tzinfo=UTC)
+FIRST, LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 
 
 def test_the_delay_is_the_sum_of_all_that_is_admitted() -> None:
@@ -43,7 +46,6 @@ def test_no_admitted_row_lies_below_the_watermark(
     assert arrived_before - late > watermark, "at the watermark Spark drops a row already"
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize(
     "span",
     [
@@ -52,15 +54,23 @@ def test_no_admitted_row_lies_below_the_watermark(
         timedelta(seconds=1.5),
         timedelta(hours=1),
         timedelta(days=400, milliseconds=7),
+        timedelta(microseconds=1_999),
     ],
 )
-def test_an_interval_in_spark_is_the_span(spark: SparkSession, span: timedelta) -> None:
-    """It goes through a text, where a float would show itself."""
-    row = spark.range(1).select(interval(span).alias("span")).first()
+def test_a_time_is_moved_by_the_whole_milliseconds_of_a_span(
+    spark: SparkSession, span: timedelta
+) -> None:
+    """As an interval moves it, from the first years to the last, later and earlier alike."""
+    times = spark.createDataFrame([(FIRST,), (MIDDLE,), (LAST,), (None,)], "at timestamp")
+    whole = milliseconds(span)
+    interval = F.expr(f"make_dt_interval(0, 0, 0, {whole} / 1000)")
+    at = F.col("at")
+    both = ((moved(at, span), at + interval), (moved(at, -span), at - interval))
+    rows = times.select(*(F.unix_micros(each) for pair in both for each in pair)).collect()
 
-    assert row is not None
-    assert row["span"] == span
-    assert milliseconds(span) * timedelta(milliseconds=1) == span
+    assert all(each[0] == each[1] and each[2] == each[3] for each in rows)
+    assert (rows[3][0], rows[3][2]) == (None, None)
+    assert whole * timedelta(milliseconds=1) <= span
 
 
 @pytest.mark.whole

@@ -9,15 +9,15 @@ FAULTS = (
     Mutant(
         "lateness has the wrong sign",
         "jobs/strandline/core/lateness.py",
-        "event_at < arrived_at - interval(self.late)",
-        "event_at < arrived_at + interval(self.late)",
+        'moved(F.col("_arrived_at"), -self.late)',
+        'moved(F.col("_arrived_at"), self.late)',
         ("tests/core/test_lateness.py",),
     ),
     Mutant(
         "disordered rows are believed",
         "jobs/strandline/core/lateness.py",
-        'F.col("_newest_before") - interval(self.disorder)',
-        'F.col("_newest_before") - interval(self.disorder * 1000)',
+        'moved(F.col("_newest_before"), -self.disorder)',
+        'moved(F.col("_newest_before"), -self.disorder * 1000)',
         ("tests/core/test_disorder.py",),
     ),
     Mutant(

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from strandline.core.fold import Fold, Shell, replayed
-from strandline.core.lateness import Lateness, interval
+from strandline.core.lateness import Lateness, moved
 
 Seen: TypeAlias = tuple[DataFrame, str, Lateness]
 """The rows of a source, the column with their event time, and their lateness."""
@@ -105,9 +105,7 @@ def folded(rows: DataFrame, fold: Fold, *, time: str, seen: Sequence[Seen] = ())
 def _bound(seen: Sequence[Seen]) -> DataFrame:
     """Return the watermark that Spark would have after these rows, as the one row of ``_bound``."""
     bounds = [
-        read.agg(
-            (F.date_trunc("millisecond", F.max(time)) - interval(lateness.delay)).alias("_bound")
-        )
+        read.agg(moved(F.date_trunc("millisecond", F.max(time)), -lateness.delay).alias("_bound"))
         for read, time, lateness in seen
     ]
     # A source without rows has no watermark, and no row that waits for it is final.

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from strandline.core.declared import refuse_unsearchable
 from strandline.core.items import ITEM, ITEM_FAULTS, SKIPPED, Listed, listed, skipped_by
-from strandline.core.lateness import DISORDERED, LATE, SKEW, interval, is_stamped_ahead
+from strandline.core.lateness import DISORDERED, LATE, SKEW, is_stamped_ahead, moved
 from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Judged
 from strandline.core.topic import CARRIED, IDENTITY, NOTHING_ARRIVED
@@ -134,7 +134,7 @@ def may_have_copies_in_the_table(table: Judged) -> Column:
     """Return whether a good row is of history, or came so shortly before that it may follow a copy that is."""
     # A row of history may have come as much after the newest arrival that counts as a clock may be ahead.
     bound = table.lateness.late - table.lateness.disorder - SKEW
-    is_old = F.col(table.event_at) < F.col("_arrived_at") - interval(bound)
+    is_old = F.col(table.event_at) < moved(F.col("_arrived_at"), -bound)
     return F.col("_reasons").isNull() & is_old
 
 
