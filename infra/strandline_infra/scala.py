@@ -120,7 +120,8 @@ class Compiled:
         return [*there, compiled] if there and compiled.exists() else []
 
 
-# The jars of SQL's functions of ours, ``linear_…``, ``strict_json`` and ``json_kind``: re2j, and what is compiled from ``infra/strandline_infra/spark``.
+# The jars of SQL's functions of ours, ``linear_…``, ``strict_json`` and ``json_kind``, and of how batches are cached: re2j, and
+# what is compiled from ``infra/strandline_infra/spark``.
 #
 # They are one jar, because every session has all of them, and each jar is one more file that a class is searched in.
 # Set-up makes them; where a clone was brought up to date without it, the first Spark that starts does.
@@ -128,6 +129,10 @@ class Compiled:
 
 FUNCTIONS = "strandline.LinearFunctions,strandline.StrictFunctions,strandline.KindFunctions"
 """The extensions of Spark that bring the functions."""
+ROW_CACHE = "strandline.RowCache"
+"""The class by which Spark keeps rows that are cached."""
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.GrowingStateStoreProvider"
+"""The class by which Spark keeps the state of a de-duplication; checkpoints name it."""
 LINEAR_ONLY = "strandline.LinearOnly"
 """The extension that lets a session run these alone: Spark's own become them, LIKE as well."""
 
@@ -136,7 +141,7 @@ LINEAR = Compiled(
     name="linear-functions",
     sources=[
         each
-        for folder in ("linear", "strict", "kinds")
+        for folder in ("linear", "strict", "kinds", "cache", "state")
         for each in sorted((Path(__file__).parent / "spark" / folder).glob("*.scala"))
     ],
 )

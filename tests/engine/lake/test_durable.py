@@ -62,7 +62,7 @@ def test_what_is_not_there_needs_no_sync(tmp_path: Path, synced: list[str]) -> N
 def test_of_the_state_only_what_is_new_is_synced(tmp_path: Path, synced: list[str]) -> None:
     """A start does not sync a hundred batches again."""
     checkpoint = Place.of(tmp_path)
-    for name in ("1.changelog", "2.changelog", "3.changelog", "2.zip"):
+    for name in ("1.changelog", "2.changelog", "3.changelog", "2.zip", "2.delta", "3.delta"):
         (checkpoint / "state" / "0" / "0" / name).put("rows")
     (checkpoint / "commits" / "1").put("v1")
     synced.clear()
@@ -73,5 +73,5 @@ def test_of_the_state_only_what_is_new_is_synced(tmp_path: Path, synced: list[st
     synced.clear()
     keep_state(checkpoint, known)
 
-    assert first == {"3.changelog", "2.zip"}
+    assert first == {"3.changelog", "3.delta", "2.zip"}
     assert synced == []

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strandline.core.errors import DefinitionError
-from strandline.core.table import Streamed, Table
+from strandline.core.table import Judged, Streamed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow.batch.batch_writer import Writer
 from strandline.engine.flow.batch.dimension_lookup import unknown
@@ -19,9 +19,10 @@ from strandline.engine.flow.batch.joined_streams import refuse_losing_join
 from strandline.engine.flow.plan import bring_back_unread, emits_over_time, framed, make
 from strandline.engine.flow.preflight import refuse_strangers, refuse_unsafe
 from strandline.engine.flow.spark_plan import output_mode
+from strandline.engine.lake.formats import CHECKPOINTS
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.mend_checkpoint import mend, play_again, settle
-from strandline.engine.lake.spark_checkpoint import is_idle
+from strandline.engine.lake.spark_checkpoint import is_idle, is_new
 from strandline.engine.runtime.outage import first_line
 
 POLL = 0.05
@@ -77,6 +78,8 @@ def start(  # noqa: PLR0913, PLR0917  # what runs, where, how often, and how muc
         if every is None
         else query.trigger(processingTime=f"{int(every * 1000)} milliseconds")
     )
+    if isinstance(table, Judged) and not table.keeps_copies and is_new(lake.checkpoint(table)):
+        lake.raise_to(CHECKPOINTS)
     with _refused_plan(table):
         return trigger.start()
 

@@ -23,7 +23,7 @@ from strandline.core.errors import DataError, DefinitionError
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.store_lease import hold
 
-STATE, ENTRIES, TABLES = "state of streams", "ledger entries", "tables"
+STATE, ENTRIES, TABLES, CHECKPOINTS = "state of streams", "ledger entries", "tables", "checkpoints"
 """Kinds of what is stored; a newer program may have more of them."""
 
 PAGE = "infra/docs/kubernetes.md#roll-back"
@@ -65,6 +65,11 @@ FORMS: Mapping[str, Form] = {
         number=1,
         what="one is retired, and code of before would feed it",
         since="2026-11-27",
+    ),
+    CHECKPOINTS: Form(
+        number=1,
+        what="the state of a de-duplication is in memory while it is small, in files of its own",
+        since="2026-11-28",
     ),
 }
 """The newest form of each kind that this program knows; it writes and reads all up to that."""

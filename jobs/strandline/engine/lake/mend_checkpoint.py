@@ -406,8 +406,8 @@ def retire_state(checkpoint: Place) -> None:
 # note can be taken back: Spark then plans the batch of that number again, from the same beginning.
 #
 # What is left of its state must go first. Batch N reads version N of the state and writes version N + 1, task by task. A
-# changelog of N + 1 is overwritten when the batch of that number runs again, but a snapshot (``N+1.zip``) is not: the next
-# load would take it as it is, with rows in it that the new batch has not read. Of the first batch all must go: Spark
+# changelog of N + 1, or a ``N+1.delta``, is overwritten when the batch of that number runs again, but a snapshot (``N+1.zip``) is
+# not: the next load would take it as it is, with rows in it that the new batch has not read. Of the first batch all must go: Spark
 # refuses to plan batch 0 where a state exists (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY).
 
 

@@ -479,7 +479,7 @@ def write_record(checkpoint: Place, record: RunRecord) -> None:
 # Bring what Spark wrote of a checkpoint to the disk, in the order that jobs/strandline/engine/lake/files/local_files.py explains.
 
 
-CHANGES = ".changelog"
+CHANGES = (".changelog", ".delta")
 LEADING_DIGITS = re.compile(r"\d+")
 
 
@@ -505,7 +505,7 @@ def keep_state(checkpoint: Place, known: set[str]) -> None:
     found = {str(file) for file in state.rglob("*") if file.is_file() and file.name[0] != "."}
     new = [Path(file) for file in found - known]
     kept = 0 if done is None else done + 1
-    if new := [file for file in new if file.suffix != CHANGES or _version_of(file) > kept]:
+    if new := [file for file in new if file.suffix not in CHANGES or _version_of(file) > kept]:
         sync_all(new, within=checkpoint.local)
     known.clear()
     known.update(found)

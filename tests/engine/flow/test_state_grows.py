@@ -1,0 +1,127 @@
+"""State of a de-duplication is in memory while it is small, moves to RocksDB when it is not, and forgets nothing on its way."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from strandline.engine.runtime.spark_session import for_sorted_state
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+LIMIT = "spark.sql.streaming.stateStore.memoryLimit"
+Write = Callable[[DataFrame, int], None]
+
+
+class Stream:
+    """A stream that keeps the first of each key, as silver does, of files of numbers."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        """Make it, without files."""
+        self.spark = spark
+        self.folder = folder
+        self.kept: Counter[int] = Counter()
+        self.files = 0
+        (folder / "in").mkdir()
+
+    def come(self, keys: list[int]) -> None:
+        """Add a file, which is a batch of its own."""
+        rows = self.spark.createDataFrame([(key,) for key in keys], "key bigint").coalesce(1)
+        rows.write.parquet(str(self.folder / "drafts" / str(self.files)))
+        (part,) = (self.folder / "drafts" / str(self.files)).glob("*.parquet")
+        part.rename(self.folder / "in" / f"{self.files:05}.parquet")
+        self.files += 1
+
+    def run(self, *, limit: int | None = None, write: Write | None = None) -> None:
+        """Read all files that there are; a process that begins anew."""
+        session = for_sorted_state(self.spark)
+        session.conf.set("spark.sql.shuffle.partitions", "2")
+        session.conf.set("spark.sql.streaming.minBatchesToRetain", "2")
+        session.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "100ms")
+        if limit is not None:
+            session.conf.set(LIMIT, str(limit))
+        files = session.readStream.schema("key bigint").option("maxFilesPerTrigger", 1)
+        rows = files.parquet(str(self.folder / "in")).dropDuplicates(["key"])
+        query = rows.writeStream.foreachBatch(write or self.keep)
+        query = query.option("checkpointLocation", str(self.folder / "checkpoint"))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    def keep(self, rows: DataFrame, _number: int) -> None:
+        """Take over a batch."""
+        self.kept.update(row.key for row in rows.collect())
+
+    def names(self, partition: int = 0) -> set[str]:
+        """Return the kinds of files in which a partition's state is."""
+        found = (self.folder / "checkpoint" / "state" / "0" / str(partition)).glob("[0-9]*.*")
+        return {each.name.split(".", 1)[1] for each in found} - {"delta.crc", "zip.crc"}
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    """Return a stream without files."""
+    return Stream(spark, tmp_path)
+
+
+def some(count: int) -> list[int]:
+    """Return keys of which many came before, and some twice."""
+    return [random.randrange(3 * count) for _ in range(count)]  # noqa: S311  # no secret
+
+
+def test_small_state_is_in_memory_and_large_state_in_rocksdb(stream: Stream) -> None:
+    """Each key is kept once, before, in, and after the batch in which it moves, and after starts of either."""
+    sent: set[int] = set()
+
+    def more(batches: int, limit: int | None) -> None:
+        for _ in range(batches):
+            keys = some(400)
+            sent.update(keys)
+            stream.come(keys)
+        stream.run(limit=limit)
+        assert stream.kept == Counter(sent)
+
+    more(2, None)
+    more(1, None)
+    assert stream.names() == {"delta"}
+    more(2, 10_000)
+    assert "zip" in stream.names()
+    more(2, 10_000)
+    more(3, None)  # what was too large once does not come back
+    assert "changelog" in stream.names()
+
+
+def test_a_batch_that_moved_and_failed_is_done_again(stream: Stream) -> None:
+    """By a process that moves it as well, and by one that has more memory."""
+    first = list(range(500))
+    stream.come(first)
+    stream.run()
+
+    def fail(rows: DataFrame, _number: int) -> None:
+        rows.collect()
+        raise RuntimeError("the process ends here")
+
+    for again, limit in enumerate((1_000, None)):
+        keys = list(range(400 + 500 * again, 1000 + 500 * again))
+        stream.come(keys)
+        with pytest.raises(StreamingQueryException):
+            stream.run(limit=1_000, write=fail)
+        stream.run(limit=limit)
+
+    assert stream.kept == Counter(range(1500))
+
+
+def test_a_state_of_before_goes_on_in_rocksdb(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark keeps the class in the checkpoint, so a lake of a former release is read by what wrote it."""
+    monkeypatch.setattr("strandline_infra.scala.STATE_STORE", ROCKSDB)
+    stream.come(list(range(100)))
+    stream.run()
+    monkeypatch.undo()
+    stream.come(list(range(50, 150)))
+    stream.run()
+
+    assert stream.kept == Counter(range(150))
+    assert "delta" not in stream.names()
