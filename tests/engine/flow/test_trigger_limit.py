@@ -122,7 +122,7 @@ def die_after_its_state(
 
 def state_of(lake: Lake, table: object) -> set[int]:
     """Return the versions of a table's state."""
-    files = lake.checkpoint(table).local.glob("state/0/*/*.delta")  # type: ignore[arg-type]  # a table of the test's own
+    files = lake.checkpoint(table).local.glob("state/0/*/[0-9]*.*")  # type: ignore[arg-type]  # a table of the test's own
     return {int(file.name.partition(".")[0]) for file in files}
 
 
