@@ -31,7 +31,7 @@ time.sleep(600)
 """
 ON_MACOS = """
 import sys
-import psutil  # compiled for the system that this one is
+import psutil, pyspark  # made for the system that this one is
 sys.platform = "darwin"
 from strandline.engine.runtime.spark_session import MOST
 print(MOST)
