@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from strandline_infra.home import home, setup_command, spark_folder
+from strandline_infra.installation import home, setup_command, spark_folder
 from strandline_infra.logged import Runner, SetupError
 
 # Lets Java trust the machine's certificate authorities while it fetches jars.

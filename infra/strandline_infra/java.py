@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from strandline_infra.home import home as folder
+from strandline_infra.installation import home as folder
 
 SUPPORTED = (17, 21)
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"

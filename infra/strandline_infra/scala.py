@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from strandline_infra import home, jars
+from strandline_infra import installation, jars
 from strandline_infra import java as javas
 from strandline_infra.logged import Runner, SetupError
 
@@ -28,7 +28,9 @@ def workshop(name: str, venv: Path) -> Iterator[tuple[Path, Runner]]:
     """
     program = javas.java_home(venv)
     if program is None:
-        raise SetupError("no Java 17 or 21 was found.", hint=f"run `{home.setup_command()}`.")
+        raise SetupError(
+            "no Java 17 or 21 was found.", hint=f"run `{installation.setup_command()}`."
+        )
     folder = venv / "jars"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("a") as lock:
@@ -59,9 +61,9 @@ def compile_jar(  # noqa: PLR0913  # what a compiler needs
     Raises:
         SetupError: They cannot be compiled.
     """
-    spark = home.spark_folder(venv)
+    spark = installation.spark_folder(venv)
     if spark is None:
-        raise SetupError("pyspark is not installed.", hint=f"run `{home.setup_command()}`.")
+        raise SetupError("pyspark is not installed.", hint=f"run `{installation.setup_command()}`.")
     compiler = [jar for part in COMPILER for jar in sorted(spark.glob(f"{part}-*.jar"))]
     others = [jar for each in sets for jar in jars.jars(each, venv)]
     against = [*sorted(spark.glob("*.jar")), *jars.spark_jars(venv), *others]
@@ -75,7 +77,7 @@ def compile_jar(  # noqa: PLR0913  # what a compiler needs
             *sources,
         ],
         doing=f"compiling the {name}",
-        hint=f"type `{home.setup_command()}` again; the whole log is {venv / 'setup.log'}.",
+        hint=f"type `{installation.setup_command()}` again; the whole log is {venv / 'setup.log'}.",
     )
     for former in target.parent.glob(f"{name}-*.jar"):
         if former not in {draft, target}:
@@ -103,7 +105,7 @@ class Compiled:
         Raises:
             SetupError: They could not be fetched or compiled.
         """
-        venv = venv or home.home()
+        venv = venv or installation.home()
         if found := self.complete(venv):
             return found
         with workshop(self.fetched, venv) as (program, run):
@@ -184,7 +186,7 @@ def server_class_path(venv: Path | None = None) -> list[Path]:
     Raises:
         SetupError: It cannot be compiled.
     """
-    venv = venv or home.home()
+    venv = venv or installation.home()
     with workshop(SERVER, venv) as (program, run):
         target = jar_of(SERVER, SERVER_SOURCES, venv)
         if not target.exists():

@@ -21,8 +21,15 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from strandline_infra import extras, jars, java, scala
-from strandline_infra.home import CONSTRAINTS, Installed, Place, here, python_version, setup_command
+from strandline_infra import installation, jars, java, scala
+from strandline_infra.installation import (
+    CONSTRAINTS,
+    Installed,
+    Place,
+    here,
+    python_version,
+    setup_command,
+)
 from strandline_infra.logged import Runner, SetupError
 
 # The step of set-up that makes archives of Java's classes, so that later starts are faster (jobs/strandline/engine/service/class_archive.py).
@@ -140,17 +147,17 @@ def install_packages(place: Place, run: Runner) -> None:
 
 def has_extras(place: Place) -> bool:
     """Return whether the packages of the extras are there that a project uses."""
-    return all(map(extras.is_installed, place.extras))
+    return all(map(installation.is_installed, place.extras))
 
 
 def install_extras(place: Place, run: Runner) -> None:
     """Install what a project uses, within the bounds of the wheel: its environment has versions of its own, which our pins would change."""
-    missing = [name for name in place.extras if not extras.is_installed(name)]
-    what = extras.requirement(missing)
+    missing = [name for name in place.extras if not installation.is_installed(name)]
+    what = installation.requirement(missing)
     run(
         [place.python, "-m", "pip", "install", *QUIET, what],
         doing=f"installing {what}",
-        hint=f"{RETRY} By hand: {extras.command(*missing)}",
+        hint=f"{RETRY} By hand: {installation.command(*missing)}",
     )
     importlib.invalidate_caches()
 

@@ -26,7 +26,7 @@ from strandline.core.routes import AllBut, shared
 from strandline.core.static import Static
 from strandline.core.table import Derived, Judged, Table
 from strandline.project import package, project
-from strandline_infra import extras, home
+from strandline_infra import installation
 
 REFUSING = tuple(Path(__file__).parent / each for each in ("core", "alerting"))
 """Where a declaration is refused; the mistake is where it was made."""
@@ -307,9 +307,11 @@ def _hint(error: Exception) -> str:
             "modules are read without Spark, which a column such as F.desc(…) needs: write it within the table's function, or "
             "as SQL in a text."
         )
-    extra = extras.of_module(error.name or "") if isinstance(error, ModuleNotFoundError) else None
+    extra = (
+        installation.of_module(error.name or "") if isinstance(error, ModuleNotFoundError) else None
+    )
     if extra:
-        return extras.hint(extra)
+        return installation.hint(extra)
     if isinstance(error, TypeError) and "Union" in str(error):
         names = ", ".join(kind.__name__ for kind in get_args(Table))
         return f"Table has no rows of its own: declare one of its kinds, {names}."
@@ -372,7 +374,7 @@ def _place(module: ModuleType) -> str:
 
 def _short(file: str) -> str:
     path, found = Path(file), project()
-    roots = (home.top(), *((found.root,) if found else ()))
+    roots = (installation.top(), *((found.root,) if found else ()))
     return next((str(path.relative_to(root)) for root in roots if path.is_relative_to(root)), file)
 
 

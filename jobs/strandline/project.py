@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from strandline.core.errors import DefinitionError
-from strandline_infra import home
+from strandline_infra import installation
 
 FILE = "strandline.toml"
 VARIABLE = "STRANDLINE_PROJECT"
@@ -72,15 +72,15 @@ def project() -> Project | None:
 def package() -> str:
     """Return the package with the tables, which Python can find then."""
     found = project()
-    if (found is None or found.of_example) and str(home.example()) not in sys.path:
-        _find_in(home.example())
+    if (found is None or found.of_example) and str(installation.example()) not in sys.path:
+        _find_in(installation.example())
     return found.tables if found else EXAMPLE
 
 
 def tables_root() -> Path:
     """Return the folder in which that package is."""
     found = project()
-    return home.example() if found is None or found.of_example else found.root
+    return installation.example() if found is None or found.of_example else found.root
 
 
 def near(word: str, known: "list[str] | tuple[str, ...]") -> str:

@@ -32,7 +32,7 @@ from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.webhook import post
 from strandline.operate import lakes
 from strandline_dagster.resources import unless_away
-from strandline_infra import home
+from strandline_infra import installation
 
 # Errors as failures of Dagster: transient ones are retried, all others wait for a person.
 #
@@ -93,7 +93,7 @@ class Alarm(StrEnum):
 
 def page(alarm: Alarm) -> str:
     """Return the page of an alarm."""
-    return home.page(alarm.path).read_text(encoding="utf-8")
+    return installation.page(alarm.path).read_text(encoding="utf-8")
 
 
 LOG = logging.getLogger("strandline.alarm")

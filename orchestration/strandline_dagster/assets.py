@@ -291,7 +291,7 @@ def _asset(model: Model) -> AssetsDefinition:
 # Static tables in Dagster: external assets above which the tables are that join them.
 #
 # No run makes one. A table that joins it takes its content in, in a run, in a stream or by a command; so all versions are reported
-# from the lake (orchestration/strandline_dagster/assets.py).
+# from the lake, as all commits that no run made.
 
 
 def static_assets() -> list[AssetSpec]:

@@ -42,9 +42,9 @@ from strandline.engine.runtime.settings import settings
 from strandline.engine.service.background_stream import ALERTS, Always
 from strandline.engine.service.stream_health import SILENT, Ill, Watch
 from strandline.operate import lakes, session
-from strandline.operate.answers.audit import report_of, write_report
-from strandline.operate.answers.ledger import dangers_of
-from strandline.operate.repairs.backfill import backfilled
+from strandline.operate.audit import report_of, write_report
+from strandline.operate.backfill import backfilled
+from strandline.operate.ledger import dangers_of
 from strandline.operate.stream import always
 from strandline_dagster.checks import Answers
 from strandline_quality.report.findings import Findings

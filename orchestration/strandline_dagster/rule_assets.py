@@ -46,8 +46,8 @@ from dagster import (
     sensor,
 )
 
-from strandline.alerting.alert_lookup import is_address, newest_alerts, place_of, words
 from strandline.alerting.alert_rule import AlertRule, Severity, ThresholdRule
+from strandline.alerting.notice import is_address, newest_alerts, place_of, words
 from strandline.alerting.rule_folder import state
 from strandline.alerting.sigma import Folder, RefusedRule, UnreadableError, read_folder
 from strandline.core.errors import LakeError

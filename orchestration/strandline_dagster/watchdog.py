@@ -69,7 +69,7 @@ from strandline.engine.service.stream_health import (
     watch,
 )
 from strandline.operate import lakes
-from strandline.operate.repairs.backfill import backfilled, rewind_lines, rewindable, rewound_to
+from strandline.operate.backfill import backfilled, rewind_lines, rewindable, rewound_to
 from strandline_dagster.alarms import ALARM, Alarm, failure, page
 from strandline_dagster.checks import key
 from strandline_dagster.resources import (

@@ -81,8 +81,8 @@ VIOLATIONS = (
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",
-        {"jobs/strandline/operate/answers/ledger.py": "strandline.operate.alerts.examples"},
-        "strandline.operate.answers.ledger -> strandline.operate.alerts.examples",
+        {"jobs/strandline/operate/ledger.py": "strandline.operate.alerts.examples"},
+        "strandline.operate.ledger -> strandline.operate.alerts.examples",
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",

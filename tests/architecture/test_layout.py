@@ -92,7 +92,7 @@ def test_each_folder_of_use_cases_says_where_to_begin() -> None:
     packages = (path for path in modules() if path.name == "__init__.py")
     folders = [path.parent for path in packages if path.is_relative_to(room)]
 
-    assert {folder.name for folder in folders} == {"operate", "alerts", "answers", "repairs"}
+    assert {folder.name for folder in folders} == {"operate", "alerts"}
     for folder in folders:
         docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
         begin = re.search(r"Begin with (\w+)", docstring)
@@ -177,7 +177,7 @@ def test_the_environment_is_read_by_the_settings_alone() -> None:
         "jobs/strandline/engine/runtime/spark_session.py",
         "infra/strandline_infra/java.py",
         "infra/strandline_infra/jars.py",
-        "infra/strandline_infra/home.py",  # where a person's cache is
+        "infra/strandline_infra/installation.py",  # where a person's cache is
         "jobs/strandline/project.py",  # which project: the catalog is below the settings
     }
     allowed.add(

@@ -25,9 +25,9 @@ READ = {
     "the catalog": ("strandline.catalog", "strandline_quality", "strandline_infra"),
     "the command line": (
         "strandline.cli.main",
-        "strandline.cli.run.stream",
-        "strandline.cli.run.play",
-        "strandline.cli.ask.ledger",
+        "strandline.cli.verbs.stream",
+        "strandline.cli.verbs.play",
+        "strandline.cli.verbs.ledger",
     ),
     "the runner": (
         "strandline.engine.flow.runner",

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from strandline.cli.run.play import picture
+from strandline.cli.verbs.play import picture
 from strandline.core.errors import DataError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.certificate import Certificate
-from strandline.operate.answers.audit import refuse_different
-from strandline.operate.answers.ledger import sheets_of
+from strandline.operate.audit import refuse_different
+from strandline.operate.ledger import sheets_of
 from tests.cli.inside import strandline
 
 

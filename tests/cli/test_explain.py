@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from strandline.cli import main
-from strandline.cli.explain import own_endings
-from strandline.cli.verbs import ABOUT, GROUPS, NOTHING
+from strandline.cli.groups import ABOUT, GROUPS, NOTHING
+from strandline.cli.verbs.project import own_endings
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.operate import listener
 from tests.cli.inside import strandline, succeeded

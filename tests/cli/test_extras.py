@@ -10,12 +10,12 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from strandline.cli.groups import ABOUT
 from strandline.cli.main import VERBS
-from strandline.cli.verbs import ABOUT
 from strandline.core.errors import DefinitionError
 from strandline.operate import listener
 from strandline.operate.scaffold import make
-from strandline_infra.extras import EXTRAS, IMAGE, command
+from strandline_infra.installation import EXTRAS, IMAGE, command
 from tests.architecture.tree import ROOT
 from tests.cli import inside
 from tests.cli.typed import Answer, strandline

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
-from strandline.cli.ask.query import Format, chosen, deliver, shown, stream, text_of
+from strandline.cli.verbs.query import Format, chosen, deliver, shown, stream, text_of
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.sql_query import Answer, ask, asked
 from strandline.engine.lake.lake import Lake

@@ -15,7 +15,7 @@ from strandline.engine.accounting.routes import refuse_undeclared
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
 from strandline.operate import session
-from strandline.operate.repairs.backfill import left_behind_words
+from strandline.operate.backfill import left_behind_words
 from tests.cli.inside import strandline, succeeded
 from tests.support.by_hand import commit, create
 from tests.support.events import reading

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from strandline.cli.run.stream import COLUMNS, columns_and_rows
+from strandline.cli.verbs.stream import COLUMNS, columns_and_rows
 from strandline.engine.flow.running import Report
 
 

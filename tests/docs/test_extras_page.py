@@ -2,8 +2,8 @@
 
 import re
 
-from strandline.cli.verbs import ABOUT
-from strandline_infra.extras import EXTRAS, IMAGE
+from strandline.cli.groups import ABOUT
+from strandline_infra.installation import EXTRAS, IMAGE
 from tests.docs.pages import FOLDER
 
 PAGE = (FOLDER / "package.md").read_text()

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from strandline.cli import main
-from strandline.cli.ask.ledger import SHEET
+from strandline.cli.verbs.ledger import SHEET
 from strandline.core.table import Table
 from strandline.engine.ask.locate import Verdict
 from strandline.engine.runtime.settings import PREFIX, Settings

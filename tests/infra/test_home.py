@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline_infra import home as where
-from strandline_infra.home import Installed, home, setup_command, spark_folder
+from strandline_infra import installation as where
+from strandline_infra.installation import Installed, home, setup_command, spark_folder
 
 
 def test_in_a_clone_it_is_the_environment() -> None:

@@ -11,7 +11,7 @@ from shutil import copytree
 import pytest
 
 from strandline_infra import setup
-from strandline_infra.home import Installed
+from strandline_infra.installation import Installed
 from strandline_infra.logged import MOST, Runner, SetupError
 
 ROOT = Path(setup.__file__).parents[2]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.alerting.alert_lookup import is_address, words
-from strandline_infra import home
+from strandline.alerting.notice import is_address, words
+from strandline_infra import installation
 
 PAGE = "infra/docs/alert_rules.md"
 
@@ -22,16 +22,16 @@ def test_a_comment_in_a_command_ends_no_section(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks as a heading does."""
-    monkeypatch.setattr(home, "top", lambda: tmp_path)
-    monkeypatch.setattr(home, "page", lambda name: tmp_path / name)
+    monkeypatch.setattr(installation, "top", lambda: tmp_path)
+    monkeypatch.setattr(installation, "page", lambda name: tmp_path / name)
     (tmp_path / "a.md").write_text("# A\n\n## B\n\n```sh\n# first\nls\n```\nthen\n\n## C\n")
 
     assert words("a.md#b") == "## B\n\n```sh\n# first\nls\n```\nthen"
 
 
 def test_a_page_without_a_section_or_with_an_unknown_one_is_shown_whole() -> None:
-    assert words(PAGE) == (home.ROOT / PAGE).read_text()
-    assert words(f"{PAGE}#nowhere") == (home.ROOT / PAGE).read_text()
+    assert words(PAGE) == (installation.ROOT / PAGE).read_text()
+    assert words(f"{PAGE}#nowhere") == (installation.ROOT / PAGE).read_text()
 
 
 @pytest.mark.parametrize(

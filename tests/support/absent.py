@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from strandline_infra.extras import EXTRAS
+from strandline_infra.installation import EXTRAS
 from tests.architecture.tree import PACKAGES, ROOT
 
 VARIABLE = "ABSENT_PACKAGES"

@@ -4,7 +4,7 @@ Not to be confused with a rule of rows (``strandline_quality.rules.Rule``), whic
 looks at rows that are.
 
 This is the *pattern* rule, which looks at one event. A rule that counts events or waits for a second one is a kind of
-its own (jobs/strandline/alerting/alert_rule.py) with the same frame (``severity``, ``runbook``, ``owner``, ``version``); whatever lists, mutes or delivers
+its own with the same frame (``severity``, ``runbook``, ``owner``, ``version``); whatever lists, mutes or delivers
 rules needs the frame only.
 """
 
@@ -116,7 +116,7 @@ class AlertRule:
 
 # A rule that counts events, or waits for several kinds of them, by key and within a time: Sigma's correlation, as a value.
 #
-# It has the frame of a pattern rule (jobs/strandline/alerting/alert_rule.py) and, in the place of a condition, pattern rules that find its
+# It has the frame of a pattern rule and, in the place of a condition, pattern rules that find its
 # events. ``jobs/strandline/alerting/windows.py`` defines exactly when it fires.
 
 

@@ -263,7 +263,7 @@ def _read(
         tags=tuple(str(tag) for tag in parsed.tags),
         origin=origin,
         document=document,
-        **own_fields(document, _read_correlation_events),
+        **own_fields(document, _lists_of_events),
     )
 
 
@@ -334,7 +334,7 @@ def _compared(
     return comparison, number
 
 
-def _read_correlation_events(given: object) -> tuple[tuple[Event, ...], ...]:
+def _lists_of_events(given: object) -> tuple[tuple[Event, ...], ...]:
     """Return examples: a list of lists of events."""
     examples = given or []
     if not isinstance(examples, list) or not all(
@@ -380,7 +380,7 @@ def files(folder: Path) -> Iterator[File]:
     for path in _paths(folder):
         name = str(path.relative_to(folder))
         try:
-            yield File(name, documents=tuple(_files_documents(_folder_read(path, folder))))
+            yield File(name, documents=tuple(_documents_in(_text_within(path, folder))))
         except UnreadableError as refused:
             yield File(name, reason=str(refused))
 
@@ -400,7 +400,7 @@ def _paths(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def _folder_read(path: Path, folder: Path) -> str:
+def _text_within(path: Path, folder: Path) -> str:
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(folder.resolve()):
@@ -430,7 +430,7 @@ def _folder_read(path: Path, folder: Path) -> str:
         raise UnreadableError(f"it is no UTF-8: byte {error.start}") from error
 
 
-def _files_documents(text: str) -> list[dict[str, Any]]:
+def _documents_in(text: str) -> list[dict[str, Any]]:
     try:
         _refuse_bombs(text)
         found = [each for each in yaml.load_all(text, SigmaYAMLLoader) if each is not None]

@@ -308,14 +308,14 @@ def _refuse(module: ModuleType, found: Mapping[str, Table]) -> None:
         )
     known: dict[str, AlertSource] = {}
     for source in given:
-        for message, hint in _declared_mistakes(source, found, known):
+        for message, hint in _mistakes_among(source, found, known):
             raise DefinitionError(
                 f"{module.__name__}: {message}", hint=hint, table=str(source.feed)
             )
         known[source.feed] = source
 
 
-def _declared_mistakes(
+def _mistakes_among(
     source: AlertSource, found: Mapping[str, Table], known: Mapping[str, AlertSource]
 ) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a source among others, and what to do."""

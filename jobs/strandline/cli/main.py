@@ -7,6 +7,7 @@ writes its trace to a file and names it.
 import importlib
 import inspect
 import logging
+import shlex
 import sys
 import traceback
 from contextlib import suppress
@@ -19,74 +20,75 @@ from typing import Annotated
 import typer
 from strandline import catalog
 
-from strandline.cli import completion, stopping
+from strandline.cli import stopping
+from strandline.cli.groups import ABOUT, Grouped, Whole
 from strandline.cli.screen import complain
-from strandline.cli.verbs import ABOUT, Grouped, Whole
 from strandline.core.errors import DefinitionError
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.missing import SparkGoneError, refuse_without
+from strandline.engine.runtime.settings import choose_profile, line_of_shell
 from strandline.operate import play
 from strandline.operate.listener import UNFORESEEN, foreseen
 
 VERBS = {
-    "demo": "run.play",
-    "up": "run.broker",
-    "status": "run.broker",
-    "probe": "operate.metrics",
-    "down": "run.broker",
-    "produce": "run.play",
-    "run": "run.stream",
-    "stream": "run.stream",
-    "resume": "run.stream",
-    "pause": "run.stream",
-    "drain": "run.stream",
-    "restart": "run.stream",
-    "publish": "run.publish",
-    "logs": "operate.logs",
-    "metrics": "operate.metrics",
-    "ui": "operate.serve",
-    "tables": "ask.ledger",
-    "ledger": "ask.ledger",
-    "radar": "ask.ledger",
-    "accept-loss": "repair.gate",
-    "retire": "operate.forget",
-    "move": "operate.forget",
-    "import": "repair.backfill",
-    "query": "ask.query",
-    "shell": "ask.shell",
-    "notebook": "operate.serve",
-    "serve": "operate.serve",
-    "compare": "ask.verify",
-    "gate": "repair.gate",
-    "rules": "alerts.rules",
-    "models": "alerts.models",
-    "alerts": "alerts.alerts",
-    "deliver": "alerts.deliver",
-    "check": "ask.verify",
-    "history": "ask.verify",
-    "report": "ask.verify",
-    "why": "ask.ledger",
-    "verify": "ask.verify",
-    "backfill": "repair.backfill",
-    "rewind": "repair.backfill",
-    "preflight": "run.stream",
-    "rebuild": "repair.backfill",
-    "promote": "repair.backfill",
-    "undo": "repair.backfill",
-    "mend": "repair.gate",
-    "quarantine": "repair.quarantine",
-    "expire": "operate.forget",
-    "forget": "operate.forget",
-    "maintain": "operate.maintain",
-    "snapshot": "operate.maintain",
-    "restore": "operate.maintain",
-    "new": "new",
-    "init": "new",
-    "setup": "doctor",
-    "doctor": "doctor",
-    "explain": "explain",
+    "demo": "play",
+    "up": "broker",
+    "status": "broker",
+    "probe": "metrics",
+    "down": "broker",
+    "produce": "play",
+    "run": "stream",
+    "stream": "stream",
+    "resume": "stream",
+    "pause": "stream",
+    "drain": "stream",
+    "restart": "stream",
+    "publish": "publish",
+    "logs": "logs",
+    "metrics": "metrics",
+    "ui": "serve",
+    "tables": "ledger",
+    "ledger": "ledger",
+    "radar": "ledger",
+    "accept-loss": "gate",
+    "retire": "forget",
+    "move": "forget",
+    "import": "backfill",
+    "query": "query",
+    "shell": "shell",
+    "notebook": "serve",
+    "serve": "serve",
+    "compare": "verify",
+    "gate": "gate",
+    "rules": "rules",
+    "models": "models",
+    "alerts": "alerts",
+    "deliver": "deliver",
+    "check": "verify",
+    "history": "verify",
+    "report": "verify",
+    "why": "ledger",
+    "verify": "verify",
+    "backfill": "backfill",
+    "rewind": "backfill",
+    "preflight": "stream",
+    "rebuild": "backfill",
+    "promote": "backfill",
+    "undo": "backfill",
+    "mend": "gate",
+    "quarantine": "quarantine",
+    "expire": "forget",
+    "forget": "forget",
+    "maintain": "maintain",
+    "snapshot": "maintain",
+    "restore": "maintain",
+    "new": "project",
+    "init": "project",
+    "setup": "project",
+    "doctor": "project",
+    "explain": "project",
 }
-"""The module of each verb; its line in the help is in verbs.py. Only that one is imported; with all of them an answer of one second would take two."""
+"""The module of each verb; its line in the help is in groups.py. Only that one is imported; with all of them an answer of one second would take two."""
 
 TRACE = "strandline-trace-"
 """Begins the name of a trace in the folder of the system, and of nothing else there."""
@@ -140,8 +142,6 @@ def strandline(
 def _choose(profile: str | None) -> None:
     """Choose a profile before anything reads a setting."""
     if profile is not None:
-        from strandline.engine.runtime.settings import choose_profile  # noqa: PLC0415  # `--version` needs none of it
-
         choose_profile(profile)
 
 
@@ -189,13 +189,39 @@ def _exit_code(error: BaseException) -> int | str | None:
 
 def _prepare(words: list[str]) -> None:
     """Import the modules that the command line needs."""
-    line = completion.line()
+    line = _line_of_shell()
     if words[:1] == ["--version"] and line is None:
         return
     if line is not None and not any(word in VERBS for word in line):
-        completion.offer_names(app, VERBS)
+        _offer_names()
         return
     _load(words if line is None else line)
+
+
+def _line_of_shell() -> list[str] | None:
+    """Return the words after the program's name that a shell completes; None when no shell asks.
+
+    The program imports only the module of the verb on the command line. A shell puts the line to complete into the
+    environment instead. Without reading it there, each Tab would import every verb, which takes seconds. To complete the
+    verb itself, the names are enough.
+    """
+    text = line_of_shell()
+    if text is None:
+        return None
+    try:
+        return shlex.split(text)[1:]
+    except ValueError:  # a quote that is still open
+        return text.split()[1:]
+
+
+def _offer_names() -> None:
+    """Register the names of verbs alone, for completion."""
+    for verb in VERBS:
+        app.command(verb)(_nothing)
+
+
+def _nothing() -> None:
+    """Do nothing; only the name is needed."""
 
 
 def _load(words: list[str]) -> None:
@@ -220,7 +246,7 @@ def _load(words: list[str]) -> None:
 
 def register(name: str, into: typer.Typer) -> None:
     """Add the verbs of a module."""
-    importlib.import_module(f"strandline.cli.{name}").register(into)
+    importlib.import_module(f"strandline.cli.verbs.{name}").register(into)
 
 
 def _verb(words: list[str]) -> str:

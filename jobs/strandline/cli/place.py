@@ -1,14 +1,24 @@
-"""The words that most verbs take: the lake, tables, JSON; and the lake that they name."""
+"""The words that most verbs take: the lake, tables, which the Tab key completes, JSON; and the lake that they name."""
 
 from typing import Annotated
 
 import typer
+from strandline import catalog
 
-from strandline.cli import completion
 from strandline.cli.screen import note
+from strandline.core.errors import LakeError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes
+
+
+def tables(incomplete: str) -> list[str]:
+    """Return the tables whose names begin with a text; none while the catalog cannot be read."""
+    try:
+        return [each.id for each in catalog.tables() if each.id.startswith(incomplete)]
+    except LakeError:
+        return []
+
 
 LakeOption = Annotated[
     str | None,
@@ -24,7 +34,7 @@ TablesArgument = Annotated[
     typer.Argument(
         metavar="TABLE",
         help="Such as silver.device_telemetry; all when absent.",
-        autocompletion=completion.tables,
+        autocompletion=tables,
     ),
 ]
 

@@ -350,7 +350,7 @@ class Fold:
     def __post_init__(self) -> None:
         """Refuse what would be found out by wrong rows only.
 
-        State of form 0 is what a step kept before state had forms (jobs/strandline/core/fold.py), so a fold of form 0 would read
+        State of form 0 is what a step kept before state had forms, so a fold of form 0 would read
         its own state as that, one level too deep: 4,744 instead of 4,904 orders, and nothing contradicted it.
 
         Raises:

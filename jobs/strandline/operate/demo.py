@@ -24,7 +24,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime.settings import settings
 from strandline.operate import session
-from strandline.operate.answers.ledger import sheets_of
+from strandline.operate.ledger import sheets_of
 from strandline.operate.listener import Says
 from strandline.operate.play import Play
 

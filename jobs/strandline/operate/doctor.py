@@ -25,7 +25,7 @@ from strandline.engine.runtime.settings import Settings, chosen_profile, lineage
 from strandline.engine.runtime.spark_session import allowed, carried, refuse_too_many
 from strandline.operate import lakes
 from strandline.project import project
-from strandline_infra import extras, setup
+from strandline_infra import installation, setup
 from strandline_infra.setup import Check
 
 # Which extras of the wheel a project uses.
@@ -63,7 +63,7 @@ def _asked() -> Iterator[str]:
     for requirement in (each for group in groups for each in group):
         if named := ASKED.match(requirement):
             names = (each.strip() for each in named[1].split(","))
-            yield from (each for each in names if each in extras.EXTRAS)
+            yield from (each for each in names if each in installation.EXTRAS)
 
 
 def _of_settings(lake: str | None) -> Iterator[tuple[str, str]]:
@@ -98,12 +98,12 @@ def checks(lake: str | None) -> list[Check]:
 def _extras(lake: str | None) -> Check:
     """Check that what the project uses is installed; without `quality` nothing but Data Docs is missing, so no project must have it."""
     asked = used(lake)
-    without = {name: why for name, why in asked.items() if not extras.is_installed(name)}
+    without = {name: why for name, why in asked.items() if not installation.is_installed(name)}
     if without:
         detail = "; ".join(f"{name} is not installed: {why}" for name, why in without.items())
-        hint = f"install what is missing: {extras.command(*without)}."
+        hint = f"install what is missing: {installation.command(*without)}."
         return Check(name="extras", ok=False, detail=detail, hint=hint)
-    there = [name for name in extras.EXTRAS if extras.is_installed(name)]
+    there = [name for name in installation.EXTRAS if installation.is_installed(name)]
     uses = ", ".join(sorted(asked)) or "none"
     return Check(
         name="extras",

@@ -20,7 +20,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.table import Table
 from strandline.project import ENGINE, EXAMPLE, package, project, tables_root
-from strandline_infra import home
+from strandline_infra import installation
 
 # The drafts of which files of a project are made, those of a new table and those of a new project.
 #
@@ -30,7 +30,7 @@ from strandline_infra import home
 
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-OF_TABLES = home.PACKAGE / "table"
+OF_TABLES = installation.PACKAGE / "table"
 SUFFIX = ".txt"
 
 
@@ -99,12 +99,12 @@ def root() -> Path:
         DefinitionError: There is neither.
     """
     found = project()
-    if found is None and not home.is_clone():
+    if found is None and not installation.is_clone():
         raise DefinitionError(
             "this folder is in no project, so nothing can be written into it",
             hint="`strandline init NAME` writes a project; type this again in its folder.",
         )
-    return found.root if found else home.ROOT
+    return found.root if found else installation.ROOT
 
 
 def folder_of_tables() -> Path:
@@ -180,7 +180,7 @@ OF_OUR_LINT = re.compile(r"  # noqa: [A-Z0-9, ]+?(?=  #|$)", re.MULTILINE)
 
 def files_of(package: str) -> Iterator[tuple[Path, str]]:
     """Yield the place of each file below the project's folder, and its text there: modules, and rules of alerts."""
-    root = home.example()
+    root = installation.example()
     example = root / EXAMPLE
     files = {
         ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): file
@@ -224,9 +224,9 @@ def _ours(text: str, texts: Mapping[str, str]) -> Iterator[str]:
         yield from (name for name in found if name != INTERFACE and name.partition(".")[0] in OURS)
 
 
-DRAFTS = home.PACKAGE / "project"
+DRAFTS = installation.PACKAGE / "project"
 """What every project has."""
-SHOP, FLEET = (home.PACKAGE / name for name in ("shop", "fleet"))
+SHOP, FLEET = (installation.PACKAGE / name for name in ("shop", "fleet"))
 """What a project of the one or the other tables has beside it."""
 EXTRAS = ("dagster", "quality")
 """What a project installs of the engine's extras; that of the example has alerts as well."""

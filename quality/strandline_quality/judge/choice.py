@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from strandline_infra import extras
+from strandline_infra import installation
 from strandline_quality.expectations import (
     Bounds,
     Counts,
@@ -140,7 +140,7 @@ class Judge(Protocol):
 
 def judge(table: str, expectations: Sequence[Expectation]) -> Judge:
     """Return who judges the batches of a table."""
-    if extras.is_installed("quality"):
+    if installation.is_installed("quality"):
         # Its import takes seconds.
         from strandline_quality.suite import Suite  # noqa: PLC0415  # as above
 

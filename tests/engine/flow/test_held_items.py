@@ -35,7 +35,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries
 from strandline.engine.lake.read.open_table import kinds, opened
-from strandline.engine.proof.row_audit import audit
+from strandline.engine.proof.compare import audit
 from strandline.engine.quarantine.browse import rows as held_rows
 from strandline.engine.quarantine.held_records import Signed, held
 from strandline.engine.repair import backfill as backfills

@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 from typing import Any
 
-from strandline.alerting.alert_lookup import newest_alerts
+from strandline.alerting.notice import newest_alerts
 from strandline.alerting.tables import gold
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof import daily_report

@@ -14,7 +14,7 @@ from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError, Where
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.proof.row_audit import COPIES, Audit, audit, kept
+from strandline.engine.proof.compare import COPIES, Audit, audit, kept
 from strandline.engine.quarantine.held_records import unfinished
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.rebuild import promote, rebuild

@@ -19,7 +19,7 @@ from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.read.open_table import opened
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.import_files import import_file
-from strandline.operate.repairs import backfill
+from strandline.operate import backfill
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import derive, proven

@@ -24,7 +24,7 @@ from strandline.engine.lake.read.open_table import opened
 from strandline.engine.proof.compare import compare
 from strandline.engine.repair.expire import expire
 from strandline.engine.repair.import_files import _slice, import_file
-from strandline.operate.repairs import backfill
+from strandline.operate import backfill
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, readings, received
 from tests.support.modes import derive, proven

@@ -14,7 +14,7 @@ from strandline.engine.repair import replay as module
 from strandline.engine.repair.backfill import leave_behind
 from strandline.engine.repair.replay import REPLAY, write_healed
 from strandline.engine.repair.retire import take_back
-from strandline.operate.repairs.backfill import left_behind_by
+from strandline.operate.backfill import left_behind_by
 from tests.engine.written import GOLD, SILVER, entry, small_lake
 
 WHY = Retirement(who="ann", at="2026-11-20T12:00:00+00:00", why="enough")

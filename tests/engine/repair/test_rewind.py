@@ -12,7 +12,7 @@ from strandline.core.errors import DefinitionError
 from strandline.engine.ask.locate import Spot
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Part, Span, rewind
-from strandline.operate.repairs.backfill import rewindable, rewound_to
+from strandline.operate.backfill import rewindable, rewound_to
 from tests.support.four_days import filled
 
 DAYS = [datetime(2026, 11, day, tzinfo=UTC) for day in range(17, 22)]

@@ -529,14 +529,14 @@ def _sheet(name: str, books: FeedBooks, lake: Lake, faults: Sequence[str]) -> Ba
         quarantined=dict(books.sums.held),
         dropped_by_watermark=books.sums.dropped,
         rows=books.sums.written,
-        waiting=_feed_balance_waiting(books, lake),
+        waiting=_unread_by_bronze(books, lake),
         batches=books.sums.batches,
         lost=dict(books.sums.lost),
         faults=[*books.faults, *faults],
     )
 
 
-def _feed_balance_waiting(books: FeedBooks, lake: Lake) -> int:
+def _unread_by_bronze(books: FeedBooks, lake: Lake) -> int:
     """Return how many offsets the bronze tables have read beyond a feed's last entry."""
     topics = _topics(books.read)
     newest = [

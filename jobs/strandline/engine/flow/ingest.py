@@ -47,7 +47,7 @@ from strandline.engine.lake.read.duckdb_table import literal, peek_files
 from strandline.engine.lake.shelves import Shelf
 from strandline.engine.runtime.meter import Meter, code_version
 from strandline.engine.runtime.settings import settings
-from strandline_infra import extras
+from strandline_infra import installation
 
 # The newest arrival in bronze before a commit; a row that arrived too far behind it is disordered.
 #
@@ -238,7 +238,7 @@ def _refuse_unusable(schema: WriterSchema) -> None:
     except ImportError as error:
         raise DefinitionError(
             f"the library that decodes {schema.kind} is not installed: {error}",
-            hint=extras.hint("registry"),
+            hint=installation.hint("registry"),
         ) from error
     except Exception as error:  # libraries of three formats raise what they like
         raise DefinitionError(

@@ -26,7 +26,7 @@ from strandline.engine.runtime import processes
 from strandline.engine.runtime.log_files import bound
 from strandline_infra import broker as recipe
 from strandline_infra import jars, java
-from strandline_infra.home import setup_command
+from strandline_infra.installation import setup_command
 
 PATIENCE = 60.0
 STOP_PATIENCE = 20.0

@@ -202,7 +202,7 @@ def refuse_unreadable(rows: DataFrame, model: Model) -> None:
         for sql in (feature.sql, feature.exact):
             with _explained(plain, model, feature.name, feature.sql):
                 made = plain.selectExpr("*", f"({sql}) AS _value")
-            if _model_sql_nodes(made) > _model_sql_nodes(plain) + 1:
+            if _size_of_plan(made) > _size_of_plan(plain) + 1:
                 raise DefinitionError(
                     f"the model {model.name} computes {feature.name} by {feature.sql!r}, which looks at other rows",
                     hint=f"compute it in the table's function, as a column of {model.of.id}.",
@@ -254,7 +254,7 @@ def _explained(rows: DataFrame, model: Model, name: str, sql: str) -> Iterator[N
         ) from error
 
 
-def _model_sql_nodes(rows: DataFrame) -> int:
+def _size_of_plan(rows: DataFrame) -> int:
     """Return the number of the nodes of a plan, those of subqueries included."""
     return len(str(rows._jdf.queryExecution().analyzed()).splitlines())  # noqa: SLF001  # there is no public way
 

@@ -53,9 +53,8 @@ from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.table_versions import pin_versions
 from strandline.engine.lake.shelves import Shelf
 from strandline.engine.proof.certificate import Certificate, keep
-from strandline.engine.proof.compare import Kept, Range, compare
+from strandline.engine.proof.compare import Kept, Range, compare, rows_in_windows
 from strandline.engine.proof.kill_trial import KillTrial, Log, resplit
-from strandline.engine.proof.row_audit import rows_in_windows
 from strandline.engine.quarantine.held_records import (
     RELEASED,
     UNSIGNED,

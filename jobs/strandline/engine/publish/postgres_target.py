@@ -16,7 +16,7 @@ from strandline.engine.publish.books import Position, position
 from strandline.engine.publish.declared import Change
 from strandline.engine.publish.target import Refused, as_json
 from strandline.engine.runtime.settings import POSTGRES, POSTGRES_HINT, POSTGRES_SHAPE, address_in
-from strandline_infra import extras
+from strandline_infra import installation
 
 POSITIONS = "strandline_positions"
 WITHIN = 10
@@ -238,7 +238,7 @@ def _driver() -> Any:  # noqa: ANN401  # has no types
     except ModuleNotFoundError as error:
         raise DefinitionError(
             "rows are published to PostgreSQL, and its driver is not installed",
-            hint=extras.hint("postgres"),
+            hint=installation.hint("postgres"),
         ) from error
     return psycopg2
 

@@ -24,7 +24,7 @@ from strandline.core import errors
 from strandline.core.model import Model
 from strandline.core.table import Ingested, Table
 from strandline.project import package, project, tables_root
-from strandline_infra import home
+from strandline_infra import installation
 from strandline_quality import rules
 
 # What the statements of a module say, whatever its name, its place, and the order in which it imports.
@@ -487,7 +487,7 @@ def _file_of(function: Callable[..., Any]) -> Path:
 PACKED = Path("former")
 """Where the files of an archive count as being; there is no such folder."""
 
-RELEASES = Path(home.__file__).with_name("releases")
+RELEASES = Path(installation.__file__).with_name("releases")
 """An archive a release, made by ``python -m tests.support.kept_release COMMIT``."""
 
 
@@ -534,7 +534,7 @@ def _then(tree: Tree, table: Table) -> tuple[Path, ...]:
 # The archive is opened only where a hash is not today's.
 
 
-ARCHIVE = Path(home.__file__).with_name("former_code.zip")
+ARCHIVE = Path(installation.__file__).with_name("former_code.zip")
 FORMER_ENGINE, FORMER_QUALITY = "jobs", "quality"
 """What the packages were called then."""
 MOVED = PACKED.joinpath(FORMER_ENGINE, "core", "project.py")
@@ -551,7 +551,7 @@ def was_code_of(table: Table, code: str) -> bool:
     """Return whether a hash is of a release that makes the same rows, or of the files of a former program that says what today's says."""
     if code in versions_of(table):
         return True
-    tree = _former_code_tree()
+    tree = _tree_of_then()
     for own in (_of_example(tree, table), _of_project(table)):
         files = tree.reached([*tree.vocabulary(), *own]) if own else ()
         if files and _hash_of_files(files) == code:
@@ -566,7 +566,7 @@ def _texts() -> dict[Path, bytes]:
 
 
 @cache
-def _former_code_tree() -> Tree:
+def _tree_of_then() -> Tree:
     said = {file: _reworded(text) for file, text in _texts().items()}
     found = project()
     own = {found.tables.partition(".")[0]: found.root} if found else {}

@@ -1,7 +1,7 @@
 """What a program lacks: a package that no project must have, or the JVM, which is gone."""
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline_infra import extras
+from strandline_infra import installation
 
 
 class MissingExtraError(DefinitionError):
@@ -11,8 +11,8 @@ class MissingExtraError(DefinitionError):
 def without(extra: str) -> MissingExtraError:
     """Return the error for an extra that is not installed."""
     return MissingExtraError(
-        f"the extra {extra} is not installed: {extras.EXTRAS[extra].for_what}",
-        hint=extras.hint(extra),
+        f"the extra {extra} is not installed: {installation.EXTRAS[extra].for_what}",
+        hint=installation.hint(extra),
         extra=extra,
     )
 
@@ -23,7 +23,7 @@ def refuse_without(extra: str) -> None:
     Raises:
         MissingExtraError: They are not installed.
     """
-    if not extras.is_installed(extra):
+    if not installation.is_installed(extra):
         raise without(extra)
 
 
@@ -31,7 +31,7 @@ def missing(error: BaseException) -> MissingExtraError | None:
     """Return the error that is shown for a module that an extra brings; None for every other error."""
     if not isinstance(error, ModuleNotFoundError):
         return None
-    extra = extras.of_module(error.name or "")
+    extra = installation.of_module(error.name or "")
     return without(extra) if extra else None
 
 

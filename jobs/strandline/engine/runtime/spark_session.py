@@ -25,8 +25,8 @@ from strandline.engine.runtime import spark_on_cluster
 from strandline.engine.runtime.jvm import hadoop, jvm
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import MASTER, Settings, is_submitted
-from strandline_infra import home, jars, java, scala
-from strandline_infra.home import setup_command
+from strandline_infra import installation, jars, java, scala
+from strandline_infra.installation import setup_command
 from strandline_infra.logged import SetupError
 
 # A process that spark-submit has started: its JVM is there already, with the class path and the master that were typed.
@@ -501,7 +501,7 @@ def _sized(settings: Settings) -> dict[str, str]:
 
 def placed(log: Path, scratch: Path, more: Sequence[str]) -> dict[str, str]:
     """Return the options that keep all of Spark's files inside the lake's folder, also when it is killed."""
-    config = home.PACKAGE / "spark" / "log4j2.properties"
+    config = installation.PACKAGE / "spark" / "log4j2.properties"
     options = [
         f"-Dlog4j2.configurationFile={config.as_uri()}",
         f"-Dstrandline.log={log}",

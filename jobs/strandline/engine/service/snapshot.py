@@ -561,7 +561,7 @@ def restore(
     manifest = taken.manifest()
     refuse_overlap(lake, taken.root, "the snapshot")
     with _beside(lake) as draft, room(lake.root.parent, manifest.bytes):
-        _restore_snapshot_copied(taken, draft, manifest, progress)
+        _copy_back(taken, draft, manifest, progress)
         note("all files are as they were; balancing the ledgers …")
         _refuse_changed(manifest, Lake(draft))
         _sign(draft, taken, manifest, at)
@@ -628,9 +628,7 @@ def _refuse_full(lake: Lake) -> None:
         )
 
 
-def _restore_snapshot_copied(
-    taken: Taken, draft: Place, manifest: Manifest, progress: Progress
-) -> None:
+def _copy_back(taken: Taken, draft: Place, manifest: Manifest, progress: Progress) -> None:
     def copy(file: Hashed) -> None:
         _copy(taken.lake / file.path, draft / file.path, file)
 

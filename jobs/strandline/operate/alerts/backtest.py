@@ -27,7 +27,7 @@ from strandline.engine.runtime.jvm import Show
 from strandline.engine.runtime.settings import Settings
 from strandline.operate.alerts import examples
 from strandline.operate.alerts.examples import compared, contradictions, refuse_other_columns
-from strandline.operate.answers.audit import written
+from strandline.operate.audit import written
 from strandline.operate.listener import Progress, Says
 from strandline_quality.report.findings import Backtest, RuleFigures, TableCost
 from strandline_quality.report.page import backtest_page

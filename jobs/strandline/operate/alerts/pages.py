@@ -13,7 +13,7 @@ def alert_pages(found: Settings, lake: Lake) -> AlertPage:
 
     def made(day: date, alert_id: str) -> str | None:
         # Not imported above: a project of other tables has `strandline ui`, and no alerts.
-        from strandline.alerting.alert_lookup import alert_found  # noqa: PLC0415  # as above
+        from strandline.alerting.notice import alert_found  # noqa: PLC0415  # as above
         from strandline.alerting.sigma import read_folder  # noqa: PLC0415  # as above
         from strandline.operate.alerts.examples import live_folder  # noqa: PLC0415  # as above
         from strandline_quality.report.page import alert_page  # noqa: PLC0415  # as above

@@ -429,7 +429,7 @@ def newest_rows(path: Place, column: str, number: int) -> list[dict[str, Any]]:
         {name: value.as_py() for name, value in zip(names, values, strict=True)}
         for values in zip(*(adds[name] for name in names), strict=True)
     ]
-    files.sort(key=lambda file: _newest_rows_aware(file.get(f"max.{column}")), reverse=True)
+    files.sort(key=lambda file: _or_earliest(file.get(f"max.{column}")), reverse=True)
     chosen, rows = [], 0
     for file in files:
         if rows >= number:
@@ -443,7 +443,7 @@ def newest_rows(path: Place, column: str, number: int) -> list[dict[str, Any]]:
     return [{name: _zoned(value) for name, value in row.items()} for row in found]
 
 
-def _newest_rows_aware(moment: datetime | None) -> datetime:
+def _or_earliest(moment: datetime | None) -> datetime:
     if moment is None:
         return EARLIEST
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

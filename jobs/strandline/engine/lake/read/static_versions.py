@@ -35,7 +35,7 @@ from strandline.engine.lake.read.table_versions import refuse_features
 from strandline.engine.lake.snapshot_files import link_commit
 from strandline.engine.runtime.settings import POSTGRES, POSTGRES_HINT, POSTGRES_SHAPE, address_in
 from strandline.project import tables_root
-from strandline_infra import extras
+from strandline_infra import installation
 
 # What a database of PostgreSQL answers to the query of a static table.
 #
@@ -94,7 +94,7 @@ def _driver(static: Static) -> Any:  # noqa: ANN401  # has no types
     except ModuleNotFoundError as error:
         raise static.refused(
             "asks a database of PostgreSQL, and its driver is not installed",
-            extras.hint("postgres"),
+            installation.hint("postgres"),
         ) from error
     return psycopg2
 

@@ -19,8 +19,8 @@ from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.background_stream import ALERTS
 from strandline.engine.service.feed_host import FeedHost
 from strandline.operate import lakes
-from strandline.operate.answers.logs import log_books
 from strandline.operate.listener import Log
+from strandline.operate.logs import log_books
 from strandline.operate.stream import always
 from strandline.operate.words import seconds
 

@@ -154,7 +154,7 @@ def replay(  # noqa: PLR0913, PLR0917  # as above
     strandline quarantine replay silver.device_telemetry --reason late --since 2026-11-01 --until 2026-11-02
     """
     # Not imported above: it takes longer than all of an answer.
-    replay_work = importlib.import_module("strandline.cli.repair.replay")
+    replay_work = importlib.import_module("strandline.cli.verbs.gate")
     replay_work.replayed(table, reason, (since, until), lake=lake, dry_run=dry_run, as_json=as_json)
 
 
@@ -179,7 +179,7 @@ def discard(  # noqa: PLR0913, PLR0917  # as above
     strandline quarantine discard silver.device_telemetry --at device-telemetry/0/17 --because "sent by hand"
     strandline quarantine discard silver.device_telemetry --undo
     """
-    replay_work = importlib.import_module("strandline.cli.repair.replay")  # as above
+    replay_work = importlib.import_module("strandline.cli.verbs.gate")  # as above
     replay_work.discarded(
         table, reason, placed(at), because=because, undo=undo, lake=lake, as_json=as_json
     )

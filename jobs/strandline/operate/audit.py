@@ -16,14 +16,13 @@ from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.certificate import Certificate
-from strandline.engine.proof.compare import Comparison, compare
+from strandline.engine.proof.compare import Audit, Comparison, audit, compare, expected
 from strandline.engine.proof.daily_report import Period, gather, newest_day
-from strandline.engine.proof.row_audit import Audit, audit, expected
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock
 from strandline.operate import lakes
 from strandline.operate.listener import Says
-from strandline_infra import extras
+from strandline_infra import installation
 from strandline_quality.report.findings import Findings
 from strandline_quality.report.page import page
 
@@ -86,7 +85,7 @@ def refuse_critical(table: Table, lake: Lake, found: Audit) -> None:
 
 def published(tables: Sequence[Table], lake: Lake, audits: Sequence[Audit]) -> Path | None:
     """Write the pages of Great Expectations, whose import takes seconds; None where it is not installed."""
-    if not extras.is_installed("quality"):
+    if not installation.is_installed("quality"):
         return None
     library = importlib.import_module("strandline_quality.suite")
     asked = [

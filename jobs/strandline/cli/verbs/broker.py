@@ -26,8 +26,8 @@ from strandline.engine.service.backlog import of_pulse
 from strandline.engine.service.condition import receivers
 from strandline.engine.service.stream_health import Order, near_beat, order
 from strandline.operate import lakes
-from strandline.operate.answers.ledger import notices
-from strandline.operate.answers.logs import fails
+from strandline.operate.ledger import notices
+from strandline.operate.logs import fails
 from strandline.operate.stream import (
     Status,
     brought_up,

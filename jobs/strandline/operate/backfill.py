@@ -59,7 +59,7 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.set_aside import SetAside, mend
 from strandline.operate import lakes, ranges, session
-from strandline.operate.answers.audit import refuse_unbelieved
+from strandline.operate.audit import refuse_unbelieved
 from strandline.operate.listener import Says
 
 

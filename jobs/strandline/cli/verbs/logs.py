@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from strandline import catalog
 
-from strandline.cli import completion, place
+from strandline.cli import place
 from strandline.cli.place import LakeOption
 from strandline.cli.screen import lines, note
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_files import Level, LogReader, as_text, record
 from strandline.operate import lakes
-from strandline.operate.answers.logs import STREAM, Wanted, begin_of, log_of
+from strandline.operate.logs import STREAM, Wanted, begin_of, log_of
 
 NEWEST = 100
 """Lines that are shown when nothing else is asked for."""
@@ -44,7 +44,7 @@ def logs(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         typer.Argument(
             metavar="TABLE",
             help="Such as silver.device_telemetry; all when absent.",
-            autocompletion=completion.tables,
+            autocompletion=place.tables,
         ),
     ] = None,
     follow: Annotated[

@@ -18,11 +18,10 @@ from strandline.engine.accounting.balance_sheet import UNSOUGHT
 from strandline.engine.accounting.history_queries import MOST, Batch, Mark, Past, marks
 from strandline.engine.lake.completeness import refuse_retired
 from strandline.engine.proof.certificate import Certificate
-from strandline.engine.proof.compare import Comparison
-from strandline.engine.proof.row_audit import Audit, as_record, audit
+from strandline.engine.proof.compare import Audit, Comparison, as_record, audit
 from strandline.engine.proof.verify import Trial, refuse_unsettled, verify
 from strandline.operate import lakes, ranges, session
-from strandline.operate.answers.audit import (
+from strandline.operate.audit import (
     all_derived,
     audited_tables,
     compared,
@@ -37,7 +36,7 @@ from strandline.operate.answers.audit import (
     verdict,
     write_report,
 )
-from strandline_infra import extras
+from strandline_infra import installation
 
 
 def _add_verify(app: typer.Typer) -> None:
@@ -164,7 +163,7 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     site.spark.stop()
     if docs:
         page = published(chosen, where, audits)
-        note(f"Data Docs: {page or f'none without their extra: {extras.command(DOCS)}'}")
+        note(f"Data Docs: {page or f'none without their extra: {installation.command(DOCS)}'}")
     if as_json:
         emit([as_record(each) for each in audits])
     else:

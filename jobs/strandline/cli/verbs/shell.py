@@ -25,8 +25,8 @@ from pygments.lexers.sql import SqlLexer
 from strandline import catalog
 
 from strandline.cli import place, screen
-from strandline.cli.ask import query
 from strandline.cli.place import LakeOption
+from strandline.cli.verbs import query
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.engine.ask.lake_views import sources
 from strandline.engine.ask.sql_query import Answer, ask, names
@@ -100,7 +100,7 @@ class _Shell:
 
     def talk(self) -> None:
         """Answer what is typed on a terminal."""
-        line = importlib.import_module("strandline.cli.ask.shell")
+        line = importlib.import_module("strandline.cli.verbs.shell")
         history = near_folder("shell_history")
         prompt = line.prompt(history, lambda: line.Words(self._names(), self._columns))
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from strandline.cli import completion, place
+from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.errors import DefinitionError
@@ -23,7 +23,7 @@ from strandline.engine.repair.forget_request import Request
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes, session
-from strandline.operate.repairs.forget import (
+from strandline.operate.decisions import (
     Leave,
     forgotten,
     moved,
@@ -238,12 +238,12 @@ AnyTableArgument = Annotated[
     typer.Argument(
         metavar="TABLE",
         help="Such as gold.site_traffic_1h; of a topic the bronze table.",
-        autocompletion=completion.tables,
+        autocompletion=place.tables,
     ),
 ]
 TableArgument = Annotated[
     str,
-    typer.Argument(metavar="TABLE", help="A bronze table.", autocompletion=completion.tables),
+    typer.Argument(metavar="TABLE", help="A bronze table.", autocompletion=place.tables),
 ]
 BecauseOption = Annotated[str, typer.Option("--because", help="The reason, for the ledger.")]
 FromOption = Annotated[

@@ -28,8 +28,8 @@ from strandline.engine.runtime.spark_session import refuse_too_many
 from strandline.engine.service.background_stream import AUTO, EVERY_OPTION, MAX_OFFSETS
 from strandline.engine.service.stream_host import Host
 from strandline.operate import lakes
-from strandline.operate.answers.logs import StreamLog, log_books, waits_for
 from strandline.operate.listener import Log, Throttle
+from strandline.operate.logs import StreamLog, log_books, waits_for
 from strandline.operate.run import (
     catch_up,
     ready_to_stay,

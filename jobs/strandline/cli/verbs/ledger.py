@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from strandline import catalog
 
-from strandline.cli import completion, place
+from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, progress, record, say, show, yes
 from strandline.core.errors import DamagedError, DefinitionError
@@ -29,7 +29,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.publish.books import published
 from strandline.engine.runtime import clock
 from strandline.operate import lakes
-from strandline.operate.answers.ledger import (
+from strandline.operate.ledger import (
     dangers_of,
     lost_words,
     notices,
@@ -316,7 +316,7 @@ def why_(
         typer.Option(
             "--in",
             metavar="TABLE",
-            autocompletion=completion.tables,
+            autocompletion=place.tables,
             help="The silver or gold table in which it is missing; the one that judges it when absent.",
         ),
     ] = None,

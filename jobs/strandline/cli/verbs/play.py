@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.tree import Tree
 from strandline import catalog
 
-from strandline.cli.ask.ledger import print_sheets
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import as_typed, draw, emit, note, progress, say
+from strandline.cli.verbs.ledger import print_sheets
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.table import Ingested, Judged, Table
@@ -26,8 +26,8 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.operate import lakes, play
-from strandline.operate.answers.ledger import refuse_imbalance
 from strandline.operate.demo import Asked, Truth, filled, refuse_untruth, send
+from strandline.operate.ledger import refuse_imbalance
 from strandline.operate.play import Play, PlayOption
 from strandline.operate.words import seconds
 

@@ -58,7 +58,7 @@ def list_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline rules list my-rules --never
     strandline rules list my-rules --slow
     """
-    work = importlib.import_module("strandline.cli.alerts.rule_book")
+    work = importlib.import_module("strandline.cli.verbs.rule_book")
     only = work.Only.SLOW if slow else work.Only.NEVER if never else None
     work.listed(folder, attack=attack, only=only, lake=lake, as_json=as_json)
 
@@ -187,7 +187,7 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         "cost": cost,
         "promote": promote,
     }
-    work = importlib.import_module("strandline.cli.alerts.rule_book")
+    work = importlib.import_module("strandline.cli.verbs.rule_book")
     work.backtested(work.Words(**words), lake, as_json=as_json)
 
 
@@ -203,4 +203,4 @@ def undo(lake: LakeOption = None, as_json: JsonOption = False) -> None:
 
 def _work() -> Any:  # noqa: ANN401  # a module
     """Import what the subcommands do; pySigma takes half a second, and the help of all verbs needs none of it."""
-    return importlib.import_module("strandline.cli.alerts.rule_book")
+    return importlib.import_module("strandline.cli.verbs.rule_book")

@@ -1,10 +1,16 @@
-"""What leaves: rows that a condition means, in all layers; tables and topics that are read no more; a cluster."""
+"""What a person decides about rows: what leaves, what was held and is judged again, what was lost.
+
+Rows that a condition means are deleted in all layers; tables and topics are read no more, or a cluster is left. Rows of the
+quarantine are judged again, discarded, and taken out of the discard. Records that Kafka removed before they were read are
+accepted as lost. All of it needs Spark.
+"""
 
 from dataclasses import dataclass
 
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.routes import remedy, undeclared
 from strandline.engine.flow.runner import Site
@@ -13,15 +19,18 @@ from strandline.engine.lake.forgotten import Forgotten
 from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.quarantine.held_records import Signed
-from strandline.engine.repair import retire
+from strandline.engine.quarantine.held_records import REPLAY, Signed
+from strandline.engine.repair import discard, replay, retire
+from strandline.engine.repair.accept_loss import Accepted, accept, accept_of_feed
 from strandline.engine.repair.expire import Scrubbed, due, scrub
 from strandline.engine.repair.forget import Forgetting, Part, carry_out
 from strandline.engine.repair.forget_request import Request
+from strandline.engine.repair.replay import Choice, Replayed
 from strandline.engine.repair.retire import Leaving
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes, session
+from strandline.operate.backfill import change
 from strandline.operate.listener import Says
 from strandline.operate.ranges import moment
 
@@ -229,3 +238,98 @@ def moved(  # noqa: PLR0913, PLR0917  # what is moved, how, from when on, where,
 def _site(found: Settings, where: Lake, address: str | None, says: Says) -> Site:
     says("starting Spark …")
     return session.site(found, where, address, is_brief=True, says=says)
+
+
+def replayed(  # noqa: PLR0913  # which rows of what, where, how far, and who hears of it
+    table: Table, choice: Choice, found: Settings, where: Lake, says: Says, *, dry_run: bool
+) -> tuple[Replayed, list[Entry | None]]:
+    """Judge open rows again, or only report what would become of them.
+
+    Returns:
+        What became of them, and the entries of the table and of those above.
+    """
+    replay.refuse_unfit(table, where)
+    says("starting Spark …")
+    spark = session.site(found, where, None, is_brief=True, says=says).spark
+    done: list[Entry | None] = []
+    if dry_run:
+        result = replay.rehearse(spark, table, where, choice)
+    else:
+        signed = Signed(who=clock.login(), at=clock.now())
+        with session.recorder(where, says)(spark, table, REPLAY, where) as wrote:
+
+            def on_table(each: Table, entry: Entry | None) -> None:
+                if entry:
+                    wrote(each, entry)
+                done.append(entry)
+                says(change(each, entry))
+
+            result = replay.replay(spark, table, where, choice, signed, on_table=on_table)
+    spark.stop()
+    return result, done
+
+
+def discarded(  # noqa: PLR0913, PLR0917  # which rows of what, where, and who hears of it
+    table: Table,
+    choice: Choice,
+    because: str | None,
+    found: Settings,
+    where: Lake,
+    says: Says,
+    *,
+    undo: bool,
+) -> int:
+    """Discard open rows, or revert the last discard, and return how many rows that were.
+
+    Raises:
+        DefinitionError: It is not said which rows, or why.
+    """
+    signed = Signed(who=clock.login(), at=clock.now(), why=because)
+    if undo and not (choice.is_whole and because is None):
+        raise DefinitionError(
+            "--undo reverts the last discard as a whole",
+            hint="give it without --reason, --at and --because.",
+        )
+    if not undo:
+        discard.refuse_vague(table, choice, signed)
+    discard.refuse_unfit(table, where)
+    says("starting Spark …")
+    spark = session.site(found, where, None, is_brief=True, says=says).spark
+    if undo:
+        count = discard.reopen(spark, table, where, signed)
+    else:
+        count = discard.discard(spark, table, where, choice, signed)
+    spark.stop()
+    return count
+
+
+# What Kafka removed before it was read is recorded as lost, and its reader goes on behind the gap.
+
+
+def accepted(name: str, because: str, found: Settings, where: Lake, says: Says) -> Accepted:
+    """Record what a bronze table or a feed of alerts lost in Kafka, so that it goes on.
+
+    Raises:
+        DefinitionError: The name is that of another table, or nothing is lost.
+    """
+    is_feed = name.startswith(f"{Feed.layer}.")
+    table = None if is_feed else catalog.find(name)
+    if table is not None and not isinstance(table, Ingested):
+        below = ", ".join(each.id for each in table.upstream)
+        raise DefinitionError(
+            f"{name} reads tables and no topic, so Kafka cannot lose anything of it",
+            hint=f"name the bronze table at its begin; it reads {below}.",
+            table=name,
+        )
+    if table is not None:
+        where.refuse_missing(table)
+    address = lakes.demanded_address(found, where)
+    signed = Signed(who=clock.login(), at=clock.now(), why=because)
+    says("starting Spark …")
+    site = session.site(found, where, address, is_brief=True, says=says)
+    try:
+        if table is None:
+            return accept_of_feed(name.removeprefix(f"{Feed.layer}."), where, site, signed)
+        return accept(table, where, site, signed)
+    finally:
+        site.spark.stop()

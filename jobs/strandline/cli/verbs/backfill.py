@@ -27,7 +27,7 @@ from strandline.engine.repair.downstream import (
 )
 from strandline.engine.repair.import_files import SLICE
 from strandline.operate import lakes, ranges, session
-from strandline.operate.repairs.backfill import (
+from strandline.operate.backfill import (
     Imported,
     Work,
     backfilled,

@@ -175,4 +175,4 @@ def rollback(
 
 def _work() -> Any:  # noqa: ANN401  # a module
     """Import what the subcommands do; the help of all verbs needs none of it."""
-    return importlib.import_module("strandline.cli.alerts.model_book")
+    return importlib.import_module("strandline.cli.verbs.model_book")

@@ -1,1 +1,0 @@
-"""Verbs that answer and change nothing."""

@@ -1,1 +1,0 @@
-"""Verbs for who keeps a lake: pages, servers, maintenance, copies."""

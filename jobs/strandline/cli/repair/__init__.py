@@ -1,1 +1,0 @@
-"""Verbs that compute the past again, or prove that they need not."""

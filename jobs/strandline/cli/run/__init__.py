@@ -1,1 +1,0 @@
-"""Verbs that bring events into tables."""

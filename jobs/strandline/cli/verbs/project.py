@@ -1,0 +1,337 @@
+"""``new``, ``init``, ``setup``, ``doctor`` and ``explain``: a project is begun, what it needs is fetched and checked, a verb is explained.
+
+``new`` writes the module and the test of a table, or a first alert rule; they run as they are, to be filled in. ``doctor`` checks
+what is needed, and prints what to type.
+
+Nothing is written here about the verb that ``explain`` explains: the table of the groups says what it reads and changes, and its
+own help has the sentences about its exit code, which are looked up there.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from strandline.cli import main
+from strandline.cli.groups import ABOUT
+from strandline.cli.place import JsonOption, LakeOption
+from strandline.cli.screen import emit, say
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.kind import Layer
+from strandline.engine.runtime.settings import choose_profile
+from strandline.operate import scaffold
+from strandline.operate.listener import CODES
+from strandline.operate.scaffold import make
+from strandline.project import project
+from strandline_infra import installation
+from strandline_infra import setup as steps
+from strandline_infra.installation import Installed, here, is_clone
+from strandline_infra.logged import SetupError
+
+NameArgument = Annotated[
+    str, typer.Argument(help="Name of module, table, asset and test: small_letters_and_digits.")
+]
+ReadsOption = Annotated[str, typer.Option(help="The table that it reads, such as bronze.orders.")]
+
+HELP = """Write the module and the test of a new table, or a first alert rule, to fill in.
+
+\b
+strandline new topic orders
+strandline new silver orders --reads bronze.orders
+strandline new gold orders_10m --reads silver.orders
+strandline new alerts large_order --reads silver.orders
+"""
+
+new = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    _register_new(app)
+    _register_init(app)
+    _register_setup(app)
+    _register_doctor(app)
+    _register_explain(app)
+
+
+def _register_new(app: typer.Typer) -> None:
+    """Add the verb with its three kinds."""
+    app.add_typer(new, name="new")
+
+
+@new.command("topic")
+def new_topic(name: NameArgument) -> None:
+    r"""Take in a Kafka topic: writes the module bronze/NAME.py and its test.
+
+    \b
+    strandline new topic orders
+    """
+    facts = {"topic": name.replace("_", "-")}
+    _say(scaffold.write(Layer.BRONZE, name, facts))
+
+
+@new.command("silver")
+def new_silver(name: NameArgument, reads: ReadsOption) -> None:
+    r"""Parse and judge a bronze table: writes the module silver/NAME.py and its test.
+
+    \b
+    strandline new silver orders --reads bronze.orders
+    """
+    source = scaffold.source(reads, {Layer.BRONZE})
+    facts = {"source": source.name}
+    _say(scaffold.write(Layer.SILVER, name, facts))
+
+
+@new.command("gold")
+def new_gold(name: NameArgument, reads: ReadsOption) -> None:
+    r"""Answer a question from a silver or gold table: writes the module gold/NAME.py and its test.
+
+    \b
+    strandline new gold orders_10m --reads silver.orders
+    """
+    source = scaffold.source(reads, {Layer.SILVER, Layer.GOLD})
+    facts = {
+        "source": source.name,
+        "layer": source.layer.value,
+        "key": source.key[0],
+        "event_at": str(source.event_at),
+        "kind": "Recomputed" if source.replaces_rows else "Windowed",
+    }
+    _say(scaffold.write(Layer.GOLD, name, facts))
+
+
+@new.command("alerts")
+def new_alerts(
+    name: Annotated[str, typer.Argument(help="Name of the rule: small_letters_and_digits.")],
+    reads: Annotated[
+        str, typer.Option(help="The silver table that it looks at, such as silver.orders.")
+    ],
+) -> None:
+    r"""Raise alerts on a silver table: writes alerts.py, the rule rules/NAME.yml with examples, and the test of all rules.
+
+    A project that declares alerts gets the rule alone.
+
+    \b
+    strandline new alerts large_order --reads silver.orders
+    """
+    from strandline.operate.alerts import draft  # noqa: PLC0415  # the other drafts need nothing of alerts
+
+    for path in draft.write(name, reads):
+        say(f"wrote {path}")
+    say("")
+    say("Fill in the lines with FILL IN; `strandline rules test` runs the examples.")
+    page = "infra/docs/alert_rules.md"
+    say(f"{installation.page(page) if project() else page} explains rules.")
+    if not installation.is_installed("alerts"):
+        say("")
+        say(f"Rules need the extra alerts: {installation.command('alerts')}")
+        say("Add it to the extras of strandline in pyproject.toml as well.")
+
+
+def _say(written: Iterable[Path]) -> None:
+    for path in written:
+        say(f"wrote {path}")
+    say("")
+    say("Fill in the lines with FILL IN; `strandline tables` shows the table already.")
+    fields = "infra/docs/table_fields.md"
+    say(f"{installation.page(fields) if project() else fields} explains the fields of a table.")
+
+
+# ``init``: make a project of one's own, outside of the engine's repository; it passes its own ``make test``.
+
+
+def _register_init(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("init")(init)
+
+
+def init(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="A folder that does not exist or is empty; its name is the project's.",
+        ),
+    ],
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Write the example: tables, models, rules and play."),
+    ] = False,
+) -> None:
+    r"""Make a project of one's own: a topic, a silver and a gold table with their tests, a Makefile and a CI file.
+
+    With --demo the tables are those of the example, a fleet of devices and its network, which `strandline demo` in
+    that folder then fills; they import the public interface alone, and are yours to change.
+
+    \b
+    strandline init shop
+    strandline init --demo fleet
+    """
+    name = make(folder, of_example=demo)
+    say(f"made the project {name} in {folder.absolute()}")
+    say("")
+    say("try next:")
+    say(f"  cd {folder}")
+    # The environment that runs this has the engine already.
+    programs = Path(sys.prefix) / "bin"
+    say(f"  make test BIN={programs}")
+    # By make, which installs the extras that the project uses.
+    say(f"  make demo BIN={programs}")
+
+
+def _register_doctor(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    lake: LakeOption = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="<name>", help="The profile of strandline.toml that is tried."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Check everything that Strandline needs and print what is missing.
+
+    Tries each thing that the settings name: lake, Kafka, database, cluster with its packages, schema registry, webhook,
+    rules, receiver of lineage.
+
+    \b
+    strandline doctor
+    strandline doctor --profile prod
+    strandline doctor --json
+    """
+    if profile is not None:
+        choose_profile(profile)
+    # Not imported above: what it tries takes half a second to import, and no other verb here tries anything.
+    from strandline.operate.doctor import checks  # noqa: PLC0415  # as above
+
+    found = checks(lake)
+    if as_json:
+        emit([asdict(check) for check in found])
+    else:
+        for check in found:
+            say(f"{'ok     ' if check.ok else 'missing'}  {check.name}: {check.detail}")
+            if not check.ok:
+                say(f"         hint: {check.hint}")
+    broken = [check.name for check in found if not check.ok]
+    if broken:
+        raise DefinitionError(
+            f"not in order: {', '.join(broken)}", hint="follow the hints above, top down."
+        )
+
+
+# ``setup``: fetch what the engine needs beside its packages.
+
+
+def _register_setup(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("setup")(setup)
+
+
+def setup(
+    lean: Annotated[
+        bool,
+        typer.Option(
+            "--lean", help="Leave out the archive of Java's classes, which makes starts faster."
+        ),
+    ] = False,
+) -> None:
+    r"""Fetch Java and jars where they are missing, and the extras that the project uses; nothing to do: at once.
+
+    Java 17 or 21 of the machine is used if there is one. What is fetched lies in the virtual environment, or outside of
+    one in your cache folder. A clone of the engine is set up by `make setup`, which makes its environment as well.
+
+    \b
+    strandline setup
+    strandline setup --lean
+    """
+    from strandline.operate.doctor import used  # noqa: PLC0415  # as above
+
+    try:
+        steps.set_up(here() if is_clone() else Installed(lean=lean, extras=tuple(used())))
+    except SetupError as error:
+        raise TransientError(
+            error.message + (f"\n\n{error.tail}" if error.tail else ""), hint=error.hint
+        ) from error
+    say("set-up is complete")
+
+
+def _register_explain(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("explain")(explain)
+
+
+def explain(
+    verb: Annotated[str, typer.Argument(metavar="VERB", help="Such as backfill.")],
+    as_json: JsonOption = False,
+) -> None:
+    r"""Say what a verb reads, what it changes and its exit codes, before it is typed.
+
+    \b
+    strandline explain backfill
+    strandline explain quarantine --json
+    """
+    if verb not in main.VERBS:
+        near = get_close_matches(verb, main.here(), 1)
+        raise DefinitionError(
+            f"there is no verb {verb!r}",
+            hint=f"did you mean {near[0]!r}?" if near else "`strandline --help` lists the verbs.",
+            verb=verb,
+        )
+    about, own = ABOUT[verb], list(own_endings(verb))
+    if as_json:
+        facts = {"verb": verb, "line": about.line, "reads": about.reads, "changes": about.changes}
+        emit({**facts, "extra": about.extra or None, "exits": CODES, "of_its_own": own})
+        return
+    say(
+        "\n".join(
+            [
+                f"strandline {verb}: {about.line}",
+                "",
+                f"reads    {about.reads}",
+                f"changes  {about.changes}",
+                *([f"needs    {_needs(about.extra)}"] if about.extra else []),
+                "",
+                "exit code",
+                *(f"  {code:<5}{meaning}" for code, meaning in CODES.items()),
+                *(["", "of its own", *(f"  {each}" for each in own)] if own else []),
+                "",
+                f"`strandline {verb} --help` has its options and examples.",
+            ]
+        )
+    )
+
+
+def _needs(extra: str) -> str:
+    has = "installed" if installation.is_installed(extra) else installation.command(extra)
+    return f"the extra {extra}: {has}"
+
+
+def own_endings(verb: str) -> Iterator[str]:
+    """Yield the sentences of a verb's help, and of its own verbs, that say with which code it ends."""
+    for text in _helps(verb):
+        sentences = re.split(r"(?<=\.)\s+", " ".join(text.split()))
+        yield from (each for each in sentences if re.search(r"\bexits?\b", each, re.IGNORECASE))
+
+
+def _helps(verb: str) -> Iterator[str]:
+    app = typer.Typer()
+    (module,) = main.modules(verb)
+    main.register(module, app)
+    groups = [each for each in app.registered_groups if each.name == verb and each.typer_instance]
+    commands = [each for each in app.registered_commands if each.name == verb]
+    for group in groups:
+        commands += group.typer_instance.registered_commands if group.typer_instance else []
+    yield from (inspect.getdoc(each.callback) or "" for each in commands)
