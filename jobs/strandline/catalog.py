@@ -41,6 +41,7 @@ project's, and in ``tables`` a module for each layer, whose table has the name o
 INSTEAD = {
     "dimension": "declare the dimension in a table above it, or join the table in its function, as Recomputed. ",
     "key_null_ok": "a judged table holds back the rows that lack a part of their key. ",
+    "rows": "an Appended table makes rows of the list, and this one reads it. ",
     "layer": "leave it out: the kind says it. ",
     "rules": "declare the rules where the rows are judged; what must hold of the whole table is `expects`. ",
 }

@@ -14,7 +14,7 @@ from math import inf, isfinite
 from typing import TypeAlias
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import NO_ITEMS, Skip, skips_of
+from strandline.core.items import ITEM, NO_ITEMS, Skip, skips_of
 from strandline.core.kind import Emit, Kind, Layer
 from strandline.core.lateness import length_of
 from strandline.core.local_day import Window, length_of_window
@@ -340,13 +340,35 @@ def refuse_list(table: Kind, rows: object, names: Sequence[str]) -> None:
         raise _refused(
             table,
             f"declares rows={rows!r}, which is no column",
-            'write rows="items", the column of its function that has the list; a nested list is selected there under a name.',
+            'write rows="items", the column that has the list; a nested list is selected under a name, in the function that makes it.',
         )
     if rows in names:
         raise _refused(
             table,
             f"makes rows of the list {rows}, by which it knows a record or its time",
             "let `key` and `event_at` be columns of the record; a row is known by its place in the list beside them.",
+        )
+
+
+def refuse_list_above(table: Kind, reads: Sequence[Kind], key: Sequence[str], later: str) -> None:
+    """Refuse a list of several sources, rows that are not known by their place in it, and those that wait or change later."""
+    if len(reads) > 1:
+        raise _refused(
+            table,
+            f"makes rows of a list, and reads {len(reads)} tables",
+            "let a table that reads one of them make the rows, and this one read that.",
+        )
+    if later:
+        raise _refused(
+            table,
+            f"makes rows of a list, and declares {later}",
+            "declare that in a table above this one, which reads its rows.",
+        )
+    if ITEM not in key:
+        raise _refused(
+            table,
+            f"makes rows of a list, and its key has no {ITEM}, the place of an item in the list",
+            f'write key=(…, "{ITEM}") with what identifies a record, and let the function keep the column.',
         )
 
 

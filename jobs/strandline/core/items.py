@@ -4,6 +4,9 @@ A record is judged whole, and its copies are found, before rows are made of its 
 twice is one record. A rule may name fields of an item as the rows will have them. It is then asked of each item, within the record:
 the fields are bound as variables of a lambda, because rows that were made first would have to be brought together again.
 
+A table above the judged ones makes rows of a list before its function sees them: what it reads was believed, so nothing is judged,
+and a record whose list is empty or missing has no row.
+
 What a table passes over it says by a rule, and each record that goes is counted under its name: a function that drops records
 itself loses them, for no count distinguishes them from a fault.
 """
@@ -176,30 +179,59 @@ def _bound(asked: str, named: tuple[str, str]) -> str:
     return f"forall(array({how}), `{name}` -> {asked})"
 
 
-def listed(table: str, rows: DataFrame, column: str, secret: Collection[str] = ()) -> Listed:
+def in_rows(
+    table: str, records: DataFrame, column: str, source: str, secret: Collection[str] = ()
+) -> DataFrame:
+    """Return a row for each item of the records that a table above the judged ones reads.
+
+    Args:
+        table: The table's one name.
+        records: The rows of its source.
+        column: Their column with the list.
+        source: The one name of the source.
+        secret: The masked columns of the table.
+
+    Raises:
+        DefinitionError: The source has no such list, or rows cannot have the columns of its items.
+    """
+    return listed(table, records, column, secret, source=source).rows(records, ())
+
+
+def counted_items(records: DataFrame, column: str) -> tuple[int, int]:
+    """Return how many items records have in a list, and how many of them have none: their list is empty or missing."""
+    size = F.greatest(F.coalesce(F.size(column), F.lit(0)), F.lit(0))
+    items, empty = records.agg(F.sum(size), F.count_if(size == 0)).collect()[0]
+    return items or 0, empty
+
+
+def listed(
+    table: str, rows: DataFrame, column: str, secret: Collection[str] = (), *, source: str = ""
+) -> Listed:
     """Return the list of which a table makes rows.
 
     Args:
         table: The table's one name.
-        rows: What its function gives.
+        rows: What its function gives, or the rows of its source.
         column: The column with the list.
         secret: The masked columns of the table.
+        source: The one name of the source, where the list is in its rows.
 
     Raises:
         DefinitionError: Its function gives no such list, or rows cannot have the columns of its items.
     """
     found = {each.name: each.dataType for each in rows.schema}.get(column)
     if not isinstance(found, ArrayType):
-        has = f"is {found.simpleString()}" if found else "is no column of what its function gives"
+        whose = source or "what its function gives"
+        has = f"is {found.simpleString()}" if found else f"is no column of {whose}"
         raise DefinitionError(
             f'{table} makes rows of its list {column} (rows="{column}"), which {has}',
-            hint=f"let the function select {column} as an array, of structs or of plain values; the columns of a struct become "
-            "columns of the rows.",
+            hint=f"let the function{f' of {source}' if source else ''} select {column} as an array, of structs or of plain values; "
+            "the columns of a struct become columns of the rows.",
             table=table,
         )
     if ITEM in rows.columns:
         raise DefinitionError(
-            f"{table} has a column {ITEM}, which is the place of an item in its list",
+            f"{source or table} has a column {ITEM}, which is the place of an item in its list",
             hint="give it another name in the function.",
             table=table,
         )

@@ -10,7 +10,7 @@ needs, and is checked when it is made (jobs/strandline/core/declared.py).
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar, Literal, TypeAlias
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from strandline.core import declared
-from strandline.core.items import ITEM, Skip, skips_of
+from strandline.core.items import ITEM, Skip, in_rows, skips_of
 from strandline.core.kind import Emit, Kind, Layer
 from strandline.core.lateness import Lateness, length_of
 from strandline.core.local_day import Window, length_of_window
@@ -309,6 +309,14 @@ class _Derived(_Computed):
             declared.refuse_updated_sources(self, self.upstream)
         declared.refuse_null_keys(self, self.key, self.key_null_ok)
 
+    def given(self, sources: Sequence[DataFrame]) -> Sequence[DataFrame]:
+        """Return what its function gets of the rows of its sources."""
+        return sources
+
+    def computed(self, *sources: DataFrame) -> DataFrame:
+        """Return what its function makes of the rows of its sources."""
+        return self.transform(*self.given(sources))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Windows(_Derived):
@@ -374,6 +382,8 @@ class Appended(_Derived):
         scored_by: The name of the model that scores its rows (jobs/strandline/core/model.py).
         reach: How far apart the rows of its sources may lie that meet in a row, as Spark reads it. Without it a repair takes
             it from the plan.
+        rows: The column of its one source with a list: each of its items is a row, with the record's other columns and the
+            place in the list (``_item``), before the function sees it. ``_item`` is a part of the key.
     """
 
     closes_at: str | None = None
@@ -381,10 +391,27 @@ class Appended(_Derived):
     dimension: Dimension | None = None
     scored_by: str | None = None
     reach: str | None = None
+    rows: str | None = None
 
     def __post_init__(self) -> None:
         _Derived.__post_init__(self)
         declared.refuse_reach(self, self.reach)
+        declared.refuse_list(self, self.rows, (*self.key, self.event_at))
+        if self.rows is not None:
+            later = "closes_at" if self.closes_at else "a dimension" if self.dimension else ""
+            declared.refuse_list_above(self, self.reads, self.key, later)
+
+    @property
+    def listed(self) -> str:
+        """Return the list of its source of whose items it makes rows; empty where its function gets the records."""
+        return self.rows or ""
+
+    def given(self, sources: Sequence[DataFrame]) -> Sequence[DataFrame]:
+        """Return what its function gets of the rows of its sources: of a list a row for each item."""
+        if self.rows is None:
+            return sources
+        ((rows,), (source,)) = sources, self.reads
+        return [in_rows(self.id, rows, self.rows, source.id, self.secret)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,8 +133,13 @@ def print_sheets(sheets: list[Balance]) -> None:
             held = (
                 f", and holds {sheet.held_items:,} items by themselves" if sheet.held_items else ""
             )
+            left = (
+                f"; of {sheet.items:,} items it left {sheet.items_passed_over:,} out"
+                if sheet.items_passed_over
+                else ""
+            )
             say(
-                f"{sheet.table} makes a row of each item of {sheet.listed}: {sheet.rows:,} rows{held}"
+                f"{sheet.table} makes a row of each item of {sheet.listed}: {sheet.rows:,} rows{held}{left}"
             )
         if sheet.lost:
             say(f"lost to {sheet.table}: {lost_words(sheet)}")

@@ -147,6 +147,10 @@ class Balance:
     """The list of whose items a table makes rows."""
     passed_over: int = 0
     """Of the rows accepted, those that a derived table left out on purpose, as far as that is known."""
+    items: int = 0
+    """Of a derived table that makes rows of a list, the items of the rows accepted."""
+    items_passed_over: int = 0
+    """Of these, those that it left out on purpose, as far as that is known."""
     counted: int = 0
     """Of the rows accepted, those that its windows count, where it names the column that counts them."""
     duplicates: int = 0
@@ -264,6 +268,8 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         listed=table.listed,
         good=sums.good + sums.brought_back,
         passed_over=sums.passed_over,
+        items=sums.items if table.listed and not isinstance(table, Judged) else 0,
+        items_passed_over=sums.items_passed_over,
         counted=sums.counted,
         duplicates=sums.duplicates + healed + found_again,
         keeps_copies=table.keeps_copies,

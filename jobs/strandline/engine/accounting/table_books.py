@@ -222,7 +222,7 @@ class Books(PlainBooks):
             self.sheet.dropped_at = (version, entry.batch)
         if (entry.lost_by_function or entry.made_by_function) and self.sheet.lost_at is None:
             self.sheet.lost_at = (version, entry.batch)
-        faults = [*_entry_faults(version, entry)]
+        faults = [*_entry_faults(version, entry), *self._item_faults(version, entry)]
         if isinstance(self.table, Ingested):
             faults += self._offset_faults(version, entry)
         else:
@@ -248,6 +248,18 @@ class Books(PlainBooks):
         return replace(self.sheet.sources.get(name, Source()), more=0).at(
             self._source(name), version
         )
+
+    def _item_faults(self, version: int, entry: Entry) -> Iterator[str]:
+        """Check that each item of a list is a row, held, or left out by a function that only selects; repairs count records."""
+        if entry.items is None or entry.is_backfill:
+            return
+        left = entry.items_passed_over
+        if left is None and not isinstance(self.table, Judged):
+            return  # its function has state, so what it left out is not known
+        if (left or 0) < 0 or entry.items != entry.written + entry.held_items + (left or 0):
+            held = f" and held {entry.held_items} of them" if entry.held_items else ""
+            where = f"batch {entry.batch} (version {version})"
+            yield f"{where} believes records with {entry.items} items and wrote {entry.written} rows{held}"
 
     def _offset_faults(self, version: int, entry: Entry) -> Iterator[str]:
         """Check that the batch begins where the one before it ended, and holds all records of its range."""
@@ -296,10 +308,6 @@ def _entry_faults(version: int, entry: Entry) -> Iterable[str]:
         yield f"{where} read {entry.read} rows{made} and accounts for {entry.accounted}"
     if entry.routed_by and entry.offsets and entry.read != _by_kind(entry):
         yield f"{where} read {entry.read} records and counts {_by_kind(entry)} by kind"
-    of_items = entry.written + entry.held_items
-    if entry.items is not None and not entry.is_backfill and entry.items != of_items:
-        held = f" and held {entry.held_items} of them" if entry.held_items else ""
-        yield f"{where} believes records with {entry.items} items and wrote {entry.written} rows{held}"
     if entry.duplicates < 0 and not entry.is_backfill:
         yield f"{where} wrote {-entry.duplicates} rows more than it read"
     for does, rows in entry.dropped_above.items():

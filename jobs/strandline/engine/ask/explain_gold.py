@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from strandline import catalog
 
+from strandline.core.items import ITEM, NO_ITEMS
 from strandline.core.lateness import shifted
 from strandline.core.local_day import Day
 from strandline.core.static import Static
@@ -425,6 +426,12 @@ def _explain_no_row(step: Step, version: int | None, world: World) -> Finding:
     if read is not None and read[1].dropped_by_watermark:
         sentence = f"it was below the watermark of {table.id}, which dropped rows of that batch"
         return make_finding(table, Verdict.DROPPED, sentence, dropped=read[1].dropped_by_watermark)
+    if table.listed and not step.row.get(table.listed):
+        sentence = (
+            f"its list {table.listed} is {'missing' if step.row.get(table.listed) is None else 'empty'}, so {table.id}, which "
+            f"makes a row of each item, passed it over ({NO_ITEMS})"
+        )
+        return make_finding(table, Verdict.SKIPPED, sentence, source=source.id, version=version)
     sentence = f"{table.id} has read it and makes no row of it"
     return make_finding(table, Verdict.LEFT_OUT, sentence, source=source.id, version=version)
 
@@ -499,7 +506,24 @@ def _explain_by_source(
     version = first_version(source, world.lake, newest)
     step = Step(source=source, row=newest.row, table=table, lake=world.lake)
     result = follow_row(step, version, world)
-    return None if result is None or result[1] else result[0].also(rows_of_source=len(rows))
+    if result is None:
+        return None
+    finding, there = result
+    if there:
+        return _explain_item(step, key) if table.listed else None
+    return finding.also(rows_of_source=len(rows))
+
+
+def _explain_item(step: Step, key: Mapping[str, object]) -> Finding:
+    """Explain why an item of a record is no row of a table that has others of it."""
+    table, number, size = step.table, key.get(ITEM), len(step.row.get(step.table.listed) or ())
+    if isinstance(number, int) and 0 <= number < size:
+        sentence = f"{table.id} has read item {number} of {table.listed} and makes no row of it"
+        return make_finding(table, Verdict.LEFT_OUT, sentence, source=step.source.id, items=size)
+    sentence = (
+        f"the list {table.listed} of the record has {size} items, from 0 on, and no item {number}"
+    )
+    return make_finding(table, Verdict.NEVER_PRODUCED, sentence, source=step.source.id, items=size)
 
 
 def shown_key(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:

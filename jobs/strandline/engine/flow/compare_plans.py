@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from pyspark.sql.types import StructType
 
-from strandline.core.table import Judged, Streamed
+from strandline.core.table import Appended, Judged, Streamed
 from strandline.engine.flow.spark_plan import Operator, StatefulPlan, output_mode
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.open_table import DeclaredTable, declared_table, types_of
@@ -375,6 +375,8 @@ def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) ->
         yield "believes history"
     if isinstance(table, Judged) and table.passes_over:
         yield f"rows {table.rows}, skips {table.skipping}"
+    if isinstance(table, Appended) and table.rows:
+        yield f"rows {table.rows}"
     if isinstance(table, Judged) and table.holds_items:
         yield "holds items"
     if table.routed_by:

@@ -81,7 +81,9 @@ def of_function(spark: SparkSession, table: Table, lake: Lake) -> tuple[str, ...
         if isinstance(table, Judged):
             rows = [_received(each, table) for each in rows]
         with joining(table, lake):
-            return searches(table.transform(*rows))
+            if isinstance(table, Judged):
+                return searches(table.transform(*rows))
+            return searches(table.computed(*rows))
     except Exception as error:  # what is wrong with it is said when it runs
         if loss(error):
             raise

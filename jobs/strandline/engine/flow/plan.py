@@ -107,7 +107,7 @@ def _computed(seen: Sequence[Seen], table: Derived, *, fenced: bool) -> DataFram
     timed = [watermarked(*each) for each in seen]
     if fenced:
         timed = [fence(rows, f"seen {number}") for number, rows in enumerate(timed)]
-    return table.transform(*timed)
+    return table.computed(*timed)
 
 
 # The streaming frames of a table: those of its sources, and that of its rows, before any query is started.

@@ -534,7 +534,7 @@ def _changed_identity(
 def _changed_rows(table: Streamed, lake: Lake) -> Difference | None:
     """Return what it means that a table now makes rows of a list, or no longer does."""
     found = last_entry(lake.table(table))
-    if found is None or not isinstance(table, Judged):
+    if found is None:
         return None
     before = found[1].listed
     if before == table.listed:

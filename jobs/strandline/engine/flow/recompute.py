@@ -26,12 +26,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
+from strandline.core.items import counted_items
 from strandline.core.lateness import shifted
-from strandline.core.table import Computed, Derived, Judged, Recomputed, Table
+from strandline.core.table import Appended, Computed, Derived, Judged, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import rows_until
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.batch_accounting import (
+    Items,
     Watch,
     imported_until,
     mark_of_rows,
@@ -147,11 +149,14 @@ def compute(
         with joining(table, lake):  # a function that loses records is asked again
             return fork.write(result, entry, meter, watch) or entry
     entry = replace(entry, before_static=all_before_first(table, lake, rows))
+    if isinstance(table, Appended) and table.rows:
+        entry = Items(*counted_items(rows[0], table.rows)).added_to(entry)
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()
     with _refusing_long(table):
         files = commit.write(result)
-    settled = entry.settled(good=entry.read, held={}, dropped=0).taken_in(
+    good = entry.read - sum(entry.skipped.values())
+    settled = entry.settled(good=good, held={}, dropped=0).taken_in(
         written=files.rows,
         counted=_counted(spark, table, path, files),
         selects=only_selects(spark, table, lake),

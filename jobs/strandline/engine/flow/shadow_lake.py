@@ -184,6 +184,7 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
     for entry in valid:
         broke.update(entry.broke)
     sums = sums_of(path, until)
+    of_no_row = sums.held_items + sums.items_passed_over
     back, found_again = sums.dropped_and_healed, sums.lost_and_healed
     dropped = sums.dropped - back - sums.brought_back
     names = {name for entry in streamed for name in entry.versions}
@@ -205,8 +206,9 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         skipped=dict(sums.skipped),
         good=sums.good + sums.brought_back,
         listed=last.listed,
-        items=None if last.items is None else live_rows(path, until) + sums.held_items,
+        items=None if last.items is None else live_rows(path, until) + of_no_row,
         passed_over=sums.passed_over or None,
+        items_passed_over=None if last.items_passed_over is None else sums.items_passed_over,
         counted=sums.counted,
         duplicates=sums.duplicates + back + found_again,
         keeps_copies=last.keeps_copies,

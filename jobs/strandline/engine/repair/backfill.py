@@ -604,7 +604,7 @@ def computed(  # noqa: PLR0913  # which table, which rows, as of when
             rows = rows.where(F.col(source.event_at) < F.lit(before))
         sources.append(rows)
     with joining(table, lake):
-        rows = table.transform(*sources)
+        rows = table.computed(*sources)
     return adorned(spark, table, lake, rows)
 
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple, TypeAlias, assert_never
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from strandline.core.items import SKIPPED, names_of
+from strandline.core.items import NO_ITEMS, SKIPPED, counted_items, names_of
 from strandline.core.local_day import Day, Window
 from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
@@ -25,8 +26,9 @@ from strandline.core.verdict import computed, judged, taken, with_newest_arrival
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.count_kinds import Mark, Own, kinds_read, of_ranges, own_in
 from strandline.engine.flow.spark_plan import Node, columns, tree, written
-from strandline.engine.lake.commit.delta_commit import rows_at
+from strandline.engine.lake.commit.delta_commit import rows_at, rows_now
 from strandline.engine.lake.commit.replace_rows import Reach
+from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, Through
 from strandline.engine.lake.log.ledger_sums import sums_of
@@ -220,6 +222,9 @@ def compared(records: DataFrame, table: Judged) -> Through:
 Parts = Mapping[str, Sequence[tuple[int, Added]]]
 """For each source the versions that a batch reads, and what each adds."""
 
+Versions: TypeAlias = Sequence[tuple[int, Added]]
+"""The versions that a batch reads of a source, and what each adds."""
+
 BOUNDED = frozenset(
     {
         "Aggregate",
@@ -289,20 +294,11 @@ def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs
     parts = [part for _, part in read]
     files = [file for part in parts for file in part.files]
 
-    begun_at = next((version for version, part in read if not part.files), 0)
-
     def snapshot() -> DataFrame:
-        return rows_at(spark, lake.table(source), begun_at)
+        return _snapshot(spark, lake.table(source), read)
 
     def records() -> DataFrame:
-        if not files:
-            return snapshot()
-        # Older files of bronze may lack a column that newer ones have.
-        later = spark.read.schema(table.bronze.received).parquet(*files)
-        if all(part.files for part in parts):
-            return later
-        # A stream that begins with a snapshot reads what was committed while its first batch was planned as well.
-        return snapshot().unionByName(later, allowMissingColumns=True)
+        return _records(spark, lake.table(source), read, table.bronze.received)
 
     def own() -> Own:
         if not table.is_routed:
@@ -317,6 +313,70 @@ def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs
         passed=lambda _: of_stream(spark, table, stream),
         records=records,
     )
+
+
+def _snapshot(spark: SparkSession, path: Place, read: Versions) -> DataFrame:
+    """Return the rows of a source with which a stream begins, of which no files are known."""
+    return rows_at(spark, path, next((version for version, part in read if not part.files), 0))
+
+
+def _records(spark: SparkSession, path: Place, read: Versions, schema: StructType) -> DataFrame:
+    """Return the rows that a batch reads of a source."""
+    files = [file for _, part in read for file in part.files]
+    if not files:
+        return _snapshot(spark, path, read)
+    # Older files may lack a column that newer ones have.
+    later = spark.read.schema(schema).parquet(*files)
+    if all(part.files for _, part in read):
+        return later
+    # A stream that begins with a snapshot reads what was committed while its first batch was planned as well.
+    return _snapshot(spark, path, read).unionByName(later, allowMissingColumns=True)
+
+
+# Count the items of the records that a batch of a table above silver reads, apart from the query that makes rows of them.
+#
+# The items are counted in the files of the source, and the rows in the files that are written. Where the function only selects,
+# their difference is what it left out; more rows than items is a fault.
+
+
+class Items(NamedTuple):
+    """What a batch reads of lists.
+
+    Args:
+        items: The items of all records.
+        empty: The records without one.
+    """
+
+    items: int
+    empty: int
+
+    def added_to(self, entry: Entry) -> Entry:
+        """Return an entry with the items, and the records that are passed over because they have none."""
+        skipped = {NO_ITEMS: self.empty} if self.empty else {}
+        return replace(entry, items=self.items, skipped=skipped)
+
+
+def items_of(
+    spark: SparkSession, table: Appended, lake: Lake, inputs: Parts, late_ms: int
+) -> Items:
+    """Count the items of the records that a batch reads; of those only that Spark's state does not refuse as late.
+
+    Args:
+        spark: The session.
+        table: A table that makes rows of a list.
+        lake: Its lake.
+        inputs: What the batch reads.
+        late_ms: The watermark, where rows are refused; otherwise 0.
+    """
+    (source,) = table.upstream
+    read = inputs[source.id]
+    if not read:
+        return Items(0, 0)
+    schema = rows_now(spark, source, lake).schema
+    records = _records(spark, lake.table(source), read, schema)
+    if late_ms:
+        records = records.where(F.col(str(source.event_at)) > F.timestamp_millis(F.lit(late_ms)))
+    return Items(*counted_items(records, table.listed))
 
 
 class Below(NamedTuple):

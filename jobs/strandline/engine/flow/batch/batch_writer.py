@@ -20,6 +20,7 @@ from strandline.engine.flow.batch.batch_accounting import (
     below_watermark,
     imported_until,
     inputs_of,
+    items_of,
     opened,
     watch_of,
 )
@@ -66,7 +67,12 @@ def only_selects(spark: SparkSession, table: Derived, lake: Lake) -> bool:
     if not isinstance(table, Appended) or table.closes_at or len(table.reads) > 1:
         return False
     (source,) = table.reads
-    rows = table.transform(rows_now(spark, source, lake))
+    given = table.given([rows_now(spark, source, lake)])
+    if (
+        table.rows
+    ):  # the rows of the items are counted; the function is asked about what it gets of them
+        given = [spark.createDataFrame([], each.schema) for each in given]
+    rows = table.transform(*given)
     return _selects(rows._jdf.queryExecution().analyzed())  # noqa: SLF001  # there is no public way
 
 
@@ -296,6 +302,9 @@ class Writer:
             if not isinstance(table, Judged):
                 before = before_first(spark, table, lake, inputs)
                 entry = replace(entry, before_static=before)
+        if isinstance(table, Appended) and table.rows:
+            late_ms = plan.late_ms if below.dropped else 0
+            entry = items_of(spark, table, lake, inputs, late_ms).added_to(entry)
         if plan.whole and isinstance(table, Judged):
             began_at = {name: first for name, (first, _) in entry.versions.items()}
             entry = replace(entry, imported=imported_until(table, lake, began_at))
@@ -334,7 +343,7 @@ class Writer:
         with beside(spark, table, lake, rows, self._static) as (found, looked):
             refused = entry.dropped_by_watermark
             settled = replace(entry, looked=looked).settled(
-                good=entry.read - refused, held={}, dropped=refused
+                good=entry.read - refused - sum(entry.skipped.values()), held={}, dropped=refused
             )
             return write(found, entry=settled, meter=meter)
 

@@ -137,7 +137,9 @@ class Entry:
         passed_over: Of these, the rows that a derived table left out on purpose. Known where its function only selects
             from one source, so that no row waits and none becomes several; None elsewhere.
         items: Of a table that makes rows of lists, the items of the records accepted, as they were counted before they were
-            written: ``written`` counts them in the files, and ``held_items`` those that are held. None elsewhere.
+            written: ``written`` counts them in the files, ``held_items`` those that are held, and ``items_passed_over`` those
+            that the function of a derived table left out. None elsewhere.
+        items_passed_over: Of these, the items that a derived table left out on purpose. Known where its function only selects.
         listed: The list of which it makes rows.
         counted: Of these, the rows that are counted in the windows that were written, where the table names the column
             that counts them (``source_count``); the others wait for their windows to close, or were left out.
@@ -216,6 +218,7 @@ class Entry:
     skipped: Mapping[str, int] = field(default_factory=dict)
     good: int = 0
     items: int | None = None
+    items_passed_over: int | None = None
     listed: str = ""
     passed_over: int | None = None
     counted: int = 0
@@ -350,6 +353,10 @@ class Entry:
             counted: The rows that they count.
             selects: Whether the function leaves rows out and does nothing else to their number.
         """
+        if (
+            self.items is not None
+        ):  # a record is several rows, so only of its items is known what was left out
+            return replace(self, items_passed_over=self.items - written if selects else None)
         return replace(self, counted=counted, passed_over=self.good - written if selects else None)
 
     def as_received(self, rows: int) -> "Entry":

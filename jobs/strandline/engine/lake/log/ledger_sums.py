@@ -150,6 +150,9 @@ class Sums:
         skipped: Rows that a silver table passes over on purpose, by the name of the rule.
         good: Rows accepted; of a table that makes rows of lists the records.
         passed_over: Of these, those that a derived table left out on purpose, as far as that is known.
+        items: Of a derived table that makes rows of lists, the items of the rows accepted; books of other tables may lack those of
+            entries that older code has closed.
+        items_passed_over: Of these, those that it left out on purpose, as far as that is known.
         counted: Of these, those that the windows count which its own writer wrote.
         duplicates: Copies.
         dropped: Rows that the watermark refused.
@@ -200,6 +203,8 @@ class Sums:
     skipped: dict[str, int] = field(default_factory=dict)
     good: int = 0
     passed_over: int = 0
+    items: int = 0
+    items_passed_over: int = 0
     counted: int = 0
     duplicates: int = 0
     dropped: int = 0
@@ -276,6 +281,8 @@ class Sums:
         _count(self.skipped, entry.skipped)
         self.good += entry.good
         self.passed_over += entry.passed_over or 0
+        self.items += entry.items or 0
+        self.items_passed_over += entry.items_passed_over or 0
         self.counted += entry.counted
         self.duplicates += entry.duplicates
         self.dropped += entry.dropped_by_watermark
@@ -333,7 +340,7 @@ class Sums:
         self.healed = self.back = self.expired = self.forgotten = self.released = 0
         self.drops, self.brought_back, self.dropped_above = [], 0, {}
         self.held, self.imported, self.brought, self.before_static = {}, {}, 0, {}
-        self.skipped, self.held_items = {}, 0
+        self.skipped, self.held_items, self.items, self.items_passed_over = {}, 0, 0, 0
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
             self.generations.pop()
