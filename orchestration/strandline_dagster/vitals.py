@@ -40,6 +40,7 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import AWAY as STORE
 from strandline.engine.service.condition import Condition, Trouble, condition, damaged
 from strandline.engine.service.stream_health import heartbeat, order, watch
+from strandline_dagster import publishing
 from strandline_dagster.alarms import Alarm, page
 from strandline_dagster.checks import More, evaluation, key, let_the_second_pass, plain
 from strandline_dagster.resources import LakeResource, linked, refuse_away, unless_away
@@ -74,6 +75,7 @@ def look_at_tables(context: SensorEvaluationContext, lake: LakeResource) -> Sens
     for table in due(where, seen, time.time()):
         seen[table.id] = (_version(table, where), time.time())
         answers += [evaluation(each) for each in answered(table, lake)]
+        answers += [evaluation(each) for each in publishing.answered(table, lake)]
         if time.monotonic() - begun > LONG:
             break
     return SensorResult(asset_events=answers, cursor=json.dumps(seen))

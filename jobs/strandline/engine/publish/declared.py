@@ -15,6 +15,7 @@ from typing import TypeAlias
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
+from strandline.core.lateness import length_of
 from strandline.core.table import Appended, Ingested, Judged, Table
 from strandline.core.topic import NAME as TOPIC
 from strandline.project import package
@@ -107,12 +108,14 @@ class Publish:
         table: A silver or gold table.
         to: Where its changes go.
         unmasked: Why masked columns leave in the clear; without a reason they leave masked.
+        within: How old the oldest commit may be that the target has not got, as Spark reads it, before its check in Dagster fails.
     """
 
     name: str
     table: Table
     to: KafkaTopic | PostgresTable | Function
     unmasked: str = ""
+    within: str = "1 hour"
 
     def __post_init__(self) -> None:
         """Refuse what could be sent nowhere."""
@@ -131,6 +134,13 @@ class Publish:
                 f"{self.name} publishes to {self.to!r}, which is no target",
                 hint="write to=KafkaTopic(…), PostgresTable(…), or a function that takes changes.",
             )
+        try:
+            length_of(self.within)
+        except (ValueError, AttributeError) as error:
+            raise DefinitionError(
+                f"{self.name} declares within={self.within!r}, which is no length of time",
+                hint="write within='15 minutes': as old as a commit may be that the target has not got.",
+            ) from error
 
     @property
     def shown(self) -> str:
