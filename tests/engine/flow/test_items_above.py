@@ -32,7 +32,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.proof.row_audit import audit
+from strandline.engine.proof.compare import audit
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.forget import Forgetting, carry_out
