@@ -42,7 +42,7 @@ class Tuned:
 
     def session(self, log: Path) -> SparkSession:
         """Start Spark with the engine's own settings."""
-        return start(settings(lake=log.parent), log, added=Added(SPARKS_CACHE))
+        return start(settings(lake=log.parent), log, added=Added(options=SPARKS_CACHE))
 
     def catch_up(self, name: str, place: Place) -> None:
         """Bring a table to where its source ends."""

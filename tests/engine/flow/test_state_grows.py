@@ -5,14 +5,28 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import AvailableNow
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.spark_session import for_sorted_state
+from tests.support.events import readings, received
+from tests.support.rows import NOON
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 LIMIT = "spark.sql.streaming.stateStore.memoryLimit"
+FOUR_READINGS = """
+    batch | partition | id | device | event_at | arrived_at | value
+    0     | 0         | e1 | d1     | 08:00:00 | 08:00:01   | 1.5
+    0     | 0         | e2 | d1     | 08:00:00 | 08:00:02   | 1.5
+    0     | 0         | e3 | d1     | 08:00:00 | 08:00:03   | 3.5
+    0     | 0         | e4 | d1     | 08:00:00 | 08:00:04   | 3.5
+"""
 Write = Callable[[DataFrame, int], None]
 
 
@@ -125,3 +139,17 @@ def test_a_state_of_before_goes_on_in_rocksdb(
 
     assert stream.kept == Counter(range(150))
     assert "delta" not in stream.names()
+
+
+def test_no_dictionary_is_made_of_values_that_are_there_once(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Of the key and of the offset, each value of which would be written twice; a device's name has one."""
+    received(lake, readings(FOUR_READINGS))
+    run(silver.TABLE, AvailableNow(), lake, site=Site(spark=spark, clock=lambda: NOON))
+
+    files = str(lake.table(silver.TABLE).local / "*.parquet")
+    found = duckdb.sql("SELECT path_in_schema, encodings FROM parquet_metadata($1)", params=[files])
+    encodings = dict(found.fetchall())
+    assert "DICTIONARY" in encodings["device_id"]
+    assert "DICTIONARY" not in encodings["event_id"] + encodings["_offset"]

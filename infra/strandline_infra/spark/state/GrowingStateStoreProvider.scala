@@ -5,13 +5,15 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
 /** Keeps a partition of a query's state in memory while it is small, and in RocksDB from the batch on for which it is too large.
   *
   * Both are Spark's own, with their own files: `N.delta` and `N.snapshot` in memory, `N.changelog` and `N.zip` in RocksDB. A look at the
   * files of a version says where it is, so a batch that is done again after a crash goes on from the right one, and needs no other note.
-  * A partition moves within a batch: RocksDB begins with all pairs of the version before, and commits the next one as a snapshot.
+  * A partition moves in the middle of a batch, so that not even the first one, which may have a million keys, takes more memory than
+  * that: RocksDB begins with all pairs that there are, and commits the next version as a snapshot.
   *
   * It is for state that is looked up by whole keys (`dropDuplicates`). Spark keeps the name of this class in the checkpoint.
   */
@@ -62,17 +64,13 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
       latest = version
       if (version >= firstOnDisk) onDisk.getStore(version, checkpointId, isForced, isEmpty)
       else {
-        // Here, before anything is written: what is large as it is loaded moves in the first batch after a start.
-        val store = inMemory.getStore(version, checkpointId, isForced, isEmpty)
-        if (version > 0 && limit.isExceeded(this, inMemory.getMetricsForProvider()("memoryUsedBytes"))) {
-          store.abort()
-          moved(version)
-        } else {
-          if (mayBeTwice) files.remove(version + 1, OnDisk)
-          mayBeTwice = false
-          firstOnDisk = Nowhere
-          store
-        }
+        // Of an earlier try of this batch that moved; the version would be in both.
+        if (mayBeTwice) files.remove(version + 1, OnDisk)
+        mayBeTwice = false
+        firstOnDisk = Nowhere
+        val store = new GrowingStore(inMemory.getStore(version, checkpointId, isForced, isEmpty), leave(version, _), isTooLarge)
+        store.measure(inMemory.getMetricsForProvider()("memoryUsedBytes"))
+        store
       }
     }
 
@@ -88,23 +86,22 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
     isKnown = true
   }
 
-  private def moved(version: Long): StateStore = {
+  /** Return where state goes on that has become too large for memory, with all that the batch has made of it so far. */
+  private def leave(version: Long, from: StateStore): StateStore = synchronized {
     val began = System.nanoTime()
-    val from = inMemory.getReadStore(version)
-    try {
-      files.remove(version + 1, InMemory)
-      val store = onDisk.getStore(version, None, forceSnapshotOnCommit = true, loadEmpty = true)
-      try from.iterator().foreach(pair => store.put(pair.key, pair.value))
-      catch { case error: Throwable => store.abort(); throw error }
-      firstOnDisk = version + 1
-      mayBeTwice = true
-      logWarning(s"state of $id is too large for memory and moves to RocksDB (${(System.nanoTime() - began) / 1000000} ms)")
-      store
-    } finally {
-      from.abort()
-      leaveMemory()
-    }
+    mayBeTwice = true
+    files.remove(version + 1, InMemory)
+    val store = onDisk.getStore(version, None, forceSnapshotOnCommit = true, loadEmpty = true)
+    try from.iterator().foreach(pair => store.put(pair.key, pair.value))
+    catch { case error: Throwable => store.abort(); throw error }
+    from.abort()
+    leaveMemory()
+    firstOnDisk = version + 1
+    logWarning(s"state of $id is too large for memory and moves to RocksDB (${(System.nanoTime() - began) / 1000000} ms)")
+    store
   }
+
+  private def isTooLarge(bytes: Long): Boolean = limit.isExceeded(this, bytes)
 
   private def inMemory: HDFSBackedStateStoreProvider = {
     if (memory == null) {
@@ -162,13 +159,10 @@ object GrowingStateStoreProvider {
   private val InMemory = (name: String) => name.endsWith(".delta") || name.endsWith(".snapshot")
   private val OnDisk = (name: String) => name.endsWith(".changelog") || name.endsWith(".zip")
 
-  /** The bytes that each partition had in memory when its last batch began. */
+  /** The bytes that each partition has in memory. */
   private val sizes = new ConcurrentHashMap[GrowingStateStoreProvider, Long]()
 
-  /** How much memory the state of a partition may take, and that of all in this process.
-    *
-    * Two versions of each are kept, and a third while a batch runs; what a map is measured to have is less than what it takes then.
-    */
+  /** How much memory the state of a partition may take, and that of all in this process. */
   private case class Limit(one: Long, all: Long) {
     def isExceeded(provider: GrowingStateStoreProvider, bytes: Long): Boolean = {
       sizes.put(provider, bytes)
@@ -182,7 +176,7 @@ object GrowingStateStoreProvider {
 
     def of(conf: StateStoreConf): Limit = {
       val heap = Runtime.getRuntime.maxMemory
-      Limit(conf.sqlConfs.get(Name).map(_.toLong).getOrElse(heap / 16), heap / 5)
+      Limit(conf.sqlConfs.get(Name).map(_.toLong).getOrElse(heap / 8), heap / 4)
     }
   }
 
@@ -200,4 +194,74 @@ object GrowingStateStoreProvider {
     private def removeOne(name: String): Unit =
       Seq(name, s"$name.crc").foreach(each => system.delete(new Path(folder, each), false))
   }
+}
+
+/** The state of a batch that began in memory.
+  *
+  * @param leave Makes where it goes on.
+  * @param isTooLarge Whether so many bytes are too many.
+  */
+private class GrowingStore(
+    private var store: StateStore, leave: StateStore => StateStore, isTooLarge: Long => Boolean) extends StateStore {
+  import GrowingStore._
+
+  private var bytes = 0L
+  private var puts = 0
+  private var isInMemory = true
+
+  /** Take over how much memory it has, and leave where that is too much. */
+  def measure(measured: Long): Unit = {
+    bytes = measured
+    if (isTooLarge(bytes)) move()
+  }
+
+  private def move(): Unit = {
+    store = leave(store)
+    isInMemory = false
+  }
+
+  override def put(key: UnsafeRow, value: UnsafeRow, family: String): Unit = {
+    store.put(key, value, family)
+    if (isInMemory) {
+      bytes += Pair + key.getSizeInBytes + value.getSizeInBytes
+      puts += 1
+      if (puts % Often == 0 && isTooLarge(bytes)) move()
+    }
+  }
+
+  override def id: StateStoreId = store.id
+  override def version: Long = store.version
+  override def get(key: UnsafeRow, family: String): UnsafeRow = store.get(key, family)
+  override def keyExists(key: UnsafeRow, family: String): Boolean = store.keyExists(key, family)
+  override def valuesIterator(key: UnsafeRow, family: String): Iterator[UnsafeRow] = store.valuesIterator(key, family)
+  override def prefixScan(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] = store.prefixScan(key, family)
+  override def prefixScanWithMultiValues(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
+    store.prefixScanWithMultiValues(key, family)
+  override def iterator(family: String): StateStoreIterator[UnsafeRowPair] = store.iterator(family)
+  override def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] = store.iteratorWithMultiValues(family)
+  override def allColumnFamilyNames: Set[String] = store.allColumnFamilyNames
+
+  override def removeColFamilyIfExists(family: String): Boolean = store.removeColFamilyIfExists(family)
+  override def createColFamilyIfAbsent(
+      family: String, keys: StructType, values: StructType, spec: KeyStateEncoderSpec, many: Boolean, own: Boolean): Unit =
+    store.createColFamilyIfAbsent(family, keys, values, spec, many, own)
+  override def putList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = store.putList(key, values, family)
+  override def remove(key: UnsafeRow, family: String): Unit = store.remove(key, family)
+  override def merge(key: UnsafeRow, value: UnsafeRow, family: String): Unit = store.merge(key, value, family)
+  override def mergeList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = store.mergeList(key, values, family)
+
+  override def commit(): Long = store.commit()
+  override def abort(): Unit = store.abort()
+  override def release(): Unit = store.release()
+  override def metrics: StateStoreMetrics = store.metrics
+  override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo = store.getStateStoreCheckpointInfo()
+  override def hasCommitted: Boolean = store.hasCommitted
+}
+
+private object GrowingStore {
+  /** What Java adds to the bytes of a pair: two rows, two arrays, and their node of the map. */
+  val Pair = 150L
+
+  /** All partitions of the process are summed up once in so many pairs. */
+  val Often = 1024
 }

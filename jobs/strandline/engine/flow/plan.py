@@ -155,9 +155,16 @@ def framed(
     return Frames(tuple(sources), result)
 
 
+DICTIONARY = "parquet.enable.dictionary"
+
+
 def _session(spark: SparkSession, table: Table) -> SparkSession:
     if isinstance(table, Judged) and not table.keeps_copies:
-        return for_sorted_state(spark)
+        session = for_sorted_state(spark)
+        # No value of a key is there twice, so a dictionary of them is made for nothing.
+        if len(table.key) == 1:
+            session.conf.set(f"{DICTIONARY}#{table.key[0]}", "false")
+        return session
     return spark if emits_over_time(table) else for_rows_alone(spark)
 
 
