@@ -1,6 +1,7 @@
 """State of a de-duplication is in memory while it is small, moves to RocksDB when it is not, and forgets nothing on its way."""
 
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -104,6 +105,29 @@ def test_small_state_is_in_memory_and_large_state_in_rocksdb(stream: Stream) -> 
     more(2, 10_000)
     more(3, None)  # what was too large once does not come back
     assert "changelog" in stream.names()
+
+
+def test_a_first_batch_that_is_too_large_moves_before_it_ends(stream: Stream) -> None:
+    """It may have a million keys; each of them is kept once, on either side of the move."""
+    stream.come([*range(5000), *range(4000, 9000)])
+    stream.run(limit=300_000)
+
+    assert stream.kept == Counter(range(9000))
+    assert stream.names() == {"zip"}
+
+
+def test_the_files_of_memory_go_when_no_version_in_them_is_needed(stream: Stream) -> None:
+    """Also where no process lives for as long as versions are kept."""
+    stream.come(list(range(100)))
+    stream.run()
+    for number in range(6):
+        stream.come(list(range(100 * number, 100 * number + 200)))
+        stream.run(
+            limit=1_000, write=lambda rows, nth: (stream.keep(rows, nth), time.sleep(0.3))[0]
+        )
+
+    assert stream.kept == Counter(range(700))
+    assert "delta" not in stream.names()
 
 
 def test_a_batch_that_moved_and_failed_is_done_again(stream: Stream) -> None:

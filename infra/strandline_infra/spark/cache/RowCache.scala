@@ -70,7 +70,7 @@ private final class RowPacker(rows: Iterator[InternalRow], schema: Seq[Attribute
     var bytes = new Array[Byte](First)
     var used = 0
     var count = 0
-    while (fetch() && (count == 0 || used + Prefix + waiting.getSizeInBytes <= Full)) {
+    while (fetch() && (count == 0 || used.toLong + Prefix + waiting.getSizeInBytes <= Full)) {
       val size = waiting.getSizeInBytes
       val end = Math.addExact(used, Prefix + size)
       if (end > bytes.length) bytes = Arrays.copyOf(bytes, math.max(end, math.min(2 * bytes.length, Full)))

@@ -2,8 +2,11 @@ package org.apache.spark.sql.execution.streaming.state
 
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
@@ -32,8 +35,8 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
 
   /** The versions from this one on are in RocksDB. */
   @volatile private var firstOnDisk = Nowhere
-  @volatile private var latest = -1L
-  private var isKnown, isCleared = false
+  @volatile private var latest = Unasked
+  private var isCleared, isClosed = false
 
   /** Whether an earlier try of the batch that is next may have left its version in RocksDB. */
   private var mayBeTwice = true
@@ -68,6 +71,7 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
         if (mayBeTwice) files.remove(version + 1, OnDisk)
         mayBeTwice = false
         firstOnDisk = Nowhere
+        leaveDisk()
         val store = new GrowingStore(inMemory.getStore(version, checkpointId, isForced, isEmpty), leave(version, _), isTooLarge)
         store.measure(inMemory.getMetricsForProvider()("memoryUsedBytes"))
         store
@@ -79,11 +83,18 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
     if (version >= firstOnDisk) onDisk.getReadStore(version, checkpointId) else inMemory.getReadStore(version, checkpointId)
   }
 
-  /** Find out where a version is. Where a try of a batch left one in both, the one in memory has all before it. */
-  private def look(version: Long): Unit = if (!isKnown) {
-    val names = files.of(version)
-    if (names.exists(OnDisk) && !names.exists(InMemory)) firstOnDisk = version
-    isKnown = true
+  /** Find out where a version is, unless this provider has just made it and knows.
+    *
+    * Another executor may have made it meanwhile, or made it again. Where a try of a batch left one in both, the one in memory has all
+    * before it.
+    */
+  private def look(version: Long): Unit = {
+    if (isClosed) throw new IllegalStateException(s"$this is closed")
+    if (version != latest + 1 || version == firstOnDisk) {
+      val names = files.of(version)
+      firstOnDisk = if (names.exists(OnDisk) && !names.exists(InMemory)) version else Nowhere
+      mayBeTwice = true
+    }
   }
 
   /** Return where state goes on that has become too large for memory, with all that the batch has made of it so far. */
@@ -92,8 +103,10 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
     mayBeTwice = true
     files.remove(version + 1, InMemory)
     val store = onDisk.getStore(version, None, forceSnapshotOnCommit = true, loadEmpty = true)
-    try from.iterator().foreach(pair => store.put(pair.key, pair.value))
-    catch { case error: Throwable => store.abort(); throw error }
+    try from.iterator().zipWithIndex.foreach { case (pair, number) =>
+      store.put(pair.key, pair.value)
+      if (number % Often == 0) Option(TaskContext.get()).foreach(_.killTaskIfInterrupted())
+    } catch { case error: Throwable => store.abort(); throw error }
     from.abort()
     leaveMemory()
     firstOnDisk = version + 1
@@ -124,24 +137,27 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
   private def leaveMemory(): Unit = closing.synchronized {
     if (memory != null) memory.close()
     memory = null
-    sizes.remove(this)
+    sizes.computeIfPresent(id, (_, size) => if (size.of eq this) null else size)
+  }
+
+  private def leaveDisk(): Unit = closing.synchronized {
+    if (disk != null) disk.close()
+    disk = null
   }
 
   override def close(): Unit = synchronized {
+    isClosed = true
     leaveMemory()
-    closing.synchronized {
-      if (disk != null) disk.close()
-      disk = null
-    }
+    leaveDisk()
   }
 
   override def doMaintenance(): Unit = closing.synchronized {
     if (memory != null) memory.doMaintenance()
     if (disk != null) disk.doMaintenance()
-    // As long as a version in memory may be asked for, its files stay, as those of old versions do in either.
-    if (firstOnDisk != Nowhere && !isCleared && latest >= firstOnDisk + retained) {
-      files.removeAll(InMemory)
-      isCleared = true
+    if (firstOnDisk != Nowhere && !isCleared) {
+      // What Spark's own do not do either: an error here would make it close the provider of a running query.
+      try isCleared = files.clear(InMemory, latest - retained)
+      catch { case NonFatal(error) => logWarning(s"files of $id in memory cannot be removed yet: $error") }
     }
   }
 
@@ -156,17 +172,25 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
 
 object GrowingStateStoreProvider {
   private val Nowhere = Long.MaxValue
+  private val Unasked = -2L
   private val InMemory = (name: String) => name.endsWith(".delta") || name.endsWith(".snapshot")
   private val OnDisk = (name: String) => name.endsWith(".changelog") || name.endsWith(".zip")
 
-  /** The bytes that each partition has in memory. */
-  private val sizes = new ConcurrentHashMap[GrowingStateStoreProvider, Long]()
+  private val Number = "^[0-9]+".r
+
+  /** Pairs between two looks at what is rarely so. */
+  private val Often = 1024
+
+  /** The bytes that each partition has in memory; of a query that began again, what its last run has left counts no more. */
+  private val sizes = new ConcurrentHashMap[StateStoreId, Size]()
+
+  private case class Size(of: GrowingStateStoreProvider, bytes: Long)
 
   /** How much memory the state of a partition may take, and that of all in this process. */
   private case class Limit(one: Long, all: Long) {
     def isExceeded(provider: GrowingStateStoreProvider, bytes: Long): Boolean = {
-      sizes.put(provider, bytes)
-      val sum = sizes.values.stream.mapToLong(each => each).sum
+      sizes.put(provider.id, Size(provider, bytes))
+      val sum = sizes.values.stream.mapToLong(_.bytes).sum
       bytes > one || (sum > all && bytes >= sum / math.max(1, sizes.size))
     }
   }
@@ -187,7 +211,13 @@ object GrowingStateStoreProvider {
 
     def remove(version: Long, kind: String => Boolean): Unit = of(version).filter(kind).foreach(removeOne)
 
-    def removeAll(kind: String => Boolean): Unit = all.filter(kind).foreach(removeOne)
+    /** Remove the files of a kind once none of them is younger than a version; return whether none is left. */
+    def clear(kind: String => Boolean, until: Long): Boolean = {
+      val found = all.filter(kind)
+      val isOver = found.forall(name => Number.findFirstIn(name).forall(_.toLong <= until))
+      if (isOver) found.foreach(removeOne)
+      isOver
+    }
 
     private def all: Seq[String] = if (system.exists(folder)) system.listStatus(folder).toSeq.map(_.getPath.getName) else Nil
 
@@ -253,7 +283,8 @@ private class GrowingStore(
   override def commit(): Long = store.commit()
   override def abort(): Unit = store.abort()
   override def release(): Unit = store.release()
-  override def metrics: StateStoreMetrics = store.metrics
+  /** Without the number of keys, which RocksDB counts at twice the price of a change, and so is not asked for. */
+  override def metrics: StateStoreMetrics = store.metrics.copy(numKeys = -1L)
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo = store.getStateStoreCheckpointInfo()
   override def hasCommitted: Boolean = store.hasCommitted
 }
