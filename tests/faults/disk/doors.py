@@ -37,7 +37,7 @@ DOORS = (
     Door("lake.plain_files", "append_line"),
     Door("lake.plain_files", "write_parquet"),
     Door("lake.plain_files", "write_lines"),
-    Door("lake.checkpoint.mend_checkpoint", "settle"),
+    Door("lake.mend_checkpoint", "settle"),
     Door("runtime.log_files", "add"),
 )
 NAMES = {door.name.rpartition(".")[2] for door in DOORS}
