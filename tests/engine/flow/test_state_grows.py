@@ -3,7 +3,7 @@
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
@@ -15,6 +15,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.modes import AvailableNow
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
+from strandline.engine.runtime.jvm import jvm
 from strandline.engine.runtime.spark_session import for_sorted_state
 from tests.support.events import readings, received
 from tests.support.rows import NOON
@@ -75,9 +76,12 @@ class Stream:
 
 
 @pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Stream:
-    """Return a stream without files."""
-    return Stream(spark, tmp_path)
+def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:
+    """Return a stream without files; how often state is looked after is said by the first query of a JVM."""
+    stores = jvm(spark).org.apache.spark.sql.execution.streaming.state.StateStore
+    stores.stop()
+    yield Stream(spark, tmp_path)
+    stores.stop()
 
 
 def some(count: int) -> list[int]:
@@ -120,11 +124,16 @@ def test_the_files_of_memory_go_when_no_version_in_them_is_needed(stream: Stream
     """Also where no process lives for as long as versions are kept."""
     stream.come(list(range(100)))
     stream.run()
+
+    def wait(rows: DataFrame, number: int) -> None:
+        stream.keep(rows, number)
+        deadline = time.monotonic() + 60
+        while "delta" in stream.names() and time.monotonic() < deadline:
+            time.sleep(0.05)
+
     for number in range(6):
         stream.come(list(range(100 * number, 100 * number + 200)))
-        stream.run(
-            limit=1_000, write=lambda rows, nth: (stream.keep(rows, nth), time.sleep(0.3))[0]
-        )
+        stream.run(limit=1_000, write=wait if number == 5 else None)
 
     assert stream.kept == Counter(range(700))
     assert "delta" not in stream.names()
