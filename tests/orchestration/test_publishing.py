@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.publish.books import file_of
 from tests.architecture.tree import ROOT
 from tests.cli.typed import strandline
 from tests.support.paid_shop import Orders, made
@@ -203,3 +205,20 @@ def test_a_module_that_cannot_be_read_here_costs_its_checks_alone(shop: Shop) ->
 
     assert unread == []
     assert shop.looked("not")["names"] == [LINES, KAFKA, "published_to__kafka"]
+
+
+def test_a_lake_that_was_restored_behind_its_target_is_a_failure(
+    shop: Shop, orders: Orders
+) -> None:
+    """It was said to have all of it, and its publisher would take the next commits for known ones."""
+    orders.add(1)
+    assert shop.publish("lines") == 0
+    file = file_of(Lake(Place.of(shop.folder / ".lake")), "lines")
+    books = json.loads(file.text() or "")
+    books["place"]["version"] += 7
+    file.put(json.dumps(books))
+
+    found = shop.answers()[LINES]
+
+    assert (found["passed"], found["severity"]) == (False, "ERROR")
+    assert "another history" in found["says"]

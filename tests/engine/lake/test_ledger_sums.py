@@ -140,3 +140,10 @@ def test_kinds_of_which_records_are_deleted_are_fewer() -> None:
     assert found.unrouted == {"refund": 5}
     assert (found.taken, found.more, found.kindless) == ({"click": 5}, 1, 0)
     assert summed(came, gone, gone, gone).by_kind.more == 0
+
+
+def test_items_of_records_are_no_part_of_what_is_summed_up() -> None:
+    """Entries of before had them, and books that were closed then have not: an audit would find a difference that is none."""
+    of_records = entry(SILVER, items=5)
+    assert summed(of_records).items == 0
+    assert summed(replace(of_records, table="gold.sold")).items == 5

@@ -19,7 +19,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry, entries, is_table, latest_version
-from strandline.engine.lake.log.ledger_sums import Sums, name_of, sums_of
+from strandline.engine.lake.log.ledger_sums import OF_RECORDS, Sums, name_of, sums_of
 from strandline.engine.lake.read.open_table import live_rows
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime.processes import own
@@ -174,6 +174,15 @@ def _between(sums: Sums, dropped: int) -> tuple[int, int] | None:
     return (min(first for first, _ in ends), max(last for _, last in ends)) if ends else None
 
 
+def _items(last: Entry, sums: Sums, live: int) -> int | None:
+    """Return the items of all records: those that are rows and those that are none; as counted where a function keeps state."""
+    if last.items is None:
+        return None
+    if last.items_passed_over is None and not last.table.startswith(OF_RECORDS):
+        return sums.items
+    return live + sums.held_items + sums.items_passed_over
+
+
 def summed(path: Place, mark: str, until: int | None = None) -> Entry:
     """Return one entry that sums all of a table's entries, up to a version."""
     numbered = [each for each in entries(path) if until is None or each[0] <= until]
@@ -184,7 +193,6 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
     for entry in valid:
         broke.update(entry.broke)
     sums = sums_of(path, until)
-    of_no_row = sums.held_items + sums.items_passed_over
     back, found_again = sums.dropped_and_healed, sums.lost_and_healed
     dropped = sums.dropped - back - sums.brought_back
     names = {name for entry in streamed for name in entry.versions}
@@ -206,7 +214,7 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         skipped=dict(sums.skipped),
         good=sums.good + sums.brought_back,
         listed=last.listed,
-        items=None if last.items is None else live_rows(path, until) + of_no_row,
+        items=_items(last, sums, live_rows(path, until)),
         passed_over=sums.passed_over or None,
         items_passed_over=None if last.items_passed_over is None else sums.items_passed_over,
         counted=sums.counted,

@@ -10,6 +10,7 @@ from typing import Any
 
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import committed_at, is_commit
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.store_lease import note_of_holder
 
@@ -69,6 +70,7 @@ class Books:
         refused: The changes that the target has refused and has no later one of: by key the id, the version and the reason.
         replayed: Rows that were sent again on request.
         away: What it waits for.
+        passes: Whether that passes by itself.
         at: When this was written.
     """
 
@@ -78,6 +80,7 @@ class Books:
     refused: dict[str, dict[str, Any]] = field(default_factory=dict)
     replayed: int = 0
     away: str | None = None
+    passes: bool = True
     at: str = ""
 
     def text(self) -> str:
@@ -92,6 +95,11 @@ def books_of(text: str) -> Books:
     place = stored.pop("place", None)
     kept = {name: value for name, value in stored.items() if name in known}
     return Books(**kept, place=Position(**place) if place else None)
+
+
+def mark_of(path: Place, version: int) -> str:
+    """Return when a version was committed, by which a table that was restored or made anew is another; empty where it is gone."""
+    return committed_at(path, version).isoformat() if is_commit(path, version) else ""
 
 
 def file_of(lake: Lake, name: str, kind: str = STORED) -> Place:

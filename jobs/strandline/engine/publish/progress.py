@@ -12,7 +12,7 @@ from strandline.core.lateness import length_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at, is_commit
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.publish.books import Books, books_of, file_of
+from strandline.engine.publish.books import Books, books_of, file_of, mark_of
 from strandline.engine.publish.declared import Publish
 
 
@@ -50,6 +50,10 @@ def progress(publish: Publish, lake: Lake, at: datetime) -> Progress:
     sent, latest = place.version - 1 if place else -1, latest_version(lake.table(publish.table))
     behind = latest - sent
     late = _seconds(publish, lake, sent + 1, at) if behind > 0 else 0.0
+    if (
+        place and place.whole and books.at
+    ):  # the commit may be years old whose rows are on their way
+        late = min(late or 0.0, max((at - datetime.fromisoformat(books.at)).total_seconds(), 0.0))
     figures: dict[str, int | float | str] = {
         "position": sent,
         "commits behind": max(behind, 0),
@@ -61,6 +65,13 @@ def progress(publish: Publish, lake: Lake, at: datetime) -> Progress:
         figures["what shows them"] = f"strandline publish {publish.name} --refused"
     if books.away:
         figures["waits for"] = books.away
+    there = mark_of(lake.table(publish.table), place.known) if place and place.known >= 0 else ""
+    if behind < 0 or (place and there and there != place.mark):
+        says = (
+            f"{publish.shown} has got {publish.table.id} of another history: the lake was restored, or the table made anew. "
+            f"`strandline publish {publish.name} --again` sends all rows as they are now"
+        )
+        return Progress(well=False, says=says, grave=True, figures=figures)
     return _judged(publish, books, figures, late)
 
 
@@ -71,8 +82,8 @@ def _judged(
         says = f"{publish.shown} has refused {len(books.refused):,} rows of {publish.table.id}"
         return Progress(well=False, says=says, grave=True, figures=figures)
     if books.away:
-        says = f"{publish.shown} waits: {books.away}"
-        return Progress(well=False, says=says, figures=figures)
+        says = f"{publish.shown} {'waits' if books.passes else 'gets nothing'}: {books.away}"
+        return Progress(well=False, says=says, grave=not books.passes, figures=figures)
     if late is None or late > length_of(publish.within).total_seconds():
         since = f"the oldest of them for {late:,.0f} s" if late is not None else "some for long"
         says = (

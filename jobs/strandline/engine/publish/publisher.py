@@ -18,12 +18,12 @@ from datetime import datetime
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.commit_log import Kind, actions, committed_at, is_commit
+from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.read.duckdb_table import Columns, Range, Row, all_rows, changed_rows
 from strandline.engine.lake.read.table_versions import pin_versions
 from strandline.engine.lake.store_lease import FencedError, HeldError, hold
-from strandline.engine.publish.books import LOCK, Books, Position, books_of, file_of
+from strandline.engine.publish.books import LOCK, Books, Position, books_of, file_of, mark_of
 from strandline.engine.publish.declared import Change, Publish
 from strandline.engine.publish.target import Refused, Target, as_json
 from strandline.engine.runtime.outage import skipped_in_outage
@@ -133,7 +133,8 @@ class Publisher:
         except Exception as error:
             self._close()
             with skipped_in_outage(), suppress(FencedError):
-                self._say(error.message if isinstance(error, LakeError) else str(error))
+                said = error.message if isinstance(error, LakeError) else str(error)
+                self._say(said, passes=not isinstance(error, DataError))
             raise
         return batch is not None
 
@@ -238,8 +239,7 @@ class Publisher:
         return Position(version=version, whole=True, mark=mark, generation=generation)
 
     def _mark(self, version: int) -> str:
-        there = is_commit(self._path, version)
-        return committed_at(self._path, version).isoformat() if there else ""
+        return mark_of(self._path, version)
 
     def _is_shaped(self, version: int) -> bool:
         """Return whether a version has other columns than those that are known."""
@@ -347,9 +347,9 @@ class Publisher:
             self.books.place, self.books.away = place, None
             self._store()
 
-    def _say(self, away: str) -> None:
-        if self.books.away != away:
-            self.books.away = away
+    def _say(self, away: str, *, passes: bool) -> None:
+        if (self.books.away, self.books.passes) != (away, passes):
+            self.books.away, self.books.passes = away, passes
             self._store()
 
     def _store(self) -> None:

@@ -1,5 +1,6 @@
 """Access to the JVM, for what Delta and the kernel offer nowhere else."""
 
+import re
 import subprocess
 import time
 import traceback
@@ -36,6 +37,9 @@ ENDS = (
 
 SHORT_CODE = 52
 """The exit code of a driver or an executor of Spark that ended for want of memory (``SparkExitCode.OOM``)."""
+
+SHORT_EXIT = re.compile(rf"(?:exited with (?:exit )?code|Exit status:) ?{SHORT_CODE}\b")
+"""How a cluster says that an executor ended with it: a standalone one, Kubernetes, YARN."""
 
 LOST = "ExecutorLostFailure"
 """Spark's word for a task whose executor died; a job fails with it once one task has lost four."""
@@ -169,8 +173,9 @@ def deaf() -> SparkGoneError:
 def ran_out(error: BaseException) -> bool:
     """Return whether an error says that memory ran out, in the driver or in an executor."""
     texts = map(text_of, _causes(error))
-    names = (*SHORT, f"exited with code {SHORT_CODE}")
-    return any(name in text for text in texts for name in names)
+    return any(
+        any(name in text for name in SHORT) or SHORT_EXIT.search(text) is not None for text in texts
+    )
 
 
 def loss(error: BaseException) -> TransientError | None:
@@ -262,7 +267,7 @@ class Heap:
 
     def ran_out(self) -> bool:
         """Return whether the JVM has ended and its exit code says that memory ran out."""
-        return exit_code(self._spark) == SHORT_CODE
+        return has_ended(self._spark) and exit_code(self._spark) == SHORT_CODE
 
     def held(self) -> float:
         """Return the share of the old generation in use after the last full collection; 0 without one since the beginning."""

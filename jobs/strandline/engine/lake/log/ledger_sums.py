@@ -29,6 +29,9 @@ MOST_KINDS = 100
 MOST_DROPS = 100
 """How many batches that dropped rows are remembered apart from each other."""
 
+OF_RECORDS = ("silver.", "quarantine.")
+"""How the names of tables begin whose items are not summed up: entries of before had them, and books that were closed then have not."""
+
 UNDO = "undo "
 """The begin of ``promoted`` in the entry of a promotion that was undone."""
 
@@ -281,7 +284,8 @@ class Sums:
         _count(self.skipped, entry.skipped)
         self.good += entry.good
         self.passed_over += entry.passed_over or 0
-        self.items += entry.items or 0
+        if not entry.table.startswith(OF_RECORDS):
+            self.items += entry.items or 0
         self.items_passed_over += entry.items_passed_over or 0
         self.counted += entry.counted
         self.duplicates += entry.duplicates

@@ -22,8 +22,10 @@ from strandline.engine.lake.log.ledger import Entry, entries, is_table, latest_v
 from strandline.engine.lake.log.log_actions import added
 from strandline.engine.runtime.settings import S3A, store_options
 
-GONE = re.compile(r"FAILED_READ_FILE\.FILE_NOT_EXIST.*?(?P<name>[^/\s]+\.parquet)", re.DOTALL)
-"""What Spark says of a file that is in a table's log and not there."""
+GONE = re.compile(
+    r"(?:FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND).*?(?P<name>[^/\s]+\.parquet)", re.DOTALL
+)
+"""What Spark says of a file that is in a table's log and not there: as it reads it, or where it was named."""
 
 
 def opened(path: Place, version: int | None = None) -> DeltaTable:
