@@ -24,7 +24,7 @@ Each run has fresh tables and a fresh checkpoint; silver and gold read the same 
 After each run its rows are counted by DuckDB and compared with the truth of the events; a run with wrong rows ends the benchmark.
 
 * **strandline**: this engine, `run(table, AvailableNow(), …)`; its silver reads the one shape of event that is sent, as the others do.
-* **tuned**: the same slice by hand in plain PySpark with the same session settings, table properties, strict parse and reasons, but without ledger, lease, proof of completeness or a survivor that does not depend on chance.
+* **tuned**: the same slice by hand in plain PySpark with the same session settings but for Spark's own cache and RocksDB for state, table properties, strict parse and reasons, but without ledger, lease, proof of completeness or a survivor that does not depend on chance.
 * **tutorial**: default settings (200 shuffle partitions, default state store and file system), Delta's sink for bronze and closed windows, two appends in `foreachBatch` for silver, MERGE for `on_change`. By design it lacks a law of time and a strict parse, so it keeps late and early rows and some that are no JSON; its quarantine loses bad rows that share a NULL key.
 * **tutorial/2**: the same with 2 shuffle partitions instead of 200, which most of its readers learn to set; it takes part where there is state.
 
