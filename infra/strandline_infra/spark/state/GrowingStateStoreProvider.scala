@@ -38,8 +38,8 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
   @volatile private var latest = Unasked
   private var isCleared, isClosed = false
 
-  /** Whether an earlier try of the batch that is next may have left its version in RocksDB. */
-  private var mayBeTwice = true
+  /** Whether an earlier try of the batch that is next has left its version in RocksDB. */
+  private var mayBeTwice = false
 
   override def init(
       stateStoreId: StateStoreId,
@@ -91,16 +91,16 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
   private def look(version: Long): Unit = {
     if (isClosed) throw new IllegalStateException(s"$this is closed")
     if (version != latest + 1 || version == firstOnDisk) {
-      val names = files.of(version)
-      firstOnDisk = if (names.exists(OnDisk) && !names.exists(InMemory)) version else Nowhere
-      mayBeTwice = true
+      val names = files.all
+      val own = names.filter(isOf(version))
+      firstOnDisk = if (own.exists(OnDisk) && !own.exists(InMemory)) version else Nowhere
+      mayBeTwice = names.filter(isOf(version + 1)).exists(OnDisk)
     }
   }
 
   /** Return where state goes on that has become too large for memory, with all that the batch has made of it so far. */
   private def leave(version: Long, from: StateStore): StateStore = synchronized {
     val began = System.nanoTime()
-    mayBeTwice = true
     files.remove(version + 1, InMemory)
     val store = onDisk.getStore(version, None, forceSnapshotOnCommit = true, loadEmpty = true)
     try from.iterator().zipWithIndex.foreach { case (pair, number) =>
@@ -178,6 +178,8 @@ object GrowingStateStoreProvider {
 
   private val Number = "^[0-9]+".r
 
+  private def isOf(version: Long)(name: String): Boolean = name.startsWith(s"$version.")
+
   /** Pairs between two looks at what is rarely so. */
   private val Often = 1024
 
@@ -207,9 +209,7 @@ object GrowingStateStoreProvider {
   private final class Files(folder: Path, conf: Configuration) {
     private lazy val system: FileSystem = folder.getFileSystem(conf)
 
-    def of(version: Long): Seq[String] = all.filter(_.startsWith(s"$version."))
-
-    def remove(version: Long, kind: String => Boolean): Unit = of(version).filter(kind).foreach(removeOne)
+    def remove(version: Long, kind: String => Boolean): Unit = all.filter(isOf(version)).filter(kind).foreach(removeOne)
 
     /** Remove the files of a kind once none of them is younger than a version; return whether none is left. */
     def clear(kind: String => Boolean, until: Long): Boolean = {
@@ -219,7 +219,7 @@ object GrowingStateStoreProvider {
       isOver
     }
 
-    private def all: Seq[String] = if (system.exists(folder)) system.listStatus(folder).toSeq.map(_.getPath.getName) else Nil
+    def all: Seq[String] = if (system.exists(folder)) system.listStatus(folder).toSeq.map(_.getPath.getName) else Nil
 
     private def removeOne(name: String): Unit =
       Seq(name, s"$name.crc").foreach(each => system.delete(new Path(folder, each), false))
