@@ -37,7 +37,7 @@ WRITING = [
     ("expire", "--go"),
     ("forget", "--where", "device_id = 'd-17'", "--go"),
     ("maintain",),
-    ("preflight", "--migrate"),
+    ("migrate", "--go"),
     ("rules", "undo"),
     ("models", "rollback", "brute_force"),
 ]

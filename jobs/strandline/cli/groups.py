@@ -156,6 +156,11 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "bronze, and the code of the tables",
             "nothing; with --go the rows of the days that it names",
         ),
+        "migrate": Verb(
+            "Show what an edit asks of each table, and do it.",
+            "the code of the tables, their ledgers and checkpoints",
+            "nothing; with --go columns, checkpoints, and the rows of tables that are computed anew; --undo takes that back",
+        ),
         "rebuild": Verb(
             "Compute a table anew beside the live one; show both.",
             "all sources of the table, and its code",
@@ -222,7 +227,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
         "preflight": Verb(
             "Check whether each stream can go on with its state.",
             "the code of the tables, and what their checkpoints recorded",
-            "nothing; with --migrate a table's columns or its checkpoint",
+            "nothing",
         ),
         "maintain": Verb(
             "Put files together, delete what no reader needs.",

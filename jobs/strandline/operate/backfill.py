@@ -194,7 +194,7 @@ def rebuilt(
         site = session.site(found, lake, None, says=says)
         made = rebuild.rebuild(table, lake, site, on_commit=on_commit)
         site.spark.stop()
-        return _compared(table, lake, made, says)
+        return compared(table, lake, made, says)
 
 
 def promoted(
@@ -260,7 +260,7 @@ def stale_above(table: Table, lake: Lake) -> list[str]:
     return [each.id for each in led(table, lake)]
 
 
-def _compared(table: Table, lake: Lake, made: Lake, says: Says) -> list[Comparison]:
+def compared(table: Table, lake: Lake, made: Lake, says: Says) -> list[Comparison]:
     """Compare a table with its rebuild; one that is rebuilt because it cannot be read is not compared."""
     try:
         return compare(

@@ -9,13 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from pyspark.sql import SparkSession
-
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.modes import AvailableNow, Mode
-from strandline.core.table import Ingested, Recomputed, Table
-from strandline.engine.flow import preflight as migrations
-from strandline.engine.flow.compare_plans import Remedy
+from strandline.core.table import Ingested, Table
 from strandline.engine.flow.preflight import (
     Verdict,
     judge,
@@ -306,16 +302,15 @@ def refuse_unsafe(found: Settings, where: Lake, tables: Sequence[Table], says: S
         DefinitionError: A table may not go on.
     """
     if any(needs_spark(table, where) for table in tables):
-        refuse(*verdicts_of(found, where, tables, says, migrate=False))
+        refuse(*verdicts_of(found, where, tables, says))
 
 
-def verdicts_of(  # noqa: PLR0913  # what is asked, where, and how far it may go
+def verdicts_of(
     found: Settings,
     where: Lake,
     tables: Sequence[Table],
     says: Says,
     *,
-    migrate: bool,
     looks: bool = False,
 ) -> list[Verdict]:
     """Return whether each table's stream may go on; Spark is started only where code or sources changed.
@@ -325,7 +320,6 @@ def verdicts_of(  # noqa: PLR0913  # what is asked, where, and how far it may go
         where: The lake.
         tables: The tables that are asked about.
         says: Hears what takes time.
-        migrate: Whether to do what the verdicts ask for, where no row must be computed again.
         looks: Whether to start Spark as well where what a stream searches was never looked at.
     """
     asks = any(
@@ -336,20 +330,9 @@ def verdicts_of(  # noqa: PLR0913  # what is asked, where, and how far it may go
     says("comparing plans, for which Spark starts …")
     spark = session.site(found, where, None, is_brief=True, says=says).spark
     try:
-        return [_verdict(spark, table, where, says, migrate=migrate) for table in tables]
+        return [judge(spark, table, where) for table in tables]
     finally:
         spark.stop()
-
-
-def _verdict(
-    spark: SparkSession, table: Table, where: Lake, says: Says, *, migrate: bool
-) -> Verdict:
-    verdict = judge(spark, table, where)
-    can_be = bool(verdict.remedies) and Remedy.REBUILD not in verdict.remedies
-    if migrate and can_be and not isinstance(table, Ingested | Recomputed):
-        says(f"migrating {table.id} …")
-        return migrations.migrate(spark, table, where)
-    return verdict
 
 
 def without_retired(tables: list[Table], where: Lake) -> list[Table]:

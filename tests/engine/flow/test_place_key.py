@@ -199,7 +199,7 @@ def test_a_change_of_that_is_computed_anew(
 
     assert Remedy.REBUILD in verdict.remedies
     assert [each.what for each in verdict.differences if says in each.what]
-    assert "strandline rebuild" in verdict.hint
+    assert f"strandline migrate {after.id}" in verdict.hint
 
 
 def test_one_that_is_computed_anew_has_the_copies_that_were_left_out(

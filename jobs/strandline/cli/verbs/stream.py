@@ -377,13 +377,6 @@ def _add_preflight(app: typer.Typer) -> None:
 
 def preflight(
     tables: TablesArgument = None,
-    migrate: Annotated[
-        bool,
-        typer.Option(
-            "--migrate",
-            help="Do what the verdicts ask for, where no row must be computed again.",
-        ),
-    ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -399,18 +392,14 @@ def preflight(
     \b
     strandline preflight
     strandline preflight gold.device_signal_10m --json
-    strandline preflight gold.alerts --migrate
     """
-    found, where = place.existing(lake, briefly=True, writes=migrate)
+    found, where = place.existing(lake, briefly=True)
     chosen = [
         table
         for table in lakes.to_feed(tables, where)
         if where.exists(table) or tables or table.topics
     ]
-    if migrate:
-        for table in chosen:
-            refuse_if_taken(table, where)
-    verdicts = verdicts_of(found, where, chosen, note, migrate=migrate, looks=True)
+    verdicts = verdicts_of(found, where, chosen, note, looks=True)
     verdicts = [
         verdict
         for verdict, table in zip(

@@ -598,15 +598,16 @@ def _verdict(
     remedies = {each.remedy for each in differences} - {Remedy.NOTHING}
     if Remedy.REBUILD in remedies:
         answer = Answer.ANEW
-        advice = f"`strandline rebuild {table.id}` computes it with today's code beside the live one, then `strandline promote {table.id}`."
+        advice = (
+            f"`strandline migrate {table.id}` shows what follows for it and for the tables above; with `--go` they are computed "
+            "with today's code beside the live ones, and replaced."
+        )
     elif Remedy.HAND_OVER in remedies:
         answer = Answer.ANEW
-        advice = (
-            f"`strandline preflight {table.id} --migrate` begins a new state at the same offset."
-        )
+        advice = f"`strandline migrate {table.id} --go` begins a new state at the same offset."
     elif remedies:
         answer = Answer.MIGRATE
-        advice = f"`strandline preflight {table.id} --migrate` does it."
+        advice = f"`strandline migrate {table.id}` shows what that asks of it and of the tables above, and with `--go` does it."
     else:
         answer, advice = Answer.SAFE, ""
     return Verdict(

@@ -51,6 +51,7 @@ from strandline.engine.proof.day_verdicts import (
     worst,
 )
 from strandline.engine.quarantine.browse import open_rows, samples
+from strandline.engine.repair.migrate import made
 from strandline_infra.broker import HOST
 from strandline_quality.report.findings import (
     Day,
@@ -335,7 +336,7 @@ class _Desk:
             changes=self._changes(table),
             faults=self._faults(table, sheet),
             unproven=self._unproven(table),
-            warnings=warnings(self._drifts.get(table.id, {})),
+            warnings=self._warnings(table, sheet),
             shut=(table.calendar.date_of(datetime.fromisoformat(gate.since)), gate.why)
             if gate
             else None,
@@ -351,6 +352,16 @@ class _Desk:
             days[day] = capped(judged(known, day), below)
         self._days[table.id] = days
         return days
+
+    def _warnings(self, table: Table, sheet: Balance) -> dict[date, list[str]]:
+        """Return what else needs a look; on the last judged day, that the table rests on rows that are not there any more."""
+        found = {day: [*each] for day, each in warnings(self._drifts.get(table.id, {})).items()}
+        is_fed = table.id not in self._retired and sheet.damage is None
+        replaced = made(table, self._lake, asks_code=False).sources if is_fed else ()
+        if replaced:
+            why = f"it was computed from rows of {' and '.join(replaced)} that were replaced since (`strandline migrate`)"
+            found.setdefault(self._period.days[-1], []).append(why)
+        return found
 
     def _changes(self, table: Table) -> list[Mark]:
         first = table.calendar.begins(self._period.shown[0])

@@ -21,6 +21,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.store_lease import note_of_holder
+from strandline.engine.repair.migrate import stale
 from strandline.engine.service.background_stream import ALERTS, STREAM
 from strandline.engine.service.stream_health import (
     Ill,
@@ -33,7 +34,7 @@ from strandline.engine.service.stream_health import (
 )
 
 GATE, WAITS, DISK, ALARMS, RADAR = "gate", "waits", "disk", "alarms", "radar"
-RESTARTED, DAMAGED, UNROUTED = "restarted", "damaged", "unrouted"
+RESTARTED, DAMAGED, UNROUTED, OUTDATED = "restarted", "damaged", "unrouted", "outdated"
 WELL = "all is well"
 MANY = 3
 """So many names are in a sentence; all of them are in the list."""
@@ -159,6 +160,21 @@ def unrouted(tables: Sequence[Table], lake: Lake) -> Iterator[Trouble]:
                 grave=False,
                 hint=f"add a table with takes=…, or leaves=… to {table.id}; `strandline ledger {table.id}` counts them by kind.",
             )
+
+
+def outdated(tables: Sequence[Table], lake: Lake) -> Iterator[Trouble]:
+    """Yield that tables were computed from rows of a source that were replaced since."""
+    found = dict(stale(tables, lake))
+    if found:
+        sources = dict.fromkeys(name for names in found.values() for name in names)
+        yield Trouble(
+            what=OUTDATED,
+            says=f"{_listed([*found])} {'were' if len(found) > 1 else 'was'} computed from rows of {_listed([*sources])} that "
+            "were replaced since",
+            tables=tuple(found),
+            grave=False,
+            hint="`strandline migrate` shows what follows, and with `--go` does it.",
+        )
 
 
 def _of_stream(

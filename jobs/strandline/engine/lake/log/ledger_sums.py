@@ -26,6 +26,9 @@ EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 MOST_KINDS = 100
 """How many kinds that no table takes are named: they are foreign text, and a producer may send another one each time."""
 
+MOST_CODES = 20
+"""How many versions of code are remembered that made the rows of a table; of more the ones that made some last."""
+
 MOST_DROPS = 100
 """How many batches that dropped rows are remembered apart from each other."""
 
@@ -191,6 +194,10 @@ class Sums:
             a person typed each.
         clusters: Of bronze, by partition on a cluster that was left: the offset up to which it was read, and its end there.
         history_ends: Of bronze, how many rows of files these are, by the partition of their topic.
+        codes: Of the rows in force, for each version of the code that made some the first and the last version with such rows.
+        first_read: Of these rows, the first version of each source that was read for them.
+        made_from: The version from which on the two are known; books that older code has closed lack what came before.
+        undone: The version at which the generation began that the last replacement gave up again; -1 where that was no undo.
     """
 
     version: int = -1
@@ -239,6 +246,10 @@ class Sums:
     retired: dict[str, str] = field(default_factory=dict)
     clusters: dict[str, list[int]] = field(default_factory=dict)
     history_ends: dict[str, int] = field(default_factory=dict)
+    codes: dict[str, list[int]] = field(default_factory=dict)
+    first_read: dict[str, int] = field(default_factory=dict)
+    made_from: int = 0
+    undone: int = -1
 
     @property
     def begun(self) -> int:
@@ -302,6 +313,7 @@ class Sums:
         _count(self.before_static, entry.before_static)
         self.appended += entry.appended
         self.was_rewritten |= entry.is_passed_over
+        self._make(version, entry)
         for source, (_, last) in entry.versions.items():
             self.seen[source] = max(last, self.seen.get(source, 0))
         for part, reach in entry.lost.items():
@@ -329,6 +341,16 @@ class Sums:
             self.rerouted_in.append(self.begun)
         self.takes, self.by_kind.by = entry.takes, entry.routed_by
 
+    def _make(self, version: int, entry: Entry) -> None:
+        """Note by which code rows were made, and from which version of each source on."""
+        if entry.code and (entry.written or entry.came):
+            first, _ = self.codes.pop(entry.code, (version, version))
+            self.codes[entry.code] = [first, version]
+            if len(self.codes) > MOST_CODES:
+                self.codes.pop(next(iter(self.codes)))
+        for source, (first, _) in entry.versions.items():
+            self.first_read[source] = min(first, self.first_read.get(source, first))
+
     def _remove(self, entry: Entry) -> None:
         self.expired += entry.expired
         self.forgotten += entry.forgotten
@@ -345,11 +367,13 @@ class Sums:
         self.drops, self.brought_back, self.dropped_above = [], 0, {}
         self.held, self.imported, self.brought, self.before_static = {}, {}, 0, {}
         self.skipped, self.held_items, self.items, self.items_passed_over = {}, 0, 0, 0
+        self.codes, self.first_read = {}, {}
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
-            self.generations.pop()
+            self.undone = self.generations.pop()
             self.rerouted = self.begun in self.rerouted_in
         else:
+            self.undone = -1
             self.generations.append(version)
 
     def _look(self, entry: Entry) -> None:
@@ -573,6 +597,7 @@ def _decoded(found: Mapping[str, Any]) -> Snapshot:
     known = {each.name for each in fields(Sums)}
     values = {name: value for name, value in found["sums"].items() if name in known}
     values["by_kind"] = ByKind(**values.get("by_kind", {}))
+    values.setdefault("made_from", int(found["version"]) + 1)
     values["drops"] = [(rows, ranges) for rows, ranges in values.get("drops", ())]
     repairs = {stream: Repair(**repair) for stream, repair in values.pop("repairs").items()}
     return Snapshot(

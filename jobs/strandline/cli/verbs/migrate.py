@@ -1,0 +1,148 @@
+"""``migrate``: what an edit asks of each table, as a plan; carried out, and taken back as one."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from strandline.cli import place
+from strandline.cli.place import JsonOption, LakeOption, TablesArgument
+from strandline.cli.screen import emit, note, say, show
+from strandline.core.errors import DefinitionError
+from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.repair.migrate import Stage, Step
+from strandline.operate import migrate as work
+
+COLUMNS = ("table", "what", "rows", "to read", "about")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("migrate")(migrate)
+
+
+def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    tables: TablesArgument = None,
+    go: Annotated[bool, typer.Option("--go", help="Do what the plan says.")] = False,
+    forward: Annotated[
+        bool,
+        typer.Option(
+            "--forward", help="Leave rows that are there as they are, wherever a stream can go on."
+        ),
+    ] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Revert what the last migration replaced.")
+    ] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show what an edit asks of each table: which go on, which are altered in place, which are computed anew, in which order.
+
+    Nothing is changed without --go. With it, the tables are done downstream, each beside its running stream: one that is
+    computed anew is compared first, and replaced in one commit where a row differs. Type it again after a kill: it goes on.
+    Named tables bring all tables above them. `--undo` gives every replaced table its rows of before back, the last one first;
+    take the edit back as well.
+
+    \b
+    strandline migrate
+    strandline migrate --go
+    strandline migrate silver.orders --forward --go
+    strandline migrate --undo
+    """
+    if undo and (go or forward or tables):
+        raise DefinitionError(
+            "--undo takes back the whole of the last migration",
+            hint="type it by itself: `strandline migrate --undo`.",
+        )
+    found, where = place.existing(lake, briefly=not (go or undo), writes=go or undo)
+    if undo:
+        _print_done(work.take_back(found, where, note), as_json=as_json)
+        return
+    stages = work.plan(found, where, tables, note, forward=forward)
+    if not go:
+        _print_plan(stages, as_json=as_json, is_forward=forward)
+    else:
+        _print_done(work.carry_out(found, where, stages, note, _note_batch), as_json=as_json)
+        _print_rest(stages)
+    if any(each.step is Step.BLOCKED for each in stages):
+        raise SystemExit(DefinitionError.exit_code)
+
+
+def _print_plan(stages: list[Stage], *, as_json: bool, is_forward: bool) -> None:
+    if as_json:
+        emit([asdict(each) for each in stages])
+        return
+    shown = [each for each in stages if each.step is not Step.GOES_ON or each.why]
+    if shown:
+        show(None, COLUMNS, [_row(each) for each in shown])
+    for each in shown:
+        for why in each.why:
+            say(f"{each.table}: {why}")
+        if each.hint:
+            say(f"{each.table}: {each.hint}")
+    calm = len(stages) - len(shown)
+    todo = [each for each in stages if each.is_work]
+    if calm:
+        say(f"{calm} of {len(stages)} tables go on as they are")
+    if todo:
+        known = [each.seconds for each in todo if each.seconds is not None]
+        size = sum(each.size or 0 for each in todo)
+        say(
+            f"{len(todo)} to do, about {_time(sum(known))} and {size / 1e6:,.1f} MB; `strandline migrate --go` does it"
+        )
+        if not is_forward and any(each.step is Step.REBUILT and not each.must for each in todo):
+            note(
+                "with --forward the rows that are there stay as they are, and only new ones are of the new code"
+            )
+
+
+def _row(stage: Stage) -> tuple[object, ...]:
+    if not stage.is_work:
+        return (stage.table, stage.step.value, "", "", "")
+    about = "" if stage.seconds is None else _time(stage.seconds)
+    return (stage.table, stage.step.value, stage.rows or "", stage.reads or "", about)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"  # noqa: PLR2004  # two minutes
+
+
+def _print_done(done: "work.Dones", *, as_json: bool) -> None:
+    found = []
+    for each in done:
+        found.append(each)
+        if as_json:
+            continue
+        say(f"{each.table}: {each.says}")
+        for compared in each.differences:
+            added, gone = (compared.only_right, compared.only_left)
+            say(
+                f"  {compared.table}: {compared.changed:,} rows changed, {added - compared.changed:,} added, "
+                f"{gone - compared.changed:,} gone"
+            )
+            if compared.apart:
+                say(
+                    f"  {compared.table}: only one of the two has the columns {', '.join(compared.apart)}"
+                )
+            for sample in compared.samples:
+                say(f"  {compared.table} {sample}")
+    if as_json:
+        emit([asdict(each) for each in found])
+    elif not found:
+        say("there is nothing to do: the rows of each table are those of today's code")
+
+
+def _print_rest(stages: list[Stage]) -> None:
+    made = [each.table for each in stages if each.step is Step.MADE]
+    if made:
+        note(
+            f"new: `strandline run {' '.join(made)}` makes them, as a stream does once it knows them"
+        )
+    for each in stages:
+        if each.step is Step.BLOCKED:
+            note(f"{each.table}: {'; '.join(each.why)}")
+            note(f"hint: {each.hint}")
+
+
+def _note_batch(entry: Entry) -> None:
+    note(f"{entry.table}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")

@@ -1,0 +1,405 @@
+"""The plan of a change: what follows from an edit for each table, in the order in which it is done, and what was done.
+
+What is to be done is read from the lake: by which code the rows in force were made and which rows of the sources they were made
+of (jobs/strandline/engine/lake/log/ledger_sums.py), and whether the stream can go on (jobs/strandline/engine/flow/preflight.py). So a
+plan that was interrupted goes on by being made again, and nothing has to be remembered but what an undo takes back.
+
+A table that was computed anew and has the same rows is not replaced, or each edit of a table below would replace all above it. That
+its rows are those of today's code is noted beside its rebuild.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+
+from strandline.core.errors import DataError, DefinitionError, LakeError
+from strandline.core.table import Ingested, Recomputed, Table
+from strandline.engine.flow import shadow_lake
+from strandline.engine.flow.compare_plans import Remedy
+from strandline.engine.flow.preflight import Answer, Verdict
+from strandline.engine.flow.shadow_lake import Shadow
+from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import Kind, actions
+from strandline.engine.lake.log.ledger import Entry, between, latest_version
+from strandline.engine.lake.log.ledger_sums import Sums, sums_of
+from strandline.engine.repair.rebuild import refuse_lossy
+from strandline.engine.runtime.meter import is_code_of
+
+LOOKED_AT = 20
+"""The newest commits by which seconds and bytes are foreseen."""
+
+REMEMBERED = 20
+"""Migrations that are kept; only the newest can be undone."""
+
+
+class Step(StrEnum):
+    """What a change asks of a table."""
+
+    GOES_ON = "goes on"
+    MADE = "is made"
+    """It is not in the lake yet; its first run reads all that its sources have."""
+    ALTERED = "altered in place"
+    REBUILT = "computed anew"
+    RECOMPUTED = "recomputed"
+    """It keeps no state: a batch replaces all its windows in one commit."""
+    FINISHED = "finished"
+    """Its promotion or its undo was interrupted."""
+    BLOCKED = "cannot"
+
+
+STEPS = (Step.FINISHED, Step.ALTERED, Step.REBUILT, Step.RECOMPUTED)
+"""What there is to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What a change asks of one table.
+
+    Args:
+        table: The table's name.
+        step: What is to be done.
+        why: Why, in sentences.
+        rows: The rows that it has, each of which may become another one.
+        reads: The rows that are read for that.
+        seconds: About how long it takes, by its newest commits; None where they say nothing.
+        size: About how many bytes are written, likewise.
+        hint: What to type where it cannot be done.
+        must: Whether its stream cannot go on without it.
+    """
+
+    table: str
+    step: Step
+    why: tuple[str, ...] = ()
+    rows: int = 0
+    reads: int = 0
+    seconds: float | None = None
+    size: int | None = None
+    hint: str = ""
+    must: bool = False
+
+    @property
+    def is_work(self) -> bool:
+        """Return whether there is something to do."""
+        return self.step in STEPS
+
+
+# By what the rows of a table were made.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """By what the rows of a table were made that is not as it is today.
+
+    Args:
+        code: Whether other code than today's made some of them.
+        sources: The tables that it reads whose rows were replaced since.
+    """
+
+    code: bool = False
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equal:
+    """The rows of a table were compared with what a version of code makes of its sources, and were the same.
+
+    Args:
+        code: The version of the code.
+        version: The table's version that was compared.
+        sources: The versions of its sources.
+    """
+
+    code: str
+    version: int
+    sources: dict[str, int]
+
+
+def note_equal(table: Table, lake: Lake, code: str, version: int) -> None:
+    """Note that the rows up to a version of a table are those that a version of code makes."""
+    began = shadow_lake.began(Shadow.of(table, lake)) or {}
+    found = Equal(
+        code=code,
+        version=version,
+        sources={each.id: began[each.id] for each in table.upstream if each.id in began},
+    )
+    _equal_file(table, lake).put(json.dumps(asdict(found)))
+
+
+def _equal_file(table: Table, lake: Lake) -> Place:
+    return Shadow.of(table, lake).root / "equal.json"
+
+
+def _equal(table: Table, lake: Lake) -> Equal | None:
+    text = _equal_file(table, lake).text()
+    return None if text is None else Equal(**json.loads(text))
+
+
+def made(table: Table, lake: Lake, *, asks_code: bool = True) -> Made:
+    """Return by what the rows of a table were made that is not as it is today; books of older code do not know all of it.
+
+    Args:
+        table: The table.
+        lake: Its lake.
+        asks_code: Whether to look at the code too, whose hash takes some hundredths of a second a table.
+    """
+    if isinstance(table, Ingested) or not lake.exists(table):
+        return Made()
+    sums, equal = sums_of(lake.table(table)), _equal(table, lake)
+    if equal is not None and equal.version < sums.begun:  # it was replaced since
+        equal = None
+    other = asks_code and any(
+        not is_code_of(table, code)
+        for code, (_, last) in sums.codes.items()
+        if equal is None or last > equal.version or not is_code_of(table, equal.code)
+    )
+    return Made(code=other, sources=tuple(_replaced_below(table, lake, sums, equal)))
+
+
+def _replaced_below(table: Table, lake: Lake, sums: Sums, equal: Equal | None) -> Iterator[str]:
+    """Yield the sources of which the table has read rows that are not in force any more; a recomputed table reads those that are."""
+    if isinstance(table, Recomputed):
+        return
+    for source in table.upstream:
+        first = sums.first_read.get(source.id)
+        if first is None or not lake.exists(source):
+            continue
+        below = sums_of(lake.table(source))
+        compared = first if equal is None else equal.sources.get(source.id, first)
+        if not any(_is_in_force(each, below) for each in {first, compared}):
+            yield source.id
+
+
+def _is_in_force(version: int, source: Sums) -> bool:
+    """Return whether the rows of a source that were read from a version on are still its rows."""
+    if (
+        source.undone >= 0
+    ):  # what was read between a promotion and its undo was of the promoted rows
+        return not source.undone <= version < source.replaced_at
+    return version >= source.replaced_at
+
+
+def stale(tables: Sequence[Table], lake: Lake) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the tables that were computed from rows of a source which were replaced since, with these sources.
+
+    One that cannot be read says so elsewhere.
+    """
+    for table in tables:
+        try:
+            found = made(table, lake, asks_code=False).sources
+        except (OSError, LakeError) as error:
+            if damage(error, table) is None:
+                raise
+            continue
+        if found:
+            yield table.id, found
+
+
+# The plan.
+
+
+def planned(
+    tables: Sequence[Table], lake: Lake, verdicts: Mapping[str, Verdict], *, forward: bool
+) -> list[Stage]:
+    """Return what a change asks of tables, in the order in which it is done.
+
+    Args:
+        tables: The tables, each after those that it reads.
+        lake: Their lake.
+        verdicts: May each table's stream go on?
+        forward: Whether rows that are there stay as they are, wherever the stream can go on with them.
+    """
+    stages, anew = list[Stage](), set[str]()
+    for table in tables:
+        try:
+            stage = _stage(table, lake, verdicts[table.id], anew, forward=forward)
+        except Exception as error:
+            found = damage(error, table)
+            if found is None:
+                raise
+            stage = Stage(table=table.id, step=Step.BLOCKED, why=(found.message,), hint=found.hint)
+        if stage.step in {Step.REBUILT, Step.FINISHED}:
+            anew.add(table.id)
+        stages.append(stage)
+    return stages
+
+
+def _stage(  # noqa: PLR0911  # one for each step
+    table: Table, lake: Lake, verdict: Verdict, anew: Collection[str], *, forward: bool
+) -> Stage:
+    if not lake.exists(table):
+        return _unmade(table, verdict)
+    if not isinstance(table, Ingested):
+        try:
+            shadow_lake.refuse_half_done(table, lake)
+        except DefinitionError as error:
+            return _foreseen(table, lake, Step.FINISHED, (error.message,))
+    differences = tuple(each.what for each in verdict.differences)
+    if verdict.answer in {Answer.DAMAGED, Answer.REFUSED, Answer.UNMADE, Answer.GONE}:
+        return Stage(table=table.id, step=Step.BLOCKED, why=differences, hint=verdict.hint)
+    if isinstance(table, Ingested):
+        return Stage(table=table.id, step=Step.GOES_ON)
+    needs = Remedy.REBUILD in verdict.remedies
+    reasons = (*differences, *_reasons(table, lake, anew))
+    changes = bool(reasons[len(differences) :])
+    if isinstance(table, Recomputed):
+        if made(table, lake).code and not forward:
+            return _foreseen(table, lake, Step.RECOMPUTED, reasons)
+        return Stage(table=table.id, step=Step.GOES_ON, why=reasons)
+    if needs or (not forward and (changes or Remedy.ADD_COLUMNS in verdict.remedies)):
+        return _rebuilt(table, lake, verdict, reasons, needs=needs)
+    step = Step.ALTERED if verdict.remedies else Step.GOES_ON
+    return Stage(table=table.id, step=step, why=reasons, must=bool(verdict.remedies))
+
+
+def _unmade(table: Table, verdict: Verdict) -> Stage:
+    why = tuple(each.what for each in verdict.differences)
+    if verdict.answer is not Answer.SAFE:
+        return Stage(table=table.id, step=Step.BLOCKED, why=why, hint=verdict.hint)
+    return Stage(table=table.id, step=Step.MADE, why=("it is not in the lake yet",))
+
+
+def _reasons(table: Table, lake: Lake, anew: Collection[str]) -> Iterator[str]:
+    found = made(table, lake)
+    if found.code:
+        yield "other code than today's has made rows that it has"
+    if found.sources:
+        yield f"it was computed from rows of {' and '.join(found.sources)} that were replaced since"
+    coming = [
+        each.id for each in table.upstream if each.id in anew and each.id not in found.sources
+    ]
+    if coming and not isinstance(table, Recomputed):
+        yield f"it reads {' and '.join(coming)}, which is computed anew before it"
+
+
+def _rebuilt(
+    table: Table, lake: Lake, verdict: Verdict, why: tuple[str, ...], *, needs: bool
+) -> Stage:
+    """Return the stage of a table that is computed anew; of one whose sources lack rows by now, that it cannot be, or need not."""
+    try:
+        refuse_lossy(table, lake)
+    except DefinitionError as error:
+        if needs:
+            return Stage(
+                table=table.id, step=Step.BLOCKED, why=(*why, error.message), hint=error.hint
+            )
+        step = Step.ALTERED if verdict.remedies else Step.GOES_ON
+        return Stage(table=table.id, step=step, why=(*why, error.message), hint=error.hint)
+    return replace(_foreseen(table, lake, Step.REBUILT, why), must=bool(verdict.remedies))
+
+
+def _foreseen(table: Table, lake: Lake, step: Step, why: tuple[str, ...]) -> Stage:
+    """Return a stage with what it will cost, by the newest commits of the table."""
+    path = lake.table(table)
+    sums, newest = sums_of(path), latest_version(path)
+    first = max(0, newest - LOOKED_AT + 1)
+    recent = [each for each in between(path, first, newest) if _is_typical(each)]
+    read, spent = sum(e.read + e.others for e in recent), sum(e.duration_ms for e in recent)
+    written, size = _written(path, first, newest)
+    reads, rows = sums.read + sums.others, max(0, sums.written - sums.removed)
+    return Stage(
+        table=table.id,
+        step=step,
+        why=why,
+        rows=rows,
+        reads=reads,
+        seconds=round(reads * spent / read / 1000, 1) if read else None,
+        size=round(rows * size / written) if written else None,
+    )
+
+
+def _is_typical(entry: Entry) -> bool:
+    return entry.read > 0 and not entry.is_backfill and not entry.replaced
+
+
+def _written(path: Place, first: int, last: int) -> tuple[int, int]:
+    """Return rows and bytes of the files that the newest commits wrote."""
+    rows = size = 0
+    for version in range(first, last + 1):
+        for each in actions(path, version, Kind.ADD):
+            count = json.loads(each.body.get("stats") or "{}").get("numRecords")
+            if count:
+                rows, size = rows + count, size + each.body["size"]
+    return rows, size
+
+
+# What was done, so that it can be undone as one.
+
+
+@dataclass(slots=True, kw_only=True)
+class Migration:
+    """A migration that was begun.
+
+    Args:
+        at: When.
+        by: By whom.
+        promoted: The tables that it replaced, in this order, each with the mark of its promotion.
+        others: What it did to other tables, in words.
+        done: Whether it came to its end.
+        undone: Whether it was taken back.
+    """
+
+    at: str
+    by: str
+    promoted: list[tuple[str, str]] = field(default_factory=list)
+    others: dict[str, str] = field(default_factory=dict)
+    done: bool = False
+    undone: bool = False
+
+
+def _file(lake: Lake) -> Place:
+    return lake.root / "_migrations.json"
+
+
+def migrations(lake: Lake) -> list[Migration]:
+    """Return the last migrations, the newest at the end.
+
+    Raises:
+        DataError: Their file is damaged.
+    """
+    text = _file(lake).text()
+    if text is None:
+        return []
+    try:
+        found = [Migration(**each) for each in json.loads(text)]
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"{_file(lake)} is damaged, so it is not known what the last migration did",
+            hint="each table can still be undone by itself: `strandline undo TABLE`; remove the file to migrate on.",
+        ) from error
+    for each in found:
+        each.promoted = [(table, mark) for table, mark in each.promoted]
+    return found
+
+
+def begun(lake: Lake, at: datetime, by: str) -> Migration:
+    """Return the migration that was begun and not ended, or a new one."""
+    known = migrations(lake)
+    if known and not known[-1].done and not known[-1].undone:
+        return known[-1]
+    return Migration(at=at.isoformat(timespec="seconds"), by=by)
+
+
+def keep(lake: Lake, migration: Migration) -> None:
+    """Write down what a migration has done so far."""
+    others = [each for each in migrations(lake) if each.at != migration.at]
+    kept = [*others, migration][-REMEMBERED:]
+    _file(lake).put(json.dumps([asdict(each) for each in kept], indent=1))
+
+
+def last(lake: Lake) -> Migration:
+    """Return the migration that can be undone.
+
+    Raises:
+        DefinitionError: There is none.
+    """
+    known = migrations(lake)
+    if not known or known[-1].undone:
+        raise DefinitionError(
+            "there is no migration to undo",
+            hint="only the last one can be undone, and only once; a table by itself: `strandline undo TABLE`.",
+        )
+    return known[-1]

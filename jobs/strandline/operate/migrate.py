@@ -1,0 +1,313 @@
+"""One change, one plan: what an edit asks of each table, done downstream in order, and taken back as one."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from strandline import catalog
+
+from strandline.core.errors import DefinitionError, LakeError, TransientError
+from strandline.core.modes import Batch
+from strandline.core.table import Ingested, Recomputed, Table
+from strandline.engine.flow import preflight, shadow_lake
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.flow.shadow_lake import Promotion, Shadow
+from strandline.engine.lake.completeness import fed
+from strandline.engine.lake.handover import handed_over
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry, latest_version
+from strandline.engine.lake.store_lease import HeldError, hold
+from strandline.engine.proof.compare import Comparison
+from strandline.engine.repair import rebuild
+from strandline.engine.repair.migrate import (
+    Migration,
+    Stage,
+    Step,
+    begun,
+    keep,
+    last,
+    note_equal,
+    planned,
+)
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.processes import own
+from strandline.engine.runtime.settings import Settings
+from strandline.operate import lakes, session
+from strandline.operate.backfill import compared
+from strandline.operate.listener import Says
+from strandline.operate.run import verdicts_of, with_absent_topics
+
+AFTER = "after "
+"""Before the mark of a table's former promotion: its own, which follows that one, is not written down yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What was done to a table.
+
+    Args:
+        table: Its name.
+        says: What it was, in words.
+        differences: How its rows differ from those of before, where they were compared.
+    """
+
+    table: str
+    says: str
+    differences: Sequence[Comparison] = ()
+
+
+Dones: TypeAlias = Iterator[Done]
+
+
+def plan(
+    found: Settings, where: Lake, names: Sequence[str] | None, says: Says, *, forward: bool
+) -> list[Stage]:
+    """Return what the code of today asks of tables: of all, or of those that are named and all above them.
+
+    Args:
+        found: The settings.
+        where: The lake.
+        names: The tables; None for all.
+        says: Hears what takes time.
+        forward: Whether rows that are there stay as they are, wherever the stream can go on with them.
+    """
+    tables = _chosen(names, where)
+    there = [each for each in tables if where.exists(each) or each.topics]
+    verdicts = verdicts_of(found, where, there, says)
+    verdicts = list(with_absent_topics(verdicts, found, where, there, says))
+    known = {each.table: each for each in verdicts}
+    safe = preflight.Answer.SAFE
+    known |= {
+        each.id: preflight.Verdict(table=each.id, answer=safe)
+        for each in tables
+        if each.id not in known
+    }
+    return planned(tables, where, known, forward=forward)
+
+
+def _chosen(names: Sequence[str] | None, where: Lake) -> list[Table]:
+    """Return the tables of a plan, each after those that it reads."""
+    if not names:
+        return lakes.to_feed(None, where)
+    reached = {each.id for each in lakes.to_feed(names, where)}
+    for table in catalog.tables():
+        if any(source.id in reached for source in table.needs):
+            reached.add(table.id)
+    return fed([each for each in catalog.tables() if each.id in reached], where)
+
+
+@contextmanager
+def _alone(where: Lake) -> Iterator[None]:
+    """Hold the lock under which one process alone migrates a lake.
+
+    Raises:
+        TransientError: Another one does.
+    """
+    try:
+        with hold(where.near / "migrate.lock", json.dumps(own()), waits=False):
+            yield
+    except HeldError as error:
+        holder = json.loads(error.note or "{}")
+        who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
+        raise TransientError(
+            f"the lake is being migrated already: {who}",
+            hint="wait until it is done, or stop it; `strandline migrate` then shows what is left.",
+            **holder,
+        ) from error
+
+
+def carry_out(
+    found: Settings,
+    where: Lake,
+    stages: Sequence[Stage],
+    says: Says,
+    on_commit: Callable[[Entry], None],
+) -> Iterator[Done]:
+    """Do what a plan asks, table by table, and yield what was done.
+
+    Each stage leaves a lake that a new plan goes on with; one that was interrupted is done again.
+
+    Raises:
+        LakeError: A stage failed; those before it are done.
+    """
+    work = [each for each in stages if each.is_work]
+    if not work:
+        return
+    where.open_for_writing()
+    with _alone(where):
+        migration = begun(where, clock.now(), clock.login())
+        says("starting Spark …")
+        site = session.site(found, where, None, says=says)
+        try:
+            for stage in work:
+                yield _Worker(site, where, migration, says, on_commit).do(stage)
+        except LakeError as error:
+            error.hint = (
+                f"{error.hint} What was done stays; `strandline migrate` shows what is left."
+            )
+            raise
+        finally:
+            site.spark.stop()
+        migration.done = True
+        keep(where, migration)
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """Does one stage after the other, in one Spark."""
+
+    site: Site
+    lake: Lake
+    migration: Migration
+    says: Says
+    on_commit: Callable[[Entry], None]
+
+    def do(self, stage: Stage) -> Done:
+        """Do a stage."""
+        table = catalog.find(stage.table)
+        self.says(f"{table.id}: {stage.step} …")
+        match stage.step:
+            case Step.FINISHED:
+                return self._finish(table)
+            case Step.ALTERED:
+                return self._alter(table)
+            case Step.REBUILT:
+                return self._rebuild(table, stage)
+            case _:
+                return self._recompute(table)
+
+    def _finish(self, table: Table) -> Done:
+        known = shadow_lake.read(Shadow.of(table, self.lake))
+        if known is None or known.done:  # by another process since
+            return Done(table=table.id, says="was finished meanwhile")
+        if known.undoing:
+            with self._taken(table, "undo"):
+                rebuild.undo(self.site.spark, table, self.lake)
+            return self._noted(table, "its undo was finished")
+        entry = self._promote(table)
+        return Done(table=table.id, says=f"its promotion was finished, {entry.written:,} rows")
+
+    def _alter(self, table: Table) -> Done:
+        if isinstance(table, Ingested | Recomputed):
+            raise TypeError(table.id)
+        with handed_over(table, self.lake, clock.now, "migrate", note=self.says):
+            before = preflight.judge(self.site.spark, table, self.lake)
+            after = preflight.migrate(self.site.spark, table, self.lake)
+        preflight.refuse(after)
+        return self._noted(table, "; ".join(each.what for each in before.differences))
+
+    def _rebuild(self, table: Table, stage: Stage) -> Done:
+        with shadow_lake.alone(table, self.lake):
+            version = latest_version(self.lake.table(table))
+            shadow = rebuild.rebuild(table, self.lake, self.site, on_commit=self.on_commit)
+            differences = compared(table, self.lake, shadow, self.says)
+            is_same = bool(differences) and all(each.equal for each in differences)
+            if not is_same or stage.must:
+                entry = self._promote(table, is_alone=True)
+                words = f"replaced by {entry.written:,} rows"
+                return Done(table=table.id, says=words, differences=differences)
+            note_equal(table, self.lake, code_version(table), version)
+        rebuild.remove_shadow(table, self.lake)
+        return self._noted(table, "the same rows as before, so nothing was replaced")
+
+    def _promote(self, table: Table, *, is_alone: bool = False) -> Entry:
+        """Replace a table by its rebuild, and write down first that this migration does."""
+        former = shadow_lake.read(Shadow.of(table, self.lake))
+        mark = (
+            former.mark if former and not former.done else f"{AFTER}{former.mark if former else ''}"
+        )
+        self._note_promoted(table, mark)
+        with self._taken(table, "promote", is_alone=is_alone):
+            entry = rebuild.promote(table, self.lake, self.site, on_commit=self.on_commit)
+        self._note_promoted(table, str(entry.promoted))
+        return entry
+
+    def _note_promoted(self, table: Table, mark: str) -> None:
+        known = [each for each in self.migration.promoted if each[0] != table.id]
+        self.migration.promoted = [*known, (table.id, mark)]
+        keep(self.lake, self.migration)
+
+    def _recompute(self, table: Table) -> Done:
+        with handed_over(table, self.lake, clock.now, "migrate", note=self.says):
+            run(table, Batch(), self.lake, site=self.site, on_commit=self.on_commit)
+        return self._noted(table, "all its windows were recomputed in one commit")
+
+    def _noted(self, table: Table, words: str) -> Done:
+        self.migration.others[table.id] = words
+        keep(self.lake, self.migration)
+        return Done(table=table.id, says=words)
+
+    @contextmanager
+    def _taken(self, table: Table, verb: str, *, is_alone: bool = False) -> Iterator[None]:
+        """Have a table for an exchange of its rows, which its stream hands over meanwhile."""
+        with _exchanging(table, self.lake, self.says, verb, is_alone=is_alone):
+            yield
+
+
+@contextmanager
+def _exchanging(
+    table: Table, lake: Lake, says: Says, verb: str, *, is_alone: bool
+) -> Iterator[None]:
+    if is_alone:
+        with handed_over(table, lake, clock.now, verb, note=says):
+            yield
+        return
+    with shadow_lake.alone(table, lake), handed_over(table, lake, clock.now, verb, note=says):
+        yield
+
+
+# The last migration taken back.
+
+
+def take_back(found: Settings, where: Lake, says: Says) -> Iterator[Done]:
+    """Undo the promotions of the last migration, the last one first, and yield what was done.
+
+    Raises:
+        DefinitionError: There is none, or one of its tables was replaced again since.
+    """
+    migration = last(where)
+    where.open_for_writing()
+    with _alone(where):
+        chosen = [(catalog.find(name), mark) for name, mark in migration.promoted]
+        for table, mark in chosen:
+            _refuse_later(table, where, mark)
+        if chosen:
+            says("starting Spark …")
+            site = session.site(found, where, None, is_brief=True, says=says)
+            try:
+                for table, mark in reversed(chosen):
+                    yield _undone(table, where, mark, site, says)
+            finally:
+                site.spark.stop()
+        migration.undone = True
+        keep(where, migration)
+
+
+def _undone(table: Table, where: Lake, mark: str, site: Site, says: Says) -> Done:
+    known = _own(table, where, mark)
+    if known is None or (known.done and known.undone):
+        return Done(table=table.id, says="was undone before")
+    with _exchanging(table, where, says, "undo", is_alone=False):
+        entry = rebuild.undo(site.spark, table, where)
+    return Done(table=table.id, says=f"has the {entry.written:,} rows of before again")
+
+
+def _own(table: Table, where: Lake, mark: str) -> Promotion | None:
+    """Return the promotion of a table that a migration has made; None where it was killed before that began."""
+    known = shadow_lake.read(Shadow.of(table, where))
+    if known is None or mark == f"{AFTER}{known.mark}":
+        return None
+    return known
+
+
+def _refuse_later(table: Table, where: Lake, mark: str) -> None:
+    known = _own(table, where, mark)
+    if known is not None and not mark.startswith(AFTER) and known.mark != mark:
+        raise DefinitionError(
+            f"{table.id} was promoted again since the migration, so that cannot be undone as one",
+            hint=f"`strandline undo {table.id}` reverts what came last; then the other tables by themselves.",
+            table=table.id,
+        )

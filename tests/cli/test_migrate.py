@@ -1,0 +1,66 @@
+"""`migrate` shows what an edit asks of each table, does it downstream, and takes it back as one."""
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from fleet.gold import device_daily
+from fleet.gold import device_signal_10m as gold
+from strandline.engine.lake.lake import Lake
+from strandline.engine.repair.migrate import migrations
+from strandline.operate import session
+from tests.cli.inside import strandline, succeeded
+from tests.cli.test_preflight import edited as edited  # noqa: PLC0414  # a fixture
+
+pytestmark = pytest.mark.slow
+
+
+def test_where_nothing_was_edited_there_is_nothing_to_do_and_no_jvm(filled: Path) -> None:
+    with patch.object(session, "site", side_effect=AssertionError("Spark was started")):
+        plan = succeeded("migrate", "--lake", filled)
+        done = succeeded("migrate", "--go", "--lake", filled)
+
+    assert "go on as they are" in plan.out
+    assert "there is nothing to do" in done.out
+    assert not migrations(Lake(filled))
+
+
+def test_an_edit_is_planned_done_and_taken_back_as_one(edited: Lake) -> None:
+    """A checkpoint that today's code cannot go on with is replaced although the rows are the same."""
+    plan = succeeded("migrate", gold.TABLE.id, "--lake", edited.root, "--json").json
+    words = succeeded("migrate", "--lake", edited.root)
+    assert {each["table"]: each["step"] for each in plan}[gold.TABLE.id] == "computed anew"
+    assert f"{gold.TABLE.id}: the state of Aggregate is kept by other keys" in words.out
+    assert "`strandline migrate --go` does it" in words.out
+
+    done = succeeded("migrate", "--go", "--lake", edited.root)
+    assert f"{gold.TABLE.id}: replaced by" in done.out
+    assert [name for name, _ in migrations(edited)[-1].promoted] == [gold.TABLE.id]
+    assert "safe" in succeeded("preflight", gold.TABLE.id, "--lake", edited.root).out
+    assert "there is nothing to do" in succeeded("migrate", "--go", "--lake", edited.root).out
+
+    back = succeeded("migrate", "--undo", "--lake", edited.root)
+    assert f"{gold.TABLE.id}: has the" in back.out
+    again = strandline("migrate", "--undo", "--lake", edited.root)
+    assert (again.code, "no migration to undo" in again.err) == (2, True)
+    assert strandline("preflight", gold.TABLE.id, "--lake", edited.root).code == 2
+
+
+def test_a_promotion_that_was_made_since_is_not_undone_with_the_migration(edited: Lake) -> None:
+    succeeded("migrate", "--go", "--lake", edited.root)
+    succeeded("rebuild", gold.TABLE.id, "--lake", edited.root)
+    succeeded("promote", gold.TABLE.id, "--lake", edited.root)
+
+    answer = strandline("migrate", "--undo", "--lake", edited.root)
+
+    assert answer.code == 2, answer.printed
+    assert "was promoted again since" in answer.err
+
+
+def test_words_that_contradict_each_other_are_refused(filled: Path) -> None:
+    answer = strandline("migrate", "--undo", "--go", "--lake", filled)
+
+    assert answer.code == 2, answer.printed
+    assert "by itself: `strandline migrate --undo`" in answer.err
+    assert device_daily.TABLE.id not in answer.err
