@@ -8,8 +8,8 @@ import pytest
 from fleet.gold import device_daily
 from fleet.gold import device_signal_10m as gold
 from strandline.engine.lake.lake import Lake
-from strandline.engine.repair.migrate import migrations
-from strandline.operate import session
+from strandline.engine.repair.migrate import Migration, migrations
+from strandline.operate import migrate, session
 from tests.cli.inside import strandline, succeeded
 from tests.cli.test_preflight import edited as edited  # noqa: PLC0414  # a fixture
 
@@ -44,6 +44,27 @@ def test_an_edit_is_planned_done_and_taken_back_as_one(edited: Lake) -> None:
     assert f"{gold.TABLE.id}: has the" in back.out
     again = strandline("migrate", "--undo", "--lake", edited.root)
     assert (again.code, "no migration to undo" in again.err) == (2, True)
+    assert strandline("preflight", gold.TABLE.id, "--lake", edited.root).code == 2
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+def test_a_migration_that_was_killed_goes_on_and_is_undone_as_one(
+    edited: Lake, writes: int
+) -> None:
+    """Before the table is replaced, and between its promotion and the note of it."""
+    keep, left = migrate.keep, iter([*range(writes - 1), None])
+
+    def killed(lake: Lake, migration: Migration) -> None:
+        if next(left, 0) is None:
+            raise KeyboardInterrupt
+        keep(lake, migration)
+
+    with patch.object(migrate, "keep", killed):
+        assert strandline("migrate", "--go", "--lake", edited.root).code == 130  # as by Ctrl-C
+
+    succeeded("migrate", "--go", "--lake", edited.root)
+    assert "safe" in succeeded("preflight", gold.TABLE.id, "--lake", edited.root).out
+    assert f"{gold.TABLE.id}: has the" in succeeded("migrate", "--undo", "--lake", edited.root).out
     assert strandline("preflight", gold.TABLE.id, "--lake", edited.root).code == 2
 
 
