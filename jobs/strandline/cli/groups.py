@@ -294,7 +294,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
         "init": Verb("Make a project of your own.", "its drafts", "the new folder"),
         "new": Verb(
             "Write the draft of a table or of alerts, and its test.",
-            "the tables of the project",
+            "the tables of the project; with --from-topic or --sample records of a topic or of its bronze table",
             "files of the project, none of which must be there",
         ),
         "setup": Verb(

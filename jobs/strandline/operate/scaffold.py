@@ -18,7 +18,8 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
-from strandline.core.table import Table
+from strandline.core.routes import kinds_named
+from strandline.core.table import Ingested, Judged, Table
 from strandline.project import ENGINE, EXAMPLE, package, project, tables_root
 from strandline_infra import installation
 
@@ -59,6 +60,40 @@ def source(name: str, layers: set[Layer]) -> Table:
     return found
 
 
+def bronze(reads: str, takes: str) -> Ingested:
+    """Return the bronze table that a new one reads.
+
+    Raises:
+        DefinitionError: It is none, or the new table would not say which kinds it takes, or another one takes them.
+    """
+    found = source(reads, {Layer.BRONZE})
+    if isinstance(found, Ingested):
+        _refuse_kinds(found, takes)
+        return found
+    raise DefinitionError(f"{found.id} is no bronze table", hint="name one.", table=found.id)
+
+
+def _refuse_kinds(source: Ingested, takes: str) -> None:
+    if not source.has_kinds and takes:
+        raise DefinitionError(
+            f"{source.id} has no kinds of records", hint="leave --takes out.", table=source.id
+        )
+    if source.has_kinds and not takes:
+        raise DefinitionError(
+            f"{source.id} has several kinds of records, by {source.routed_by}",
+            hint="name the one that the table takes: --takes KIND.",
+            table=source.id,
+        )
+    others = [each for each in catalog.tables() if isinstance(each, Judged)]
+    for each in others:
+        if each.bronze.id == source.id and takes and takes in kinds_named(each.taken[0]):
+            raise DefinitionError(
+                f"{each.id} takes {takes!r} of {source.id} already",
+                hint="name another kind, or let the new table read the rows of that one.",
+                table=each.id,
+            )
+
+
 def write(layer: Layer, name: str, facts: Mapping[str, str]) -> Iterator[Path]:
     """Write the module and the test of a new table, and yield the path of each within the project.
 
@@ -70,26 +105,61 @@ def write(layer: Layer, name: str, facts: Mapping[str, str]) -> Iterator[Path]:
     Raises:
         DefinitionError: The name cannot be that of a table, or a file is there already or cannot be written.
     """
+    refuse_name(name)
+    words = {**facts, "name": name, "package": package()}
+    drafts = (OF_TABLES / f"{each}.py{SUFFIX}" for each in (layer, f"test_{layer}"))
+    module, test = (filled(draft, words) for draft in drafts)
+    yield from write_texts(layer, name, module, test)
+
+
+def refuse_name(name: str) -> None:
+    """Refuse what cannot be the name of a table.
+
+    Raises:
+        DefinitionError: It cannot.
+    """
     if TABLE_NAME.fullmatch(name) is None:
         raise DefinitionError(
             f"{name!r} is no name for a table",
             hint="write it in small letters, digits and single underscores, such as orders_10m.",
             name=name,
         )
-    if keyword.iskeyword(name) or hasattr(builtins, name):
+    if is_word(name):
         raise _taken(name, "a word of Python's own")
-    words = {**facts, "name": name, "package": package()}
-    drafts = (OF_TABLES / f"{each}.py{SUFFIX}" for each in (layer, f"test_{layer}"))
-    module, test = (filled(draft, words) for draft in drafts)
+
+
+def is_word(name: str) -> bool:
+    """Return whether Python has a name already."""
+    return keyword.iskeyword(name) or hasattr(builtins, name)
+
+
+def write_texts(layer: Layer, name: str, module: str, test: str) -> Iterator[Path]:
+    """Write a module and its test, and yield the path of each within the project.
+
+    Raises:
+        DefinitionError: The name is one that they need for something else, or a file is there already or cannot be written.
+    """
     if max(Counter(_bound(module))[name], Counter([*_bound(test), *_given(test)])[name]) > 1:
         raise _taken(name, "a name that its module or its test needs for something else")
-    yield from put(
-        root(),
-        {
-            folder_of_tables() / layer / f"{name}.py": module,
-            Path("tests", layer, f"test_{name}.py"): test,
-        },
-    )
+    yield from put(root(), paths_of(layer, name, module, test))
+
+
+def paths_of(layer: Layer, name: str, module: str = "", test: str = "") -> dict[Path, str]:
+    """Return where the module and the test of a table are, with their texts."""
+    return {
+        folder_of_tables() / layer / f"{name}.py": module,
+        Path("tests", layer, f"test_{name}.py"): test,
+    }
+
+
+def refuse_files(layer: Layer, name: str) -> None:
+    """Refuse a name whose module or test is there already, before anything is read for it.
+
+    Raises:
+        DefinitionError: One is.
+    """
+    refuse_name(name)
+    _refuse_there(root(), paths_of(layer, name))
 
 
 def root() -> Path:
@@ -118,13 +188,7 @@ def put(into: Path, texts: Mapping[Path, str]) -> Iterator[Path]:
     Raises:
         DefinitionError: One is there already, or cannot be written.
     """
-    for path in texts:
-        if (into / path).exists():
-            raise DefinitionError(
-                f"{path} exists already",
-                hint="choose another name, or change that file.",
-                file=str(into / path),
-            )
+    _refuse_there(into, texts)
     for path, text in texts.items():
         try:
             (into / path).parent.mkdir(parents=True, exist_ok=True)
@@ -136,6 +200,16 @@ def put(into: Path, texts: Mapping[Path, str]) -> Iterator[Path]:
                 file=str(into / path),
             ) from error
         yield path
+
+
+def _refuse_there(into: Path, texts: Mapping[Path, str]) -> None:
+    for path in texts:
+        if (into / path).exists():
+            raise DefinitionError(
+                f"{path} exists already",
+                hint="choose another name, or change that file.",
+                file=str(into / path),
+            )
 
 
 def _taken(name: str, why: str) -> DefinitionError:

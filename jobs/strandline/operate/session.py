@@ -1,6 +1,6 @@
 """Spark for the use cases that need it, and a small one for the tests of a project; the others must not even import all of it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,13 +97,15 @@ def trial_spark(folder: Path) -> Iterator[SparkSession]:
         session.stop()
 
 
-def judge(
+def judge(  # noqa: PLR0913  # what a record has
     spark: SparkSession,
     table: Judged,
     *payloads: bytes,
     arrived_at: datetime = NOON,
     topic: str | None = None,
     schemas: Iterable[WriterSchema] = (),
+    key: bytes = b"key",
+    headers: Mapping[str, bytes] | None = None,
 ) -> list[dict[str, object]]:
     """Return what a silver table makes of payloads, in their order.
 
@@ -114,14 +116,17 @@ def judge(
         arrived_at: When all of them arrived.
         topic: The topic that they came from; the table's first when None.
         schemas: What a schema registry knows, for a topic of ``registered()``; of any other id a payload is ``unknown_schema``.
+        key: The key of each record.
+        headers: The headers of each record.
 
     Returns:
         The table's columns, and in ``reasons`` why the row goes to the quarantine; None for a good row. Where the table passes
         records over, in ``skipped`` the name of the rule; where it makes rows of a list, a row of each item of a good record.
     """
     name = topic or table.reads[0].topics[0].name
+    given = list((headers or {}).items())
     received: list[tuple[object, ...]] = [
-        (name, 0, number, arrived_at, b"key", payload, [], 0, arrived_at, None)
+        (name, 0, number, arrived_at, key, payload, given, 0, arrived_at, None)
         for number, payload in enumerate(payloads)
     ]
     known = {each.number: each for each in schemas}

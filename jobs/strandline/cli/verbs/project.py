@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,10 +34,16 @@ from strandline_infra import setup as steps
 from strandline_infra.installation import Installed, here, is_clone
 from strandline_infra.logged import SetupError
 
+if TYPE_CHECKING:
+    from strandline.operate.draft import Drafted
+
 NameArgument = Annotated[
     str, typer.Argument(help="Name of module, table, asset and test: small_letters_and_digits.")
 ]
 ReadsOption = Annotated[str, typer.Option(help="The table that it reads, such as bronze.orders.")]
+
+SAMPLE = 10_000
+"""Records that are looked at."""
 
 HELP = """Write the module and the test of a new table, or a first alert rule, to fill in.
 
@@ -69,26 +75,69 @@ def _register_new(app: typer.Typer) -> None:
     app.add_typer(new, name="new")
 
 
+SampleOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, max=100_000, help="Look at so many records, and draft by them."
+    ),
+]
+
+
 @new.command("topic")
-def new_topic(name: NameArgument) -> None:
+def new_topic(
+    name: Annotated[
+        str,
+        typer.Argument(help="Name of module and table; with --from-topic the name of the topic."),
+    ],
+    from_topic: Annotated[
+        bool,
+        typer.Option("--from-topic", help="Look at its records: their format and their kinds."),
+    ] = False,
+    sample: SampleOption = None,
+    lake: LakeOption = None,
+) -> None:
     r"""Take in a Kafka topic: writes the module bronze/NAME.py and its test.
+
+    With --from-topic records of the topic decide: in which format they are, and whether there are several kinds.
 
     \b
     strandline new topic orders
+    strandline new topic shop-events --from-topic
     """
+    if from_topic or sample:
+        from strandline.operate import draft  # noqa: PLC0415  # Kafka's client, which the other drafts need not
+
+        _say_seen(draft.new_topic(name, sample or SAMPLE, lake))
+        return
     facts = {"topic": name.replace("_", "-")}
     _say(scaffold.write(Layer.BRONZE, name, facts))
 
 
 @new.command("silver")
-def new_silver(name: NameArgument, reads: ReadsOption) -> None:
+def new_silver(
+    name: NameArgument,
+    reads: ReadsOption,
+    takes: Annotated[
+        str, typer.Option(metavar="KIND", help="The kind of records, where there are several.")
+    ] = "",
+    sample: SampleOption = None,
+    lake: LakeOption = None,
+) -> None:
     r"""Parse and judge a bronze table: writes the module silver/NAME.py and its test.
+
+    With --sample records decide, of the lake or of the topic: fields with types, key, event time, rules, masks.
 
     \b
     strandline new silver orders --reads bronze.orders
+    strandline new silver orders --reads bronze.shop_events --takes order --sample 10000
     """
-    source = scaffold.source(reads, {Layer.BRONZE})
-    facts = {"source": source.name}
+    if sample:
+        from strandline.operate import draft  # noqa: PLC0415  # as above
+
+        _say_seen(draft.new_silver(name, reads, takes, sample, lake))
+        return
+    source = scaffold.bronze(reads, takes)
+    facts = {"source": source.name, "takes": f'    takes=("{takes}",),\n' if takes else ""}
     _say(scaffold.write(Layer.SILVER, name, facts))
 
 
@@ -136,6 +185,18 @@ def new_alerts(
         say("")
         say(f"Rules need the extra alerts: {installation.command('alerts')}")
         say("Add it to the extras of strandline in pyproject.toml as well.")
+
+
+def _say_seen(drafted: "Drafted") -> None:
+    for path in drafted.paths:
+        say(f"wrote {path}")
+    say("")
+    for sentence in drafted.seen:
+        say(sentence)
+    say("")
+    say("try next:")
+    for line in drafted.next:
+        say(f"  {line}")
 
 
 def _say(written: Iterable[Path]) -> None:

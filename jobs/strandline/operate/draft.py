@@ -1,0 +1,325 @@
+"""Drafts of tables from what is there: a topic's records, or those that its bronze table has; begin with draft_table.
+
+Nothing of the lake is written, and of a topic nothing is committed: it is read beside its readers.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strandline import catalog
+
+from strandline.core.errors import DefinitionError
+from strandline.core.kind import Layer
+from strandline.core.table import Ingested
+from strandline.core.topic import Topic
+from strandline.core.writer_schema import WriterSchema
+from strandline.engine.ask.sample_records import Sample, of_bronze, of_topic
+from strandline.engine.lake.lake import Lake
+from strandline.engine.runtime.settings import Settings
+from strandline.operate import lakes, scaffold
+from strandline.operate.draft_table import Draft, draft, silver, silver_test
+from strandline.operate.draft_text import call, quoted
+from strandline.operate.sampled_fields import percent
+from strandline.operate.sampled_topic import Format, Look, Schema, kind_of, look, no_registry
+from strandline.operate.sampled_traits import Kinds
+from strandline.project import package
+
+if TYPE_CHECKING:
+    from strandline.engine.kafka.schema_registry import Registry
+
+USUAL_PARTITIONS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafted:
+    """What was written.
+
+    Args:
+        paths: The files.
+        seen: Sentences about what was seen.
+        next: What to type next.
+    """
+
+    paths: Sequence[Path]
+    seen: Sequence[str]
+    next: Sequence[str]
+
+
+def table_name(topic: str) -> str:
+    """Return a name of a table for a topic.
+
+    >>> table_name("shop-events"), table_name("code.webhooks"), table_name("Bank_Bookings")
+    ('shop_events', 'code_webhooks', 'bank_bookings')
+    """
+    return re.sub(r"[^a-z0-9]+", "_", topic.lower()).strip("_").lstrip("0123456789_")
+
+
+def new_topic(topic: str, sample: int, lake: str | None) -> Drafted:
+    """Write the bronze table of a topic, by what its records are like.
+
+    Args:
+        topic: The name of the topic.
+        sample: How many of its records are looked at.
+        lake: As it was typed.
+
+    Raises:
+        DefinitionError: There is no such topic, it is empty, or a file is there.
+        TransientError: Kafka does not answer.
+    """
+    name = table_name(topic)
+    scaffold.refuse_files(Layer.BRONZE, name)
+    _refuse_second(topic)
+    found, place = lakes.configured(lake)
+    taken = _of_topics([Topic(name=topic)], sample, found, place)
+    seen = look(taken, _schemas(found))
+    module = bronze_module(name, topic, seen)
+    paths = list(scaffold.write_texts(Layer.BRONZE, name, module, _bronze_test(name, topic)))
+    return Drafted(
+        paths=paths, seen=list(_seen_of_topic(seen)), next=list(_after_topic(name, seen))
+    )
+
+
+def _refuse_second(topic: str) -> None:
+    """Refuse a topic that a table reads already.
+
+    Raises:
+        DefinitionError: One does.
+    """
+    for each in catalog.tables():
+        if isinstance(each, Ingested) and topic in {one.name for one in each.topics}:
+            raise DefinitionError(
+                f"{each.id} reads topic {topic} already",
+                hint=f"`strandline new silver NAME --reads {each.id} --sample 10000` drafts a table over it.",
+                table=each.id,
+            )
+
+
+def _of_topics(topics: Sequence[Topic], most: int, found: Settings, place: Lake) -> Sample:
+    """Return records of topics, as many of each.
+
+    Raises:
+        DefinitionError: All of them are empty.
+    """
+    address = lakes.demanded_address(found, place)
+    few = -(-most // len(topics))
+    parts = [of_topic(address, found.kafka_options, topic, few) for topic in topics]
+    records = [each for part in parts for each in part.records]
+    if not records:
+        names = " and ".join(topic.name for topic in topics)
+        raise DefinitionError(
+            f"topic {names} is empty, so there is nothing to see",
+            hint="send the first records, then type this again; without --from-topic and --sample a draft is written blind.",
+            topic=names,
+        )
+    return replace(
+        parts[0],
+        records=records,
+        held=sum(part.held for part in parts),
+        place=" and ".join(part.place for part in parts),
+    )
+
+
+def _schemas(found: Settings) -> Schema:
+    """Return where schemas of payloads are found; a registry is asked when the first payload has one."""
+    address = found.schema_registry
+    if address is None:
+        return no_registry
+    asked: list[Registry] = []
+
+    def schema(number: int) -> WriterSchema | None:
+        from strandline.engine.kafka.schema_registry import Registry  # noqa: PLC0415  # part of an extra
+
+        if not asked:
+            asked.append(Registry(address, found.schema_registry_options))
+        return asked[0].schema(number)
+
+    return schema
+
+
+def bronze_module(name: str, topic: str, seen: Look) -> str:
+    """Return the module of a bronze table."""
+    kinds = seen.kinds
+    words = [f"name={quoted(topic)}"]
+    if seen.sample.partitions not in {0, USUAL_PARTITIONS}:
+        words.append(f"partitions={seen.sample.partitions}")
+    words += [f"parse={seen.form.parse}"] if seen.form.parse else []
+    words += [f"kind={_call(kinds.by)}"] if kinds else []
+    calls = {
+        each.partition("(")[0] for each in (seen.form.parse, kinds.by if kinds else "") if each
+    }
+    names = ", ".join(["Ingested", "Topic", *sorted(calls)])
+    listed = call("Topic", words, "    ", "").strip()
+    reads = (
+        f"reads=({listed},),"
+        if "\n" not in listed
+        else f"reads=(\n        {listed.replace(chr(10), chr(10) + '    ')},\n    ),"
+    )
+    about = "".join(f"\n{each}" for each in _shares(kinds)) if kinds else ""
+    return (
+        '"""FILL IN: what the records of this topic are, as received.\n\n'
+        f"Grain: one row a Kafka record.\nReads: topic {topic}. Read by: FILL IN.\n"
+        f"Late data: bronze has no time but the arrival.\nDrafted from {seen.count:,} records.{about}\n"
+        '"""\n\n'
+        f"from strandline import {names}\n\n"
+        f"TABLE = Ingested(\n    name={quoted(name)},\n    {reads}\n)\n"
+    )
+
+
+def _call(by: str) -> str:
+    """Return a call with its texts as the formatter writes them."""
+    return re.sub(r"'([^']*)'", lambda found: quoted(found[1]), by)
+
+
+def _shares(kinds: Kinds) -> Iterator[str]:
+    whole = sum(kinds.counts.values())
+    yield "Kinds, by the shares that were seen:"
+    yield from (
+        f"* {_shown(kind)}: {percent(count / whole)}" for kind, count in kinds.counts.items()
+    )
+
+
+def _shown(kind: str) -> str:
+    return kind.replace("\\", "").replace('"', "'")
+
+
+def _bronze_test(name: str, topic: str) -> str:
+    words = {"name": name, "package": package(), "topic": topic}
+    return scaffold.filled(scaffold.OF_TABLES / f"test_{Layer.BRONZE}.py{scaffold.SUFFIX}", words)
+
+
+def _seen_of_topic(seen: Look) -> Iterator[str]:
+    yield _looked(seen)
+    yield f"payloads are {seen.form}" + (f"; {seen.unread:,} cannot be read" if seen.unread else "")
+    if seen.copies:
+        yield f"{seen.copies:,} are copies, byte by byte"
+    if kinds := seen.kinds:
+        whole = sum(kinds.counts.values())
+        named = ", ".join(f"{kind} {percent(n / whole)}" for kind, n in kinds.counts.items())
+        yield f"of several kinds, by {_call(kinds.by)}: {named}"
+    else:
+        yield "all are of one kind: no field, header or key decides which other fields there are"
+
+
+def _looked(seen: Look) -> str:
+    span = (
+        f", which arrived from {seen.first:%Y-%m-%d %H:%M} to {seen.last:%Y-%m-%d %H:%M}"
+        if seen.first and seen.last
+        else ""
+    )
+    return f"looked at {seen.count:,} of {seen.sample.held:,} records of {seen.sample.place}{span}"
+
+
+def _after_topic(name: str, seen: Look) -> Iterator[str]:
+    kinds = seen.kinds
+    if kinds is None:
+        yield f"strandline new silver {name} --reads bronze.{name} --sample 10000"
+        return
+    for kind in list(kinds.counts)[:20]:
+        own = table_name(kind) or f"{name}_{kind}"
+        own = (
+            own
+            if scaffold.TABLE_NAME.fullmatch(own) and not scaffold.is_word(own)
+            else f"{name}_{own}"
+        )
+        yield f"strandline new silver {own} --reads bronze.{name} --takes {_typed(kind)} --sample 10000"
+
+
+def _typed(kind: str) -> str:
+    return kind if re.fullmatch(r"[\w.:/-]+", kind) else "'" + kind.replace("'", "'\\''") + "'"
+
+
+def new_silver(name: str, reads: str, takes: str, sample: int, lake: str | None) -> Drafted:
+    """Write a silver table over a bronze one, by what its records are like.
+
+    Args:
+        name: The name of the table.
+        reads: The bronze table.
+        takes: The kind that it takes, where its records are of several.
+        sample: How many of them are looked at.
+        lake: As it was typed.
+
+    Raises:
+        DefinitionError: There are no such records, or a file is there.
+        TransientError: Kafka does not answer.
+    """
+    source = scaffold.bronze(reads, takes)
+    scaffold.refuse_files(Layer.SILVER, name)
+    found, place = lakes.configured(lake)
+    taken = _records(source, takes, sample, found, place)
+    schemas = _schemas(found)
+    if takes:
+        taken = _of_kind(taken, source, takes, schemas)
+    seen = look(taken, schemas)
+    if not seen.records:
+        raise DefinitionError(
+            f"none of {seen.count:,} records of {taken.place} can be read",
+            hint=f"`strandline new silver {name} --reads {source.id}` writes a draft to fill in.",
+            table=source.id,
+        )
+    by = str(source.topics[0].kind or "")
+    made = draft(name, source.name, seen, takes=takes, by=by, topics=len(source.topics))
+    texts = silver(made, package()), silver_test(made, package())
+    paths = list(scaffold.write_texts(Layer.SILVER, name, *texts))
+    return Drafted(
+        paths=paths,
+        seen=list(_seen_of_rows(made)),
+        next=[f"strandline run {source.id} silver.{name}", f"strandline ledger silver.{name}"],
+    )
+
+
+def _records(source: Ingested, takes: str, most: int, found: Settings, place: Lake) -> Sample:
+    """Return records of the lake where it has any, else of the topics."""
+    if place.root.exists() and place.exists(source):
+        taken = of_bronze(place.table(source), source, most, takes)
+        if taken.records:
+            return taken
+    # Of one kind among several there may be few.
+    return _of_topics(source.topics, most if not takes else most * 5, found, place)
+
+
+def _of_kind(taken: Sample, source: Ingested, takes: str, schema: Schema) -> Sample:
+    """Return the records of one kind.
+
+    Raises:
+        DefinitionError: There are none.
+    """
+    whole = look(replace(taken, records=taken.records[:2_000]), schema)
+    by = {name: str(each) if each else "topic" for name, each in source.kind_by.items()}
+    kinds = [
+        (each, kind_of(each, by[each.topic], whole.decode))
+        for each in taken.records
+        if each.topic in by
+    ]
+    chosen = [each for each, kind in kinds if kind == takes]
+    if not chosen:
+        known = sorted({kind for _, kind in kinds if kind})[:20]
+        raise DefinitionError(
+            f"none of {len(kinds):,} records of {taken.place} is of kind {takes!r}",
+            hint=f"their kinds are {', '.join(map(repr, known))}."
+            if known
+            else "they have no kind.",
+            table=source.id,
+        )
+    return replace(taken, records=chosen)
+
+
+def _seen_of_rows(made: Draft) -> Iterator[str]:
+    seen = made.look
+    yield _looked(seen)
+    yield f"{len(made.fields.fields)} fields are declared" + (
+        f"; left out: {', '.join(map(quoted, list(made.left_out)[:10]))}" if made.left_out else ""
+    )
+    if made.key:
+        yield f"the key is {made.key_column}: {percent(made.key.unique)} of the records differ by it"
+    else:
+        yield "no field identifies an event: its place in Kafka is the key, and copies are rows"
+    yield f"the event time is {made.event_at}"
+    if made.sensitive:
+        yield f"masked, because they look like a person's: {', '.join(made.sensitive)}"
+    held, unread = made.held(), seen.unread
+    yield f"of these records {unread:,} could not be read, {held:,} would be held for a value, {seen.copies:,} are copies"
+    if seen.form is Format.REGISTERED:
+        yield "its test asks for no payload: a registry's schemas are needed for one"

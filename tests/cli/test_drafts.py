@@ -1,0 +1,438 @@
+"""Drafts of tables by what records are like: each loads, passes its own test, and takes the records that it was drafted from.
+
+The topics are those of strangers (tests/support/foreign_topics.py), written before the drafter, with the declaration of a person.
+"""
+
+import importlib
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from strandline.engine.ask.sample_records import Sample, Seen
+from strandline.operate.draft import bronze_module, table_name
+from strandline.operate.draft_table import Draft, draft, silver, silver_test
+from strandline.operate.sampled_fields import fits, read_json
+from strandline.operate.sampled_topic import Format, Look, format_of, kind_of, look
+from strandline.operate.session import judge
+from tests.support.foreign_topics import BEGIN, COPIES, FOREIGN, Foreign
+
+COUNT = 3_000
+NAMES = [each.topic for each in FOREIGN]
+
+
+def sampled(payloads: Sequence[bytes | None], topic: str = "foreign") -> Sample:
+    """Return payloads as a sample of a topic; one arrived each second."""
+    records = [
+        Seen(
+            topic=topic, arrived_at=BEGIN.replace(minute=n // 60 % 60, second=n % 60), payload=each
+        )
+        for n, each in enumerate(payloads)
+    ]
+    return Sample(records=records, held=len(records), place=f"topic {topic}", partitions=4)
+
+
+def of_json(*records: Mapping[str, Any]) -> Look:
+    return look(sampled([json.dumps(each).encode() for each in records]))
+
+
+@cache
+def looked(topic: str) -> tuple[Look, Draft]:
+    """Return what was seen of all kinds of a topic, and the draft of one."""
+    foreign = next(each for each in FOREIGN if each.topic == topic)
+    records = [
+        Seen(topic=foreign.topic, arrived_at=r.arrived_at, payload=r.payload, headers=r.headers)
+        for r in foreign.records(COUNT, seed=1)
+    ]
+    sample = Sample(records=records, held=len(records), place=foreign.topic, partitions=4)
+    whole = one = look(sample)
+    if whole.kinds and foreign.takes:
+        by = whole.kinds.by
+        chosen = [each for each in records if kind_of(each, by, whole.decode) == foreign.takes]
+        one = look(replace(sample, records=chosen))
+    name = table_name(foreign.takes or foreign.topic)
+    source = table_name(foreign.topic)
+    return whole, draft(name, source, one, takes=foreign.takes, by=foreign.kind)
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a package without tables, which Python finds."""
+    name = f"drafts_{tmp_path.name.replace('-', '_')}"
+    root = tmp_path / name
+    for folder in (root, root / "bronze", root / "silver", tmp_path / "tests"):
+        folder.mkdir()
+        (folder / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return root
+
+
+def loaded(root: Path, made: Draft, whole: Look, topic: str) -> tuple[ModuleType, ModuleType]:
+    """Write the modules of a draft, and return that of silver and its test."""
+    (root / "bronze" / f"{made.source}.py").write_text(bronze_module(made.source, topic, whole))
+    (root / "silver" / f"{made.name}.py").write_text(silver(made, root.name))
+    (root.parent / f"of_{root.name}.py").write_text(silver_test(made, root.name))
+    importlib.invalidate_caches()
+    module = importlib.import_module(f"{root.name}.silver.{made.name}")
+    return module, importlib.import_module(f"of_{root.name}")
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=NAMES)
+def test_a_draft_passes_its_test_and_holds_what_it_said(
+    foreign: Foreign, written: Path, spark: SparkSession
+) -> None:
+    """Judged by the strict reader: what could not be read is malformed, what has another type is held, all others are rows."""
+    whole, made = looked(foreign.topic)
+    module, test = loaded(written, made, whole, foreign.topic)
+
+    test.test_a_clean_payload_is_a_row(spark)
+    payloads = [each.payload for each in made.look.sample.records[:600] if each.payload]
+    rows = judge(
+        spark, module.TABLE, *payloads, arrived_at=made.look.sample.records[599].arrived_at or BEGIN
+    )
+
+    reasons = [tuple(row["reasons"] or ()) for row in rows]
+    few = draft(
+        made.name,
+        made.source,
+        look(replace(made.look.sample, records=made.look.sample.records[:600])),
+    )
+    # A payload that is no JSON has no kind in it, and so no table.
+    unread = 0 if "field" in foreign.kind else few.look.unread
+    assert sum(each == ("malformed",) for each in reasons) == unread
+    assert {each for each in reasons if each} <= {("malformed",)}
+    assert made.held() == 0
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=NAMES)
+def test_a_draft_is_nearly_what_a_person_declares(foreign: Foreign) -> None:
+    """Differences are named; a decimal in place of a double is exact where the person was not."""
+    whole, made = looked(foreign.topic)
+    by_hand = foreign.by_hand
+    types = {each.name: each.dataType.simpleString() for each in made.fields}
+
+    differ = {
+        name: types.get(name) for name, kind in by_hand.types.items() if types.get(name) != kind
+    }
+    assert differ == DIFFER.get(foreign.topic, {})
+    assert ((made.key_column,) if made.key else ()) == by_hand.key
+    assert made.event_at == by_hand.event_at
+    assert set(by_hand.required) <= set(made.required)
+    assert set(made.sensitive) == set(by_hand.sensitive)
+    assert (whole.kinds.by if whole.kinds else "") == foreign.kind
+    assert made.look.copies > COPIES * made.look.count / 4
+
+
+DIFFER = {"zeek-dhcp": {"duration": "decimal(15,6)", "lease_time": "decimal(15,1)"}}
+
+
+ODD = [
+    "class", "def", "a b", "a.b", "id.orig_h", "Ünïcode", "日本", "", "`", "a`b", "_topic", "_offset", "_PAYLOAD", "_item",
+    "_strict", "_problem", "_kind", "_id", "1st", "select", "order", "TABLE", "FIELDS", "events", "bronze", "a'b", 'a"b',
+    "a\\b", "line\nbreak", "tab\t", "semi;colon", "x" * 300, "a", "A", "{", "$", "%", "#", "a-b", "a_b", "event_at", "None",
+]  # fmt: skip
+
+
+def test_a_field_of_any_name_gives_a_module_that_loads_and_reads(
+    written: Path, spark: SparkSession
+) -> None:
+    """Words of Python, dots, spaces, quotes, none at all, our own columns, and names that differ in their case alone."""
+    records = [dict.fromkeys(ODD, f"v{n}") | {"id": f"i{n}"} for n in range(120)]
+    nested = [{**each, "in": {name: 1 for name in ODD if name}} for each in records]
+    whole = of_json(*nested)
+    made = draft("odd", "foreign", whole)
+
+    module, test = loaded(written, made, whole, "foreign")
+    test.test_a_clean_payload_is_a_row(spark)
+    (row,) = judge(spark, module.TABLE, json.dumps(nested[7]).encode(), arrived_at=BEGIN)
+
+    assert row["reasons"] is None
+    assert (row["class"], row["id_orig_h"], row["日本"]) == ("v7", "v7", "v7")
+    assert {"", "`", "a`b", "_topic", "_offset", "_PAYLOAD", "_item"} <= set(made.left_out)
+
+
+def test_a_record_of_300_fields_is_a_table(written: Path, spark: SparkSession) -> None:
+    """Each is declared, and a rule demands forty of them."""
+    records = [{f"field_{n}": n for n in range(300)} | {"event_id": f"e{k}"} for k in range(60)]
+    whole = of_json(*records)
+    made = draft("wide", "foreign", whole)
+
+    module, test = loaded(written, made, whole, "foreign")
+    test.test_a_clean_payload_is_a_row(spark)
+
+    assert len(made.fields.fields) == 301
+    assert len(module.TABLE.rules) == 40
+
+
+SECRETS = {
+    "email": "anna@mail.example",
+    "contact": "+358 40 1234567",
+    "source": "10.1.2.3",
+    "device": "aa:bb:cc:dd:ee:ff",
+    "paid_by": "4111 1111 1111 1111",
+    "account": "FI2112345600000785",
+    "first_name": "Anna",
+    "user_id": "u-secret",
+    "password": "hunter2",
+    "customer": {"id": "c-secret", "orders": 4711},
+    "signed": [{"mail": "berta@mail.example"}],
+}
+
+
+def test_what_looks_like_a_persons_is_masked_and_never_written() -> None:
+    """By a name or by values, at any depth; neither the module nor its test has a value of the sample."""
+    records = [{**SECRETS, "id": f"e{n}", "status": "new" if n % 2 else "paid"} for n in range(400)]
+    whole = of_json(*records)
+    made = draft("accounts", "foreign", whole)
+    texts = silver(made, "shop") + silver_test(made, "shop") + bronze_module("foreign", "t", whole)
+
+    assert set(made.sensitive) == set(SECRETS)
+    values = [each for each in SECRETS.values() if isinstance(each, str)]
+    shown = [each for each in [*values, "-secret", "4711", "berta"] if each in texts]
+    assert not shown
+    assert 'one_of("status", ["new", "paid"], on_fail=OnFail.WARN)' in texts
+
+
+@pytest.mark.parametrize(
+    ("records", "key"),
+    [
+        ([{"id": n} for n in range(500)], "id"),
+        ([{"orderId": f"o{n}"} for n in range(500)], "orderId"),
+        ([{"meta": {"event_id": f"o{n}"}} for n in range(500)], "meta_event_id"),
+        ([{"customer_id": n} for n in range(500)], None),
+        ([{"customer_id": n} for n in range(2_000)], "customer_id"),
+        ([{"customer_id": n % 1_990, "x": n} for n in range(2_000)], None),
+        ([{"price": n, "city": f"c{n}"} for n in range(2_000)], None),
+        ([{"id": n % 100, "x": n} for n in range(500)], None),
+    ],
+)
+def test_a_key_is_chosen_where_name_and_values_agree(
+    records: list[dict[str, Any]], key: str | None
+) -> None:
+    """Few records of customers all differ, and of an order's table an order's id is the event's."""
+    made = draft("orders", "foreign", of_json(*records))
+
+    assert (made.key_column or None) == key
+    assert ("key=PLACE" in silver(made, "shop")) == (key is None)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2, 2**40], "bigint"),
+        ([2**70, 1], "double"),
+        ([1, 2.5], "decimal(15,1)"),
+        ([9.95, 10], "decimal(15,2)"),
+        ([0.1 + 0.2], "double"),
+        ([123456789012.1234], "double"),
+        ([True, False, None], "boolean"),
+        (["2026-11-20T08:15:30Z", "2026-11-20 08:15:30.123+02:00"], "timestamp"),
+        (["2026-11-20", None], "date"),
+        (["2026-11-20", "2026-13-20"], "string"),
+        (["12", "x"], "string"),
+        ([1, "x"], None),
+        ([None], None),
+        ([[]], None),
+        ([[1], [], [2.5]], "array<decimal(15,1)>"),
+        ([{"a": {"b": [{"c": 1}]}}, {"a": {}}], "struct<a:struct<b:array<struct<c:bigint>>>>"),
+        ([{"a": 1, "b": None}], "struct<a:bigint>"),
+        ([{}], None),
+    ],
+)
+def test_a_type_is_one_that_takes_each_value(values: list[Any], kind: str | None) -> None:
+    """Or there is none, and the field is left to a person."""
+    made = draft(
+        "orders", "foreign", of_json(*({"id": n, "x": each} for n, each in enumerate(values)))
+    )
+    types = {each.name: each.dataType.simpleString() for each in made.fields}
+
+    assert types.get("x") == kind
+    assert ("x" in made.left_out) == (kind is None)
+
+
+def test_a_few_spoiled_values_change_no_type_and_are_counted() -> None:
+    """A real topic has some; with more of them no type is chosen."""
+    clean = [{"id": n, "qty": 1} for n in range(990)]
+    few = draft(
+        "orders", "foreign", of_json(*clean, *({"id": n, "qty": "one"} for n in range(990, 1_000)))
+    )
+    more = draft(
+        "orders", "foreign", of_json(*clean, *({"id": n, "qty": "one"} for n in range(990, 1_100)))
+    )
+
+    assert few.fields["qty"].dataType == LongType()
+    assert few.held() == 10
+    assert "qty" in more.left_out
+    assert "a whole number in 90 %, a text in 10 %" in silver(more, "shop")
+
+
+def test_lists_and_maps_are_named_and_not_chosen() -> None:
+    """That a record is several rows is a decision about the table's grain."""
+    records = [
+        {"id": n, "items": [{"sku": "a"}], "words": {f"w{n}": 1, f"v{n}": 2}} for n in range(100)
+    ]
+    made = draft("orders", "foreign", of_json(*records))
+    text = silver(made, "shop")
+
+    assert made.fields["words"].dataType == MapType(StringType(), LongType())
+    assert "makes a row of each item" in text
+    assert "    rows=" not in text
+
+
+FORMS: list[tuple[list[bytes | None], Format]] = [
+    ([b'{"a": 1}', b"broken"] + [b'{"a": 1}'] * 20, Format.JSON),
+    ([b"1,2,x"] * 10, Format.CSV),
+    ([b"\0\0\0\0\7abc"] * 10, Format.REGISTERED),
+    ([b"\xff\xfe"] * 10, Format.RAW),
+    ([b"a line of a log"] * 10, Format.RAW),
+    ([None] * 10, Format.RAW),
+    ([b'{"op": "c", "source": {}, "after": {"id": 1}}'] * 10, Format.DEBEZIUM),
+]
+
+
+@pytest.mark.parametrize(("payloads", "form"), FORMS, ids=[str(form) for _, form in FORMS])
+def test_the_format_is_that_of_nearly_all_payloads(
+    payloads: list[bytes | None], form: Format
+) -> None:
+    """JSON, lines of cells, a registry's, or none that is read as fields."""
+    assert format_of(sampled(payloads).records) is form
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        [f"e{n},2026-11-20T08:00:{n % 60:02d}Z,{n / 4},".encode() for n in range(200)],
+        [b"\xff\xfe%d" % n for n in range(200)],
+        [b'{"op": "u", "source": {"ts_ms": 1795161600000, "lsn": %d}, "after": {"id": %d, "name": "x"}}' % (n, n) for n in range(200)],
+    ],
+    ids=["csv", "raw", "debezium"],
+)  # fmt: skip
+def test_a_draft_of_another_format_passes_its_test(
+    payloads: list[bytes], written: Path, spark: SparkSession
+) -> None:
+    """And takes the records that it was drafted from."""
+    whole = look(sampled(payloads))
+    made = draft("orders", "foreign", whole)
+    module, test = loaded(written, made, whole, "foreign")
+
+    for name in [each for each in vars(test) if each.startswith("test_")]:
+        getattr(test, name)(*([spark] if "payload" in name else []))
+    rows = judge(spark, module.TABLE, *payloads[:20], arrived_at=BEGIN.replace(minute=5))
+
+    assert {str(row["reasons"]) for row in rows} == {"None"}
+
+
+def test_the_kinds_of_a_topic_are_found_by_what_decides_about_its_fields() -> None:
+    """A status decides about nothing; a type does, also within an object, as a number, or the begin of the key."""
+    plain = of_json(
+        *({"id": n, "status": ("new", "paid")[n % 2], "type": "order"} for n in range(400))
+    )
+    nested = of_json(
+        *(
+            {"meta": {"type": "click"}, "page": 1} if n % 2 else {"meta": {"type": "buy"}, "sku": 2}
+            for n in range(400)
+        )
+    )
+    number = of_json(*({"event_type": n % 2, ("page" if n % 2 else "sku"): 1} for n in range(400)))
+
+    assert plain.kinds is None
+    assert nested.kinds is not None
+    assert nested.kinds.by == "field('meta', 'type')"
+    assert number.kinds is not None
+    assert number.kinds.by == "field('event_type')"
+
+
+def test_a_topic_of_history_is_believed_as_history() -> None:
+    """Rows of years ago would all be late; of some hours a bound admits them."""
+    old = draft(
+        "orders", "foreign", of_json(*({"id": n, "at": "2019-01-01T08:00:00Z"} for n in range(200)))
+    )
+    late = draft(
+        "orders", "foreign", of_json(*({"id": n, "at": "2026-11-20T04:00:00Z"} for n in range(200)))
+    )
+
+    assert "believes_history=True" in silver(old, "shop")
+    assert "lateness=Lateness(late=timedelta(hours=6)" in silver(late, "shop")
+
+
+TYPES: list[DataType] = [
+    StringType(), LongType(), DoubleType(), BooleanType(), DecimalType(15, 2), DecimalType(15, 6), TimestampType(), DateType(),
+    ArrayType(LongType()), MapType(StringType(), DecimalType(15, 1)), StructType().add("a", LongType()),
+]  # fmt: skip
+VALUES = [
+    "null", "true", "1", "-1", "0", "1.0", "1.5", "2.25", "1.239", "1e3", "1E-3", "0.1", "123456789012345", "9223372036854775807",
+    "9223372036854775808", "1234567890123.12", "12345678901234.12", '"x"', '""', '"1"', '"2026-11-20T08:15:30Z"',
+    '"2026-11-20 08:15:30"', '"2026-11-20T08:15:30.123456789+05:30"', '"2026-11-20T08:15:30-23:00"', '"2026-11-20T24:00:00Z"',
+    '"2026-02-29T08:00:00Z"', '"2026-02-29"', '"2026-11-20"', '"2026-11-20T08:15:60Z"', '"2024-02-29T08:00:00.1Z"', "[]", "[1]",
+    '["a"]', "[null]", "[1.5]", "{}", '{"a": 1}', '{"a": "x"}', '{"b": 1.5}', '{"a": null}', '{"a": 1.25}',
+]  # fmt: skip
+
+
+def test_what_fits_a_type_is_what_the_strict_reader_takes(spark: SparkSession) -> None:
+    """Whatever is said to fit must be read; each value of the list by each type, and numbers drawn by chance."""
+    seed = random.randrange(10**6)  # noqa: S311  # no secret
+    chance = random.Random(seed)  # noqa: S311  # as above
+    drawn = [f"{chance.uniform(-1e6, 1e6):.{chance.randrange(9)}f}" for _ in range(200)]
+    payloads = [f'{{"v": {value}}}' for value in [*VALUES, *drawn]]
+    rows = spark.createDataFrame(
+        [(each.encode(), each) for each in payloads], "_payload binary, text string"
+    )
+
+    for kind in TYPES:
+        declared = StructType().add("v", kind)
+        read = F.call_function("strict_json", "_payload", F.lit(declared.json()))
+        found = {
+            row["text"]: row["p"]
+            for row in rows.select("text", read["_problem"].alias("p")).collect()
+        }
+        ours = {each: fits((read_json(each.encode()) or {})["v"], kind) for each in payloads}
+        wrong = [each for each in payloads if ours[each] and found[each] is not None]
+        missed = [each for each in payloads if not ours[each] and found[each] is None]
+        assert not wrong, (seed, kind, wrong)
+        # What is more than is promised: forms of times that the reader knows and a draft does not.
+        assert isinstance(kind, DateType) or all("20" in each for each in missed), (
+            seed,
+            kind,
+            missed,
+        )
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("foreign", FOREIGN, ids=NAMES)
+def test_a_draft_keeps_the_house_style(foreign: Foreign, written: Path) -> None:
+    """A stranger's linter and formatter have nothing to say about it."""
+    whole, made = looked(foreign.topic)
+    loaded(written, made, whole, foreign.topic)
+
+    for words in (
+        ("check", "--no-cache", "--isolated"),
+        ("format", "--check", "--isolated", "--line-length", "100", "--no-cache"),
+    ):
+        done = subprocess.run(  # words of our own
+            [sys.executable, "-m", "ruff", *words],
+            capture_output=True, text=True, check=False, cwd=written.parent,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
