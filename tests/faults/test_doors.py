@@ -119,7 +119,7 @@ REASONS = {
     "strandline.operate.scaffold:make": "the files of a project of one's own, in a folder that was empty",
     "strandline.operate.alerts.raising:keep": LIVE,
     "strandline.operate.scaffold:put": AGAIN,
-    "strandline.operate.scaffold:write": AGAIN,
+    "strandline.operate.scaffold:write_texts": AGAIN,
     "strandline.operate.alerts.draft:write": AGAIN,
     "strandline.operate.notebook:toured": AGAIN,
     "strandline.operate.audit:written": AGAIN,
