@@ -110,9 +110,9 @@ def test_a_draft_passes_its_test_and_holds_what_it_said(
 
     test.test_a_clean_payload_is_a_row(spark)
     payloads = [each.payload for each in made.look.sample.records[:600] if each.payload]
-    rows = judge(
-        spark, module.TABLE, *payloads, arrived_at=made.look.sample.records[599].arrived_at or BEGIN
-    )
+    last = made.look.sample.records[599].arrived_at or BEGIN
+    headers = {"x-event": foreign.takes.encode()}
+    rows = judge(spark, module.TABLE, *payloads, arrived_at=last, headers=headers)
 
     reasons = [tuple(row["reasons"] or ()) for row in rows]
     few = draft(
