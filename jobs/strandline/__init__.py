@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING
 from strandline import api
 
 from strandline.api import __all__ as __all__  # as type checkers want a name passed on
+from strandline.sql_import import install as _install
 
 if TYPE_CHECKING:
     from strandline.api import *  # noqa: F403  # __all__ is the list, and a test pins it
+
+_install()
 
 
 def __getattr__(name: str) -> object:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from strandline.engine.publish.declared import Change, KafkaTopic, PostgresTable, Publish
     from strandline.operate.alerts.examples import wrong_rules
     from strandline.operate.session import judge, trial_spark
+    from strandline.sql_function import sql
     from strandline_quality.expectations import Within
     from strandline_quality.rules import (
         OnFail,
@@ -163,6 +164,7 @@ _HOMES = {
         "judge",
         "trial_spark",
     ),
+    "strandline.sql_function": ("sql",),
     "strandline_quality.expectations": ("Within",),
     "strandline_quality.rules": (
         "OnFail",
@@ -253,6 +255,7 @@ __all__ = [
     "required",
     "rescued",
     "schema_id",
+    "sql",
     "tables",
     "time_order",
     "trial_spark",

@@ -26,9 +26,21 @@ from strandline.core.routes import AllBut, shared
 from strandline.core.static import Static
 from strandline.core.table import Derived, Judged, Table
 from strandline.project import package, project
+from strandline.sql_function import short
+from strandline.sql_import import SUFFIX
 from strandline_infra import installation
 
-REFUSING = tuple(Path(__file__).parent / each for each in ("core", "alerting"))
+REFUSING = tuple(
+    Path(__file__).parent / each
+    for each in (
+        "core",
+        "alerting",
+        "sql_function.py",
+        "sql_file.py",
+        "sql_import.py",
+        "sql_types.py",
+    )
+)
 """Where a declaration is refused; the mistake is where it was made."""
 KINDS = {Layer.BRONZE: "Ingested", Layer.SILVER: "Judged", Layer.GOLD: "Windowed"}
 """The commonest kind of each layer, for hints."""
@@ -228,9 +240,31 @@ def _declared(layer: Layer) -> list[tuple[Table, ModuleType]]:
     folder = _folder(layer)
     if _is_absent(folder):
         return []
-    names = sorted(module.name for module in pkgutil.iter_modules(_imported(folder).__path__))
-    modules = [_imported(f"{folder}.{name}") for name in names]
+    found = _imported(folder).__path__
+    names = {module.name for module in pkgutil.iter_modules(found)}
+    modules = [_imported(f"{folder}.{name}") for name in sorted(names | _in_sql(found, names))]
     return [(_table(module, layer), module) for module in modules]
+
+
+def _in_sql(folders: Sequence[str], modules: set[str]) -> set[str]:
+    """Return the names of the tables that files of SQL declare.
+
+    Raises:
+        DefinitionError: The name of one is none, or a module in Python has it as well.
+    """
+    files = [file for each in folders for file in sorted(Path(each).glob(f"*{SUFFIX}"))]
+    for file in files:
+        if file.stem in modules:
+            raise DefinitionError(
+                f"{_short(str(file))}: {file.stem}.py declares a table of this name as well",
+                hint="remove one of the two files.",
+            )
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", file.stem):
+            raise DefinitionError(
+                f"{_short(str(file))}: {file.stem!r} is no name for a table",
+                hint="name the file in small letters, digits and underscores, such as orders_10m.sql.",
+            )
+    return {file.stem for file in files}
 
 
 def _of_parts(own: Sequence[tuple[Table, ModuleType]]) -> list[tuple[Table, ModuleType]]:
@@ -342,7 +376,10 @@ def _is_needed(field: Field[object]) -> bool:
 
 
 def _culprit(error: Exception, name: str) -> str:
-    """Return file and line of an import that fails: the deepest frame in a file of the project."""
+    """Return file and line of an import that fails: the deepest frame in a file of the project, or what the error has."""
+    known = error.fields if isinstance(error, DefinitionError) else {}
+    if "file" in known and "line" in known:
+        return f"{known['file']}:{known['line']}"
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_short(error.filename)}:{error.lineno}"
     frames = [
@@ -364,6 +401,8 @@ def _culprit(error: Exception, name: str) -> str:
 def _place(module: ModuleType) -> str:
     """Return the file of a table and the line of its declaration; called only when there is a mistake."""
     file = str(module.__file__)
+    if file.endswith(SUFFIX):
+        return f"{_short(file)}:1"
     body = ast.parse(Path(file).read_text()).body
     named = [
         node.lineno
@@ -373,10 +412,7 @@ def _place(module: ModuleType) -> str:
     return f"{_short(file)}:{named[-1] if named else 1}"
 
 
-def _short(file: str) -> str:
-    path, found = Path(file), project()
-    roots = (installation.top(), *((found.root,) if found else ()))
-    return next((str(path.relative_to(root)) for root in roots if path.is_relative_to(root)), file)
+_short = short
 
 
 def _table(module: ModuleType, layer: Layer) -> Table:

@@ -6,7 +6,7 @@ The catalog adds file and line (jobs/strandline/catalog.py).
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -71,6 +71,12 @@ def check(table: Kind) -> None:
             f"has two rules of the name {' and '.join(twice)}",
             "give each a name of its own; the quarantine and the ledger count them by name.",
         )
+
+
+def bound(table: Kind, function: object) -> Mapping[str, object]:
+    """Return what a declaration gets for a function that knows its sources by name, as SQL does; nothing for one of Python."""
+    bind = getattr(function, "bound", None)
+    return bind(table) if callable(bind) else {}
 
 
 def refuse_empty(table: Kind, name: str) -> None:

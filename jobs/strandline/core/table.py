@@ -171,6 +171,8 @@ class _Computed(_Table):
 
     def __post_init__(self) -> None:
         _Table.__post_init__(self)
+        for name, value in declared.bound(self, self.transform).items():
+            object.__setattr__(self, name, value)
         declared.refuse_empty(self, "key")
         declared.refuse_other_than_static(self, self.static)
         declared.refuse_expectations(self, self.expects, is_judged=isinstance(self, Judged))

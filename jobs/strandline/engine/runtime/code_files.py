@@ -24,6 +24,8 @@ from strandline.core import errors
 from strandline.core.model import Model
 from strandline.core.table import Ingested, Table
 from strandline.project import package, project, tables_root
+from strandline.sql_file import said
+from strandline.sql_import import SUFFIX
 from strandline_infra import installation
 from strandline_quality import rules
 
@@ -279,8 +281,11 @@ class Tree:
         return [*packed, *core.rglob("*.py"), *quality.glob("*.py")]
 
     def text(self, file: Path) -> bytes:
-        """Return the text of a file."""
-        return self.packed[file] if file in self.packed else file.read_bytes()
+        """Return the text of a file; of one in SQL what it says, as a text of Python."""
+        if file in self.packed:
+            return self.packed[file]
+        text = file.read_bytes()
+        return said(text.decode(errors="replace")).encode() if file.suffix == SUFFIX else text
 
     def reached(self, coming: Iterable[Path]) -> tuple[Path, ...]:
         """Return some files and all that they import, in an order that no folder changes."""
@@ -307,7 +312,7 @@ class Tree:
         """Yield the file of a module; none where the name is no module of the packages."""
         if name.partition(".")[0] in self.roots:
             stem = self._stem(name)
-            places = (stem.with_suffix(".py"), stem / "__init__.py")
+            places = (stem.with_suffix(".py"), stem / "__init__.py", stem.with_suffix(SUFFIX))
             yield from (each for each in places if each in self.packed or each.is_file())
 
     def within(self, file: Path) -> tuple[str, ...]:
@@ -455,9 +460,11 @@ def version_of_queries(*before: str) -> str:
 
 
 def module_file(folder: str, name: str) -> Path:
-    """Return the file of a table or a model."""
+    """Return the file of a table or a model; that of a table may be of SQL."""
     parts = module_of(folder, name).split(".")
-    return roots()[parts[0]].joinpath(*parts).with_suffix(".py")
+    stem = roots()[parts[0]].joinpath(*parts)
+    in_sql, in_python = stem.with_suffix(SUFFIX), stem.with_suffix(".py")
+    return in_sql if in_sql.is_file() and not in_python.is_file() else in_python
 
 
 def declared(table: Table) -> list[Path]:

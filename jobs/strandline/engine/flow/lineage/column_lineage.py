@@ -36,6 +36,7 @@ from strandline.engine.flow.plan import shaped
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.lake.read.static_versions import intervals_of
+from strandline.engine.runtime.jvm import jvm
 from strandline.engine.runtime.meter import code_version, is_code_of
 
 Columns: TypeAlias = dict[str, list[tuple[str, str]]]
@@ -49,6 +50,9 @@ COUNTS = frozenset(
 )
 """Functions of Spark whose result says how many and never which: no value of what they count can be seen in it. A smallest one
 is a value itself, and a sum is where a group has one row."""
+
+TOGETHER = frozenset(["Union", "Intersect", "Except"])
+"""Operators that bring rows of several plans under the columns of the first."""
 
 OUTPUT_FIELDS = ("output", "generatorOutput")
 """The fields of a plan's node with the columns that it makes without an alias."""
@@ -133,7 +137,12 @@ def _derived(spark: SparkSession, table: Table) -> tuple[Columns, Columns]:
     if isinstance(table, Ingested):
         return {}, {}
     rows = _on_empty_tables(spark, table)
-    plan = json.loads(rows._jdf.queryExecution().analyzed().toJSON())  # noqa: SLF001  # Python has no door to a plan
+    analysed = rows._jdf.queryExecution().analyzed()  # noqa: SLF001  # Python has no door to a plan
+    # A part that SQL has named (WITH) is referred to by a number, which leads to no column.
+    named = jvm(spark).org.apache.spark.sql.catalyst.optimizer.InlineCTE(
+        True, False
+    )  # Java's arguments have no names
+    plan = json.loads(named.apply(analysed).toJSON())
     sources = {_alias(source): source.id for source in table.upstream}
     sources |= {f"{ALIAS}{each.name}": each.id for each in table.static}
     root = _node(iter(plan))
@@ -244,7 +253,7 @@ class _Plan:
             self._note_aliases(tree)
         if node.children:
             self._note_own_columns(node)
-        if node.kind == "Union":
+        if node.kind in TOGETHER:
             self._note_union([_output(each) for each in node.children])
         for each in node.children:
             self._visit(each)
@@ -287,7 +296,7 @@ def _output(node: _Node) -> list[tuple[int, str]]:
     own = [_named(tree[0]) for tree in node.trees(listed)]
     if own or not node.children:
         return own
-    if node.kind == "Union":
+    if node.kind in TOGETHER:
         return _output(node.children[0])
     more = [_named(tree[0]) for tree in node.trees("windowExpressions", "generatorOutput")]
     return [*(each for child in node.children for each in _output(child)), *more]

@@ -1,0 +1,604 @@
+"""One ``.sql`` file is a table: its head says what a declaration in Python would, its body is the SELECT.
+
+The head is the comment at the top. A line ``-- word: value`` declares the field of that name, a line that is indented more goes on
+with it, and every other line is prose, the table's summary::
+
+    -- Readings of each device in ten minutes.
+    --
+    -- kind: Windowed
+    -- reads: silver.device_telemetry
+    -- key: device_id, window_from
+    -- window: 10 minutes
+    -- window_from: window_from
+    -- closes_at: window_until
+    SELECT device_id, window.start AS window_from, window.end AS window_until, count(*) AS readings
+    FROM {device_telemetry}
+    GROUP BY device_id, window(event_at, '10 minutes')
+
+The file lies beside the modules of its layer and is imported as one of them, so a table in Python reads its ``TABLE``, and every
+verb, asset and test knows it by the same name.
+"""
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from strandline.core.errors import DefinitionError
+from strandline.core.items import Skip
+from strandline.core.kind import Emit, Layer
+from strandline.core.lateness import Lateness, length_of
+from strandline.core.local_day import Day, Window
+from strandline.core.table import Appended, Computed, Judged, Recomputed, Table, Upserted, Windowed
+from strandline.sql_function import Written, made, short
+from strandline.sql_text import NAMED, understood
+from strandline.sql_words import SqlError, normal
+from strandline_quality import rules
+from strandline_quality.expectations import Within
+from strandline_quality.rules import OnFail, Rule, Severity
+
+KINDS = {each.__name__: each for each in (Judged, Windowed, Appended, Upserted, Recomputed)}
+OF_LAYER = {Layer.SILVER: ("Judged", "Appended", "Upserted"), Layer.GOLD: (*KINDS,)[1:]}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A field that a head declares: its name, its text, and the line where it begins."""
+
+    name: str
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a file.
+
+    Args:
+        declared: Its declarations.
+        prose: Its other lines.
+        ends: The number of lines before the SELECT.
+    """
+
+    declared: tuple[Declared, ...]
+    prose: str
+    ends: int
+
+
+LINE = re.compile(r"(\s*)([A-Za-z][\w.]*)\s*:(?=\s|$)\s*(.*)")
+DEEPER = 3
+"""Blanks behind the dashes from which on a line goes on with the declaration before it."""
+
+
+def head_of(text: str) -> Head:
+    """Return the head of a file.
+
+    Raises:
+        SqlError: A word is no field of a table.
+    """
+    found: list[Declared] = []
+    prose: list[str] = []
+    lines, ends = _comment(text)
+    is_open = False
+    for number, line in lines:
+        said = LINE.fullmatch(line)
+        indent = len(line) - len(line.lstrip())
+        if is_open and line.strip() and indent >= DEEPER:
+            last = found[-1]
+            found[-1] = Declared(last.name, f"{last.text}\n{line.strip()}".strip(), last.line)
+            continue
+        is_open = said is not None and _is_field(said[2], number)
+        if said is not None and is_open:
+            found.append(Declared(said[2].lower(), said[3].strip(), number))
+        else:
+            prose.append(line.strip())
+    return Head(tuple(found), "\n".join(prose).strip(), ends)
+
+
+def _comment(text: str) -> tuple[list[tuple[int, str]], int]:
+    """Return the lines of the comment at the top, each with its number, and how many lines it has."""
+    found: list[tuple[int, str]] = []
+    lines = text.splitlines()
+    number, is_block = 0, False
+    for number, line in enumerate(lines, 1):  # where it ends is asked below
+        bare = line.strip()
+        if is_block or bare.startswith("/*"):
+            is_block = "*/" not in bare
+            found.append((number, re.sub(r"^\s*/\*+|\*+/\s*$|^\s*\* ?(?!/)", " ", line)))
+        elif bare.startswith("--"):
+            found.append((number, bare[2:]))
+        elif bare:
+            return found, number - 1
+    return found, number
+
+
+def _is_field(word: str, line: int) -> bool:
+    """Return whether a word before a colon declares a field; prose begins with a capital letter.
+
+    Raises:
+        SqlError: It is near to one, or is in small letters and none.
+    """
+    name = word.lower()
+    if name in FIELDS:
+        return True
+    near = get_close_matches(name, FIELDS, n=1, cutoff=0.6 if word == name else 0.8)
+    if word != name and not near:
+        return False
+    meant = f"does it mean {near[0]}? " if near else ""
+    raise SqlError(
+        f"{word} is no field of a table",
+        hint=f"{meant}The fields are {', '.join(FIELDS)}; a line of prose begins with a capital letter.",
+        line=line,
+    )
+
+
+# How the text of each field is read.
+
+
+def _text(text: str) -> str:
+    return _unquoted(text)
+
+
+def _unquoted(text: str) -> str:
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\"`"
+    return text[1:-1] if is_quoted else text
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(_unquoted(each) for each in re.split(r"[,\s]+", text.strip("()[] ")) if each)
+
+
+def _bool(text: str) -> bool:
+    known = {"true": True, "yes": True, "false": False, "no": False}
+    if text.lower() not in known:
+        raise _Unread("true or false")
+    return known[text.lower()]
+
+
+def _emits(text: str) -> Emit:
+    name = text.lower().rpartition(".")[2]
+    if name not in {*Emit}:
+        raise _Unread(" or ".join(Emit))
+    return Emit(name)
+
+
+def _length(text: str) -> str:
+    try:
+        length_of(text)
+    except (ValueError, OverflowError) as error:
+        raise _Unread("a length such as 10 minutes or 2 hours") from error
+    return text
+
+
+def _window(text: str) -> Window:
+    if of_zone := re.fullmatch(r"(?i)days?(?:\s+(?:of|in))?\s+(\S+)|Day\(['\"](\S+)['\"]\)", text):
+        return Day(of_zone[1] or of_zone[2])
+    return _length(text)
+
+
+def _lateness(text: str) -> Lateness:
+    """Read ``2 hours``, or ``late 2 hours, early 1 minute, disorder 10 minutes``."""
+    known = {}
+    for part in re.split(r"\s*,\s*", text.removeprefix("Lateness(").rstrip(") ")):
+        found = re.fullmatch(r"(?:(late|early|disorder)\s*[=:]?\s+)?(.+)", part)
+        if not found or not re.match(r"\d|INTERVAL", found[2], re.IGNORECASE):
+            raise _Unread("2 hours, or late 2 hours, early 5 minutes, disorder 10 minutes")
+        known[found[1] or "late"] = length_of(_length(found[2]))
+    return Lateness(**known)
+
+
+def _listed(text: str) -> Iterator[str]:
+    """Yield the items of a list: one a line, or several divided by semicolons that are in no quotes and no brackets."""
+    depth, quote, item = 0, "", ""
+    for letter in f"{text}\n":
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"`":
+            quote = letter
+        else:
+            depth += (letter in "([") - (letter in ")]")
+        if letter in ";\n" and not quote and depth <= 0:
+            if item.strip():
+                yield item.strip()
+            item = ""
+        else:
+            item += letter
+    if item.strip():
+        yield item.strip()
+
+
+CALLS: Mapping[str, Callable[..., Any]] = {
+    **{
+        each.__name__: each
+        for each in (
+            rules.required,
+            rules.not_null,
+            rules.between,
+            rules.one_of,
+            rules.matches,
+            rules.no_unknown_fields,
+        )
+    },
+    "Rule": Rule,
+}
+WORDS = {**{each.value: each for each in (*OnFail, *Severity)}, "true": True, "false": False}
+BY_NAME = re.compile(r"([a-z][\w:]*)\s*:\s+(.+)", re.DOTALL)
+EXAMPLE = (
+    'required(event_id, max_failed=0.2); between(value, -50, 60); cold: value < 100 OR unit = "F"'
+)
+
+
+def _rules(text: str) -> tuple[Rule, ...]:
+    found: list[Rule] = []
+    for item in _listed(text):
+        if named := BY_NAME.fullmatch(item):
+            found.append(Rule(name=named[1], holds=named[2]))
+            continue
+        made_ = _called(item, CALLS)
+        found += made_ if isinstance(made_, tuple) else (made_,)
+    return tuple(found)
+
+
+def _called(item: str, known: Mapping[str, Callable[..., Any]]) -> Any:  # noqa: ANN401  # what the function gives
+    """Return what a call gives that is written as in Python; a bare name is a text."""
+    example = EXAMPLE if "required" in known else OF_WITHIN
+    try:
+        call = ast.parse(item, mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise _Unread(example) from error
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise _Unread(example)
+    if call.func.id not in known:
+        near = get_close_matches(call.func.id, known, n=1)
+        raise _Unread(
+            f"{near[0]}(…)" if near else f"one of {', '.join(known)}, or `name: a condition`"
+        )
+    values = [_value(each) for each in call.args]
+    named = {str(each.arg): _value(each.value) for each in call.keywords}
+    try:
+        return known[call.func.id](*values, **named)
+    except TypeError as error:
+        raise _Unread(f"{call.func.id}{inspect.signature(known[call.func.id])}"[:200]) from error
+
+
+def _value(node: ast.expr) -> Any:  # noqa: ANN401  # a number, a text or a list of them
+    match node:
+        case ast.Name(id=name):
+            return WORDS.get(name.lower(), name)
+        case ast.Attribute(attr=name):
+            return WORDS.get(name.lower(), name)
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return tuple(map(_value, items))
+    try:
+        return ast.literal_eval(node)
+    except ValueError as error:
+        raise _Unread(EXAMPLE) from error
+
+
+OF_WITHIN = "few_left: count_if(value IS NULL) <= 10"
+COMPARED = re.compile(r"(\w+)\s*:\s+(.+?)\s*(<=|>=|=)\s*(-?\d+(?:\.\d+)?)", re.DOTALL)
+
+
+def _expects(text: str) -> tuple[Within, ...]:
+    found: list[Within] = []
+    for item in _listed(text):
+        if named := COMPARED.fullmatch(item):
+            low = float(named[4]) if named[3] in {">=", "="} else None
+            high = float(named[4]) if named[3] in {"<=", "="} else None
+            found.append(Within(name=named[1], aggregate=named[2], low=low, high=high))
+        else:
+            found.append(_called(item, {"Within": Within}))
+    return tuple(found)
+
+
+def _skips(text: str) -> tuple[Skip, ...]:
+    """Read conditions, each a line; a name may come before one."""
+    found = []
+    for item in _listed(text):
+        named = BY_NAME.fullmatch(item)
+        found.append(Skip(named[2], name=named[1]) if named else Skip(item))
+    return tuple(found)
+
+
+class _Unread(Exception):  # noqa: N818  # said as a SqlError, with the field
+    """A text is not what its field needs; what it needs is said."""
+
+
+TEXTS = ("key", "key_null_ok", "sensitive", "unmasked", "takes", "also")
+LENGTHS = ("keeps", "keeps_held", "reach", "every")
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "owner": _text,
+    "event_at": _text,
+    "valid_until": _text,
+    "window_from": _text,
+    "closes_at": _text,
+    "source_count": _text,
+    "unknown": _text,
+    "scored_by": _text,
+    "rows": _text,
+    "bad_items": _text,
+    **dict.fromkeys(TEXTS, _texts),
+    **dict.fromkeys(LENGTHS, _length),
+    "believes_history": _bool,
+    "emits": _emits,
+    "window": _window,
+    "lateness": _lateness,
+    "rules": _rules,
+    "expects": _expects,
+    "skips": _skips,
+}
+"""The fields of a table that a text can be, with how it is read."""
+OF_OTHERS = ("reads", "references")
+"""Those that name other tables."""
+FIELDS = ("kind", *OF_OTHERS, "fields", *READERS)
+IN_PYTHON = {
+    "name": "it is the name of the file",
+    "layer": "it is the folder of the file",
+    "transform": "it is the SELECT",
+    "dimension": "declare the dimension in Python, with transform=sql(…); or join the table, as Recomputed",
+    "static": "declare it in Python, with the function",
+}
+"""Fields that no head declares, and why."""
+
+
+# The table of a file.
+
+
+def said(text: str) -> str:
+    """Return what a file says, without its comments and how it looks: its declarations, and its SELECT.
+
+    It is a text of Python, as the code version of a table is made of statements (jobs/strandline/engine/runtime/code_files.py).
+    """
+    try:
+        head = head_of(text)
+        body = normal(_body(text, head))
+        named = sorted((each.name, " ".join(each.text.split())) for each in head.declared)
+    except SqlError:
+        return f"TABLE = {text!a}\n"
+    return f"TABLE = {named!a}, {body!a}\n"
+
+
+def _body(text: str, head: Head) -> str:
+    return "\n".join(text.splitlines()[head.ends :])
+
+
+def load(file: Path, module: str) -> Computed:
+    """Return the table of a file.
+
+    Args:
+        file: The file.
+        module: The name of its module; its last parts are those of the layer and of the table.
+
+    Raises:
+        DefinitionError: It does not declare one; the fields have the file and the line.
+    """
+    head: Head | None = None
+    try:
+        text = file.read_text(encoding="utf-8")
+        head = head_of(text)
+        return _table(file, module, text, head)
+    except SqlError as error:
+        raise _at(file, error.line, error.message, error.hint) from error
+    except UnicodeDecodeError as error:
+        raise _at(
+            file, 1, f"it is no text in UTF-8: {error.reason}", "save it as UTF-8."
+        ) from error
+    except DefinitionError as error:
+        if "line" in error.fields:
+            raise
+        more = {key: value for key, value in error.fields.items() if key != "file"}
+        line = _line_of(error.message, head)
+        raise _at(file, line, error.message, _in_head(error.hint), **more) from error
+
+
+def _at(file: Path, line: int, message: str, hint: str, **more: object) -> DefinitionError:
+    return DefinitionError(message, hint=hint, **{**more, "file": short(str(file)), "line": line})
+
+
+def _in_head(hint: str) -> str:
+    """Return a hint about a declaration in Python as one about a head."""
+    return re.sub(r"\b(\w+)=\(…,\) to its TABLE", r"`-- \1: …` to its head", hint)
+
+
+def _line_of(message: str, head: Head | None) -> int:
+    """Return the line of the declaration that a message is about."""
+    found = head.declared if head else ()
+    for each in found:
+        if re.search(rf"\b{each.name}\b\s*[=:]", message) or f" {each.name} " in message:
+            return each.line
+    return next((each.line for each in found if re.search(rf"\b{each.name}\b", message)), 1)
+
+
+def _table(file: Path, module: str, text: str, head: Head) -> Computed:
+    above, _, name = module.rpartition(".")
+    package, _, layer = above.rpartition(".")
+    values = _values(head)
+    kind = _kind(Layer(layer), values.pop("kind", None))
+    body = _body(text, head)
+    if not body.strip():
+        raise SqlError(
+            "it has a head, and no SELECT", hint="write the SELECT below.", line=head.ends
+        )
+    written = Written(file=short(str(file)), line=head.ends + 1, is_own=True)
+    fields_ = values.pop("fields", None)
+    given: dict[str, Any] = {"name": name}
+    if Layer(layer) is Layer.SILVER and kind is not Judged:
+        given["layer"] = Layer.SILVER
+    reads = values.pop("reads", None) or _reads_of(body, head)
+    others = _Others(package, module)
+    given["reads"] = tuple(others.find(each, reads.line) for each in _texts(reads.text))
+    for field, each in values.items():
+        _refuse_field_of_others(kind, each)
+        given[field] = others.references(each) if field == "references" else _read(each)
+    _refuse_missing_fields(kind, given, head)
+    function = made(body, written, module, fields_.text if fields_ else None)
+    table: Computed = kind(transform=function, **given)
+    return table
+
+
+def _values(head: Head) -> dict[str, Declared]:
+    found: dict[str, Declared] = {}
+    for each in head.declared:
+        if not each.text:
+            raise SqlError(
+                f"{each.name} says nothing", hint="write a value behind the colon.", line=each.line
+            )
+        if each.name in found and each.name not in {"rules", "expects", "skips", "references"}:
+            raise SqlError(
+                f"{each.name} is declared twice, in line {found[each.name].line} as well",
+                hint="leave one of the two.",
+                line=each.line,
+            )
+        known = found.get(each.name)
+        both = f"{known.text}\n{each.text}" if known else each.text
+        found[each.name] = Declared(each.name, both, known.line if known else each.line)
+    return found
+
+
+def _kind(layer: Layer, declared: Declared | None) -> Any:  # noqa: ANN401  # one of the kinds
+    if declared is None:
+        raise SqlError(
+            "its head does not say of which kind the table is",
+            hint=f"write a line `-- kind: {OF_LAYER[layer][0]}` at the top; the kinds of {layer} are {', '.join(OF_LAYER[layer])} "
+            "(infra/docs/sql.md says which is which).",
+        )
+    names = {each.lower(): each for each in OF_LAYER[layer]}
+    if (known := names.get(declared.text.lower())) is None:
+        near = get_close_matches(declared.text.lower(), names, n=1, cutoff=0.5)
+        meant = f"does it mean {names[near[0]]}? " if near else ""
+        raise SqlError(
+            f"{declared.text} is no kind of a table of {layer}",
+            hint=f"{meant}The kinds are {', '.join(OF_LAYER[layer])}.",
+            line=declared.line,
+        )
+    return KINDS[known]
+
+
+def _reads_of(body: str, head: Head) -> Declared:
+    """Return what a file without `reads` reads, if its SELECT names each with its layer."""
+    found = [each[1].strip() for each in NAMED.finditer(body)]
+    if found and all("." in each for each in found):
+        return Declared("reads", ", ".join(dict.fromkeys(found)), head.ends + 1)
+    understood(body)
+    raise SqlError(
+        "its head does not say what it reads",
+        hint="write a line `-- reads: silver.device_telemetry`, or name the tables with their layers: {silver.device_telemetry}.",
+    )
+
+
+def _refuse_field_of_others(kind: Any, each: Declared) -> None:  # noqa: ANN401  # as above
+    known = [field.name for field in fields(kind)]
+    if each.name not in known:
+        has = [name for name in known if name in FIELDS]
+        raise SqlError(
+            f"{kind.__name__} has no {each.name}",
+            hint=f"it may have {', '.join(has)}; infra/docs/table_fields.md says which kind of table has which field.",
+            line=each.line,
+        )
+
+
+def _refuse_missing_fields(kind: Any, given: Mapping[str, object], head: Head) -> None:  # noqa: ANN401  # as above
+    for field in fields(kind):
+        is_needed = field.default is MISSING and field.default_factory is MISSING
+        if is_needed and field.name not in given and field.name != "transform":
+            line = next((each.line for each in head.declared if each.name == "kind"), 1)
+            raise SqlError(
+                f"{kind.__name__} needs {field.name}",
+                hint=f"write a line `-- {field.name}: …` in the head; infra/docs/table_fields.md says what it is.",
+                line=line,
+            )
+
+
+def _read(each: Declared) -> object:
+    try:
+        return READERS[each.name](each.text)
+    except _Unread as error:
+        raise SqlError(
+            f"{each.name}: {each.text.splitlines()[0]} cannot be read",
+            hint=f"write {error}.",
+            line=each.line,
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """The other tables of the package."""
+
+    package: str
+    module: str
+
+    def references(self, declared: Declared) -> tuple[tuple[str, Table, str], ...]:
+        """Read ``device_id -> silver.devices.device_id``, one a line."""
+        found = []
+        for item in _listed(declared.text):
+            said_ = re.fullmatch(r"(\w+)\s*(?:->|→|:)\s*(\w+\.\w+)\.(\w+)", item)
+            if said_ is None:
+                raise SqlError(
+                    f"references: {item} cannot be read",
+                    hint="write device_id -> silver.devices.device_id.",
+                    line=declared.line,
+                )
+            found.append((said_[1], self.find(said_[2], declared.line), said_[3]))
+        return tuple(found)
+
+    def find(self, name: str, line: int) -> Any:  # noqa: ANN401  # a table of any kind
+        """Return the table of a name.
+
+        Raises:
+            SqlError: There is none.
+        """
+        layer, _, bare = name.rpartition(".")
+        if layer not in {*Layer} or not self._is_there(layer, bare):
+            raise self._unknown(name, line)
+        module = f"{self.package}.{layer}.{bare}"
+        loaded = sys.modules.get(module)
+        if loaded is not None and not hasattr(loaded, "TABLE"):
+            raise SqlError(
+                f"it reads {name}, which is read itself at this moment: tables read each other in a circle",
+                hint="let one of them read a lower layer instead.",
+                line=line,
+            )
+        table = getattr(importlib.import_module(module), "TABLE", None)
+        if table is None:
+            raise self._unknown(name, line)
+        return table
+
+    def _is_there(self, layer: str, name: str) -> bool:
+        return name in self._names(layer)
+
+    def _names(self, layer: str) -> list[str]:
+        try:
+            folders = importlib.import_module(f"{self.package}.{layer}").__path__
+        except ModuleNotFoundError:
+            return []
+        files = (file for each in folders for file in Path(each).iterdir())
+        return sorted(
+            {file.stem for file in files if file.suffix in {".py", ".sql"} and file.stem[0] != "_"}
+        )
+
+    def _unknown(self, name: str, line: int) -> SqlError:
+        known = [f"{layer}.{each}" for layer in Layer for each in self._names(layer)]
+        bare = name.rpartition(".")[2]
+        same = [each for each in known if each.rpartition(".")[2] == bare]
+        near = same or get_close_matches(name, known, n=2, cutoff=0.6)
+        meant = f"does it mean {' or '.join(near)}? " if near else ""
+        return SqlError(
+            f"it reads {name}, and there is no such table",
+            hint=f"{meant}The tables are {', '.join(known)}.",
+            line=line,
+        )
+
+
+def execute(module: ModuleType, file: Path) -> None:
+    """Fill the module of a file: its ``TABLE``, and the prose of its head as the docstring."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    table = load(file, module.__name__)
+    module.__doc__ = head_of(text).prose
+    module.__dict__["TABLE"] = table

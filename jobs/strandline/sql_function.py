@@ -1,0 +1,356 @@
+"""A table's function that is a SELECT: ``transform=sql("SELECT … FROM {readings} …")``, or the body of a ``.sql`` file.
+
+The rows of what a table reads become views of Spark's session for as long as Spark's own parser and analyser take, under the names
+that the text has in braces; what comes out is a plan like any other, so watermarks, state, lineage and pre-flight know it as they
+know a function in Python, in every mode.
+
+Which of the tables is which, a function in Python knows by its arguments. A text knows it by their names: it is bound to the tables
+when the table that has it is declared (jobs/strandline/core/declared.py).
+
+A table of silver selects from the payload's fields, and its WHERE passes records over: each of its conditions is one of the table's
+``skips``, under its own text. The conditions may name fields that are no columns of the table, so they are asked beside the columns,
+in ``_skipped``, which a verdict overwrites.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from strandline.core.errors import DefinitionError
+from strandline.core.items import SKIPPED, Skip
+from strandline.core.table import Computed, Judged, Table
+from strandline.core.topic import CARRIED, Topic, united
+from strandline.project import project
+from strandline.sql_text import Statement, taken_apart, understood
+from strandline.sql_types import columns_of
+from strandline.sql_words import SqlError
+from strandline_infra import installation
+
+VIEW = "strandline_read_"
+_ANALYSED = Lock()
+"""Views have the same names in each call, because names are seen in plans that are compared with those of the last start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Where a text is written.
+
+    Args:
+        file: Its file.
+        line: The line of the file where the text begins, or of the call that has it.
+        is_own: Whether the file is of SQL alone, so that lines of the text are lines of the file.
+    """
+
+    file: str
+    line: int = 1
+    is_own: bool = False
+
+    def of(self, line: int) -> str:
+        """Return a line of the text in words."""
+        if self.is_own:
+            return f"{self.file}:{self.line + line - 1}"
+        return f"{self.file}:{self.line}, line {line} of its SQL"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What the names of a text mean.
+
+    Args:
+        order: For each table in braces its place among those that the table reads; empty until it is known.
+        topics: The topics whose records a table of silver reads.
+    """
+
+    order: tuple[int, ...] = ()
+    topics: tuple[Topic, ...] = ()
+
+
+UNBOUND = Binding()
+
+
+class Sql:
+    """The function of a table, as SQL.
+
+    Two of the same text that read the same tables are equal, as two tables are that have them.
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        written: Written,
+        module: str,
+        fields: StructType | None = None,
+        binding: Binding = UNBOUND,
+    ) -> None:
+        """Keep the text, and what it is bound to.
+
+        Args:
+            statement: The text.
+            written: Where it is.
+            module: The module of the table, whose docstring says what it holds.
+            fields: The fields of a payload, for a table of silver.
+            binding: What the table reads, once that is known.
+        """
+        self.statement, self.written, self.fields = statement, written, fields
+        self.topics, self.order = binding.topics, binding.order
+        self.__module__ = module
+        self.__qualname__ = self.__name__ = "sql"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sql) and self._said == other._said
+
+    def __hash__(self) -> int:
+        return hash(self._said)
+
+    def __repr__(self) -> str:
+        return f"sql({self.statement.text!r})"
+
+    @property
+    def _said(self) -> tuple[object, ...]:
+        return (self.statement.text, str(self.fields), self.topics, self.order)
+
+    def bound(self, table: Computed) -> Mapping[str, object]:
+        """Return what a declaration gets for this function: itself, knowing what the table reads, and the skips of its WHERE.
+
+        Raises:
+            DefinitionError: It reads what the table does not, or does not select a column that the table names.
+        """
+        try:
+            return dict(self._bound(table))
+        except SqlError as error:
+            raise self.refused(error, table) from error
+
+    def _bound(self, table: Computed) -> Iterator[tuple[str, object]]:
+        order = tuple(_order(self.statement, table.reads))
+        _refuse_unread(table, order)
+        if not isinstance(table, Judged):
+            if self.fields is not None:
+                raise SqlError(
+                    f"{table.id} has fields, and reads no payloads",
+                    hint="leave `fields` out; a table of silver that reads bronze has them.",
+                )
+            _refuse_missing_columns(self.statement, table)
+            yield "transform", self._with(order=order)
+            return
+        if self.fields is None:
+            raise SqlError(
+                f"{table.id} reads payloads, and says no fields",
+                hint='name them: fields: event_id string, value decimal(14,4), event_at timestamp — or sql("…", fields="…").',
+            )
+        parts = taken_apart(self.statement)
+        _refuse_missing_columns(self.statement, table)
+        yield "transform", self._with(order=order, topics=table.reads[0].topics)
+        declared = (table.skips,) if isinstance(table.skips, str | Skip) else tuple(table.skips)
+        own = tuple(
+            Skip(f"{SKIPPED} = {number}", name=f"WHERE {each}")
+            for number, each in enumerate(parts.conditions)
+        )
+        yield "skips", (*own, *(each for each in declared if each and each not in own))
+
+    def _with(self, order: tuple[int, ...], topics: tuple[Topic, ...] = ()) -> "Sql":
+        binding = Binding(order, topics)
+        return Sql(self.statement, self.written, self.__module__, self.fields, binding)
+
+    def refused(self, error: SqlError, table: Table | None = None) -> DefinitionError:
+        """Return what is wrong with it as the error that a user sees."""
+        more = {"table": table.id} if table else {}
+        if not error.line:  # its head is wrong, or its declaration
+            return DefinitionError(error.message, hint=error.hint, **more)
+        if self.written.is_own:
+            at = {"file": self.written.file, "line": self.written.line + error.line - 1}
+            return DefinitionError(error.message, hint=error.hint, **at, **more)
+        return DefinitionError(
+            f"line {error.line} of its SQL: {error.message}", hint=error.hint, **more
+        )
+
+    def __call__(self, *sources: DataFrame) -> DataFrame:
+        """Return the rows that it selects of those of its sources.
+
+        Raises:
+            DefinitionError: Spark's analyser cannot make a plan of it.
+        """
+        if not self.order:
+            raise DefinitionError(
+                f"{self.written.of(1)}: it is the function of no table yet",
+                hint="declare a table with transform=sql(…), and call the function of that: TABLE.transform(rows).",
+            )
+        if self.fields is None:
+            return self._selected([sources[number] for number in self.order], self.statement)
+        (events,) = sources
+        fields = self.fields
+        shapes = {each: lambda rows, topic=each: topic.parse(rows, fields) for each in self.topics}
+        parsed = united(events, shapes) if len(shapes) > 1 else self.topics[0].parse(events, fields)
+        return self._selected([parsed], self._of_records())
+
+    def _of_records(self) -> Statement:
+        """Return the text for the records of silver: what is carried along comes first, the conditions come last."""
+        parts, text = taken_apart(self.statement), self.statement.text
+        head = text[: parts.first] + " " + ", ".join(CARRIED) + ","
+        lines = text.count("\n", parts.first + len(parts.columns), parts.where)
+        asked = " ".join(
+            f"WHEN NOT coalesce(({each}), false) THEN {number}"
+            for number, each in enumerate(parts.conditions)
+        )
+        skipped = f", {chr(10) * max(lines, 0)}CASE {asked} END AS {SKIPPED}" if asked else ""
+        (read,) = self.statement.reads
+        named = text[read.end : parts.where or len(text)]
+        named = re.sub(r"(?is)\bwhere\s*$|;\s*$", "", named)
+        asks = f"{head}{parts.columns}{skipped} FROM "
+        made = replace(read, start=len(asks), end=len(asks))
+        return replace(self.statement, text=asks + named, reads=(made,))
+
+    def _selected(self, sources: Sequence[DataFrame], statement: Statement) -> DataFrame:
+        spark = sources[0].sparkSession
+        names = tuple(f"{VIEW}{number}" for number in range(len(sources)))
+        with _ANALYSED:
+            try:
+                for name, rows in zip(names, sources, strict=True):
+                    rows.createOrReplaceTempView(name)
+                # Spark knows of a text that is only parsed not that it streams, and explains it as a batch.
+                return spark.sql(statement.asked(names)).select("*")
+            except PySparkException as error:
+                raise self._unresolved(error) from error
+            finally:
+                # Not by Spark's own verb: it throws rows out of the cache that a batch has kept for itself.
+                session: Any = spark._jsparkSession.sessionState().catalog()  # noqa: SLF001
+                for name in names:
+                    session.dropTempView(name)
+
+    def _unresolved(self, error: PySparkException) -> Exception:
+        """Return what Spark's analyser says as a sentence with the line; what is no mistake of the text as it is."""
+        said = str(error)
+        if not (error.getCondition() or error.getSqlState()):
+            return error
+        line = re.search(r"[(;,]?\s*line (\d+)[, ]+pos \d+", said)
+        return DefinitionError(
+            f"{self.written.of(int(line[1]) if line else 1)}: {_sentence(said, self.statement)}",
+            hint=_hint(error, said),
+        )
+
+
+def _order(statement: Statement, reads: Sequence[Topic | Table]) -> Iterator[int]:
+    """Yield for each table in braces its place among those that a table reads."""
+    tables = [each for each in reads if not isinstance(each, Topic)]
+    ids, names = [each.id for each in tables], [each.name for each in tables]
+    for read in statement.reads:
+        of = ids if "." in read.name else names
+        if of.count(read.name) == 1:
+            yield of.index(read.name)
+            continue
+        line = statement.text.count("\n", 0, read.start) + 1
+        if of.count(read.name) > 1:
+            both = " and ".join(f"{{{each}}}" for each in ids if each.endswith(f".{read.name}"))
+            raise SqlError(
+                f"{{{read.name}}} may be several of the tables that it reads",
+                hint=f"write which: {both}.",
+                line=line,
+            )
+        near = get_close_matches(read.name, [*names, *ids], n=1, cutoff=0.6)
+        meant = f"does it mean {{{near[0]}}}? " if near else ""
+        raise SqlError(
+            f"{{{read.name}}} is none of the tables that it reads",
+            hint=f"{meant}It reads {', '.join(ids) or 'nothing'}: add the table to `reads`, or correct the name in braces.",
+            line=line,
+        )
+
+
+def _refuse_unread(table: Computed, order: Sequence[int]) -> None:
+    left = [each.id for number, each in enumerate(table.reads) if number not in order]
+    if left:
+        raise SqlError(
+            f"{table.id} reads {' and '.join(left)}, and its SQL does not",
+            hint=f"write FROM or JOIN {{{left[0]}}}, or take it out of `reads`.",
+            line=0,
+        )
+
+
+COLUMNS = ("key", "event_at", "window_from", "closes_at", "valid_until", "source_count")
+"""The fields of a table that name columns of its own rows."""
+
+
+def _refuse_missing_columns(statement: Statement, table: Computed) -> None:
+    """Refuse a text that does not select what its table names; of one with a star Spark knows."""
+    if statement.columns is None:
+        return
+    of_dimension = table.dimension.columns if table.dimension else ()
+    of_list = ("_item",) if getattr(table, "rows", None) and not isinstance(table, Judged) else ()
+    known = {each.lower() for each in (*statement.columns, *of_dimension, *of_list, *CARRIED)}
+    for field in (*COLUMNS, *(["rows"] if isinstance(table, Judged) else [])):
+        value = getattr(table, field, None) or ()
+        for column in (value,) if isinstance(value, str) else value:
+            if column.lower() not in known:
+                near = get_close_matches(column, statement.columns, n=1, cutoff=0.6)
+                meant = f"does {field} mean {near[0]}? " if near else ""
+                raise SqlError(
+                    f"{table.id} declares {field}: {column}, which its SELECT does not have",
+                    hint=f"{meant}It has {', '.join(statement.columns)}.",
+                    line=0,
+                )
+
+
+def _sentence(said: str, statement: Statement) -> str:
+    """Return Spark's first sentence without its code, with the names that the text has."""
+    first = next((each for each in said.splitlines() if each.strip()), said)
+    first = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", first.strip())
+    first = re.split(r"\s*SQLSTATE:|\s*Did you mean one of|\s*;?\s*line \d+ pos", first)[0]
+    for number, read in reversed([*enumerate(statement.reads)]):
+        first = first.replace(f"{VIEW}{number}", f"{{{read.name}}}")
+    return first.rstrip(" .;:")
+
+
+def _hint(error: PySparkException, said: str) -> str:
+    found = re.search(r"following\? \[(.*?)\]", said)
+    if found:
+        return f"did you mean {found[1].split(', ')[0]}? Its columns are {found[1]}, and others may be."
+    if (error.getCondition() or "").startswith("UNRESOLVED_ROUTINE"):
+        return (
+            "Spark has no function of this name; correct it, or write it by those that Spark has."
+        )
+    return "correct the SQL there; `strandline try` shows what it gives."
+
+
+def sql(text: str, *, fields: StructType | str | None = None) -> Sql:
+    """Return the function of a table as SQL: one SELECT of the tables that it reads, each named in braces.
+
+    Args:
+        text: Such as ``SELECT … FROM {device_telemetry}``; ``{silver.device_telemetry}`` where two layers share a name.
+        fields: The fields of a payload, for a table of silver; as a type, or as a text such as ``event_id string, at timestamp``.
+
+    Raises:
+        DefinitionError: It is anything else.
+    """
+    frame = sys._getframe(1)  # noqa: SLF001  # the module that declares the table, as a function knows its own
+    written = Written(file=short(frame.f_code.co_filename), line=frame.f_lineno)
+    return made(text, written, str(frame.f_globals.get("__name__", "")), fields)
+
+
+def short(file: str) -> str:
+    """Return the path of a file within the project, or within the clone."""
+    path, found = Path(file), project()
+    roots = (installation.top(), *((found.root,) if found else ()))
+    return next((str(path.relative_to(root)) for root in roots if path.is_relative_to(root)), file)
+
+
+def made(text: str, written: Written, module: str, fields: StructType | str | None = None) -> Sql:
+    """Return the function of a text that is written somewhere; see ``sql``."""
+    given = columns_of(fields) if isinstance(fields, str) else fields
+    try:
+        return Sql(understood(text), written, module, given)
+    except SqlError as error:
+        if written.is_own:
+            line = written.line + error.line - 1
+            raise DefinitionError(
+                error.message, hint=error.hint, file=written.file, line=line
+            ) from error
+        raise DefinitionError(
+            f"line {error.line} of its SQL: {error.message}", hint=error.hint
+        ) from error

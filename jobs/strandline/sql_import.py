@@ -1,0 +1,52 @@
+"""Lets Python import a ``.sql`` file of a layer as the module of its table; nothing of Spark is needed for that.
+
+It is known to Python from the first import of the public interface on, because a module in Python may read a table in SQL.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+LAYERS = ("silver", "gold")
+SUFFIX = ".sql"
+
+
+class SqlLoader(Loader):
+    """Makes the module of a file."""
+
+    def __init__(self, file: Path) -> None:
+        """Keep the file."""
+        self.file = file
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Fill the module."""
+        from strandline.sql_file import execute  # noqa: PLC0415  # the interface is imported without any table
+
+        execute(module, self.file)
+
+
+class SqlFinder(MetaPathFinder):
+    """Finds the file of a table: in the folder of a layer, where no module in Python has the name."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, _: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the module of a name; None where no file of SQL has it."""
+        above, _dot, name = fullname.rpartition(".")
+        if path is None or above.rpartition(".")[2] not in LAYERS:
+            return None
+        for folder in path:
+            file = Path(folder) / f"{name}{SUFFIX}"
+            if file.is_file():
+                return spec_from_file_location(fullname, file, loader=SqlLoader(file))
+        return None
+
+
+def install() -> None:
+    """Let Python find the files, after its own modules."""
+    if not any(isinstance(each, SqlFinder) for each in sys.meta_path):
+        sys.meta_path.append(SqlFinder())
