@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import SKIPPED, Skip
+from strandline.core.items import SKIPPED, Skip, skips_of
 from strandline.core.table import Computed, Judged, Table
 from strandline.core.topic import CARRIED, Topic, united
 from strandline.project import project
@@ -34,6 +34,9 @@ from strandline.sql_text import Statement, taken_apart, understood
 from strandline.sql_types import columns_of
 from strandline.sql_words import SqlError
 from strandline_infra import installation
+
+ASKED = f"{SKIPPED} = "
+"""How a skip begins that is a condition of a WHERE; the number of the condition follows."""
 
 VIEW = "strandline_read_"
 _ANALYSED = Lock()
@@ -149,12 +152,13 @@ class Sql:
         parts = taken_apart(self.statement)
         _refuse_missing_columns(self.statement, table)
         yield "transform", self._with(order=order, topics=table.reads[0].topics)
-        declared = (table.skips,) if isinstance(table.skips, str | Skip) else tuple(table.skips)
         own = tuple(
-            Skip(f"{SKIPPED} = {number}", name=f"WHERE {each}")
+            Skip(f"{ASKED}{number}", name=f"WHERE {each}")
             for number, each in enumerate(parts.conditions)
         )
-        yield "skips", (*own, *(each for each in declared if each and each not in own))
+        # What a copy of a declaration has of its WHERE from before is asked anew.
+        others = (each for each in skips_of(table.skips) if not each.where.startswith(ASKED))
+        yield "skips", (*own, *others)
 
     def _with(self, order: tuple[int, ...], topics: tuple[Topic, ...] = ()) -> "Sql":
         binding = Binding(order, topics)
@@ -235,6 +239,11 @@ class Sql:
             f"{self.written.of(int(line[1]) if line else 1)}: {_sentence(said, self.statement)}",
             hint=_hint(error, said),
         )
+
+
+def is_in_sql(table: Table) -> bool:
+    """Return whether a table's function is SQL, of which only Spark knows whether its columns are there."""
+    return isinstance(getattr(table, "transform", None), Sql)
 
 
 def _order(statement: Statement, reads: Sequence[Topic | Table]) -> Iterator[int]:

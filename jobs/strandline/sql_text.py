@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from strandline.sql_words import Kind, SqlError, Word, line_of, normal, pieces, words
@@ -112,7 +113,8 @@ def parsed(text: str, names: "tuple[str, ...]") -> Any:  # noqa: ANN401  # sqlgl
 
     reads = list(_in_braces(text))
     try:
-        found = sqlglot.parse(_replaced(text, [*zip(reads, names, strict=True)]), dialect=SPARK)
+        shown = _with_windows(_replaced(text, [*zip(reads, names, strict=True)]))
+        found = sqlglot.parse(shown, dialect=SPARK)
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         near = f" at {_shown(first['highlight'], reads)!r}" if first.get("highlight") else ""
@@ -134,6 +136,21 @@ def parsed(text: str, names: "tuple[str, ...]") -> Any:  # noqa: ANN401  # sqlgl
             hint="leave one; what is computed in several steps is WITH name AS (…) SELECT …",
         )
     return trees[0]
+
+
+WINDOW = "strandline_window"
+"""What the function ``window`` is to sqlglot, to which ``GROUP BY window(…)`` begins the clause WINDOW."""
+
+
+def _with_windows(text: str) -> str:
+    found = [
+        each
+        for each, after in pairwise(words(text))
+        if each.upper == "WINDOW" and after.text == "("
+    ]
+    for each in reversed(found):
+        text = f"{text[: each.at]}{WINDOW}{text[each.end :]}"
+    return text
 
 
 def _shown(marker: str, reads: "list[Read]") -> str:

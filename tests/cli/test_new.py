@@ -17,6 +17,8 @@ WRITTEN = (
     "gold/orders_10m",
     "gold/holds_10m",
 )
+IN_SQL = ("silver/returns", "gold/returns_10m", "gold/holds_1h")
+"""Files of SQL; each has a test in Python, as the others have."""
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +30,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("silver", "orders", "--reads", "bronze.orders"),
         ("gold", "orders_10m", "--reads", "silver.orders"),
         ("gold", "holds_10m", "--reads", "gold.ip_holds"),
+        ("topic", "returned"),
+        ("silver", "returns", "--sql", "--reads", "bronze.returned"),
+        ("gold", "returns_10m", "--sql", "--reads", "silver.returns"),
+        ("gold", "holds_1h", "--sql", "--reads", "gold.ip_holds"),
     ):
         typed(folder, "new", *words)
     return folder
@@ -46,15 +52,17 @@ def test_the_catalog_knows_the_new_tables_and_what_they_read(project: Path) -> N
     assert tables["silver.orders"] == "bronze.orders"
     assert tables["gold.orders_10m"] == "silver.orders"
     assert "TABLE = Recomputed(" in (project / "jobs/fleet/gold/holds_10m.py").read_text()
+    assert tables["gold.returns_10m"] == "silver.returns"
+    assert "-- kind: Recomputed" in (project / "jobs/fleet/gold/holds_1h.sql").read_text()
 
 
 @pytest.mark.slow
 @pytest.mark.prove(alone="half a minute")
 def test_the_new_tests_pass(project: Path) -> None:
     """So that the first red test is about what was filled in."""
-    tests = [f"tests/{name.replace('/', '/test_')}.py" for name in WRITTEN]
+    tests = [f"tests/{name.replace('/', '/test_')}.py" for name in (*WRITTEN, *IN_SQL)]
 
-    assert "4 passed" in ran(project, "-m", "pytest", "-q", *tests)
+    assert "7 passed" in ran(project, "-m", "pytest", "-q", *tests)
 
 
 @pytest.mark.whole
@@ -133,7 +141,7 @@ def test_the_new_modules_keep_the_house_style(tool: tuple[str, ...], project: Pa
 
 def test_the_new_tests_pass_the_lint(project: Path) -> None:
     """`make test` lints first; in a clone, where the engine is no library, as in a project."""
-    tests = [f"tests/{name.replace('/', '/test_')}.py" for name in WRITTEN]
+    tests = [f"tests/{name.replace('/', '/test_')}.py" for name in (*WRITTEN, *IN_SQL)]
 
     ran(project, "-m", "ruff", "check", "--no-cache", *tests)
 
@@ -150,6 +158,8 @@ REFUSED = {
     "topic two-words": "is no name for a table",
     "silver bills --reads silver.orders": "such a table reads bronze",
     "gold bills --reads silver.bills": "there is no table silver.bills",
+    "gold orders_10m --sql --reads silver.orders": "exists already",
+    "gold returns_10m --sql --reads silver.returns": "exists already",
 }
 TYPE_ALL = """
 import contextlib, io, json, sys

@@ -120,6 +120,7 @@ REASONS = {
     "strandline.operate.alerts.raising:keep": LIVE,
     "strandline.operate.scaffold:put": AGAIN,
     "strandline.operate.scaffold:write_texts": AGAIN,
+    "strandline.operate.scaffold:write_sql": AGAIN,
     "strandline.operate.alerts.draft:write": AGAIN,
     "strandline.operate.notebook:toured": AGAIN,
     "strandline.operate.audit:written": AGAIN,

@@ -1,5 +1,6 @@
 """Five gold tables of the example in SQL have the rows that they have in Python, in every mode."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,10 +22,15 @@ from fleet.silver import (
     user_actions,
     user_confirmations,
 )
-from strandline.core.table import Table
+from strandline.core.table import Recomputed, Table
+from strandline.engine.lake.lake import Lake
+from strandline.engine.proof.second_engine import recompute
+from strandline.sql_file import load
 from strandline.sql_types import columns_of
+from tests.architecture.tree import ROOT
 from tests.support import fleet_in_sql
 from tests.support.literal import TWO, WAYS, Log, in_every_way
+from tests.support.rows import NOON
 from tests.support.shapes import INTERVALS, arrived
 from tests.support.shapes import SIGNALS as OF_SIGNALS
 
@@ -47,12 +53,12 @@ ACTIONS = """
     3     | clock     | u9      | logout | 12:00:00
 """
 CONFIRMATIONS = """
-    batch | confirmation_id | action_id | user_id | event_at
-    1     | ca              | a         | u1      | 09:02:00
-    1     | cb              | b         | u1      | 09:02:00.000001
-    1     | ce              | e         | u3      | 09:20:30
-    2     | ci              | i         | u2      | 09:12:20
-    3     | clock           | none      | u9      | 12:00:00
+    batch | confirmation_id | action_id | user_id | method | event_at
+    1     | ca              | a         | u1      | app    | 09:02:00
+    1     | cb              | b         | u1      | app    | 09:02:00.000001
+    1     | ce              | e         | u3      | -      | 09:20:30
+    2     | ci              | i         | u2      | sms    | 09:12:20
+    3     | clock           | none      | u9      | -      | 12:00:00
 """
 INTERVALS_OF_TWO = """
     batch | device_id | valid_from | valid_until | site
@@ -144,3 +150,41 @@ def test_a_table_in_sql_has_the_rows_of_the_one_in_python(  # noqa: PLR0913, PLR
 
     assert in_every_way(spark, tmp_path / "sql", in_sql, log, ways=ways) == expected
     assert expected
+    for way in ways:
+        lake = Lake(tmp_path / "sql" / way)
+        assert recompute(in_sql, lake, lambda: NOON, lambda _: None).equal
+
+
+OF_PAGE = re.compile(r"`gold/(\w+)\.sql`.*?```sql\n(.*?)```", re.DOTALL)
+PAGE: Sequence[tuple[str, str]] = OF_PAGE.findall((ROOT / "infra/docs/sql.md").read_text())
+LOG_OF_PAGE: Log = {
+    device_telemetry.TABLE: (arrived(device_telemetry.FIELDS), READINGS),
+    user_actions.TABLE: (user_actions.FIELDS, ACTIONS),
+    user_confirmations.TABLE: (user_confirmations.FIELDS, CONFIRMATIONS),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "text"), PAGE, ids=[name for name, _ in PAGE])
+def test_a_table_of_the_page_has_one_answer_in_every_mode_and_by_another_engine(
+    spark: SparkSession, tmp_path: Path, name: str, text: str
+) -> None:
+    """As it is written there, from one file."""
+    file = tmp_path / f"{name}.sql"
+    file.write_text(text)
+    table = load(file, f"fleet.gold.{name}")
+    log = {source: LOG_OF_PAGE[source] for source in table.upstream}
+    ways = TWO if isinstance(table, Recomputed) else WAYS
+
+    found = in_every_way(spark, tmp_path, table, log, ways=ways)
+
+    assert found
+    for way in ways:
+        certificate = recompute(table, Lake(tmp_path / way), lambda: NOON, lambda _: None)
+        assert certificate.equal, certificate.differences
+        assert certificate.rows == len(found)
+
+
+def test_the_page_has_a_window_a_join_and_a_funnel() -> None:
+    """So that none is left out above."""
+    assert [name for name, _ in PAGE] == ["readings_1h", "answered_logins", "login_funnel_1h"]

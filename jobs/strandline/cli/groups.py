@@ -224,6 +224,11 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "the ledger, checkpoints, and what Kafka keeps",
             "what the radar saw last, for the report and the metrics",
         ),
+        "try": Verb(
+            "Run a table's function over the last hour, in a batch.",
+            "the last rows of the tables that it reads",
+            "nothing",
+        ),
         "preflight": Verb(
             "Check whether each stream can go on with its state.",
             "the code of the tables, and what their checkpoints recorded",

@@ -72,6 +72,7 @@ VERBS = {
     "backfill": "backfill",
     "rewind": "backfill",
     "preflight": "stream",
+    "try": "trial",
     "migrate": "migrate",
     "rebuild": "backfill",
     "promote": "backfill",

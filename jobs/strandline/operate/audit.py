@@ -127,6 +127,22 @@ def refuse_different(certificates: Iterable[Certificate], seed: int) -> None:
         )
 
 
+def refuse_other_than_computed(certificates: Iterable[Certificate]) -> None:
+    """Refuse rows that another engine does not compute.
+
+    Raises:
+        DataError: There are some.
+    """
+    different = [each.table for each in certificates if not each.equal]
+    if different:
+        raise DataError(
+            f"{', '.join(different)}: the live rows are not those that the SELECT gives by another engine",
+            hint=f"`strandline verify {different[0]}` says whether Spark's own batch and stream agree; where they do, the fault is "
+            "in what both have, or DuckDB reads a word of the SELECT otherwise.",
+            tables=different,
+        )
+
+
 def _way(failed: Sequence[Certificate]) -> str:
     """Return where to look: which way depends on whose rows are missing."""
     held = [one.table for one in failed if any(_of_quarantine(line) for line in one.differences)]

@@ -112,6 +112,19 @@ def write(layer: Layer, name: str, facts: Mapping[str, str]) -> Iterator[Path]:
     yield from write_texts(layer, name, module, test)
 
 
+def write_sql(layer: Layer, name: str, facts: Mapping[str, str]) -> Iterator[Path]:
+    """Write the file of SQL and the test of a new table, and yield the path of each; see ``write``."""
+    refuse_files(layer, name)
+    words = {**facts, "name": name, "package": package()}
+    drafts = (OF_TABLES / f"{each}.sql{SUFFIX}" for each in (layer, f"test_{layer}"))
+    text, test = (filled(draft, words) for draft in drafts)
+    places = [
+        path.with_suffix(".sql") if path.parts[0] != "tests" else path
+        for path in paths_of(layer, name)
+    ]
+    yield from put(root(), dict(zip(places, (text, test), strict=True)))
+
+
 def refuse_name(name: str) -> None:
     """Refuse what cannot be the name of a table.
 

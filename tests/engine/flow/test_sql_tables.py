@@ -1,5 +1,6 @@
 """Tables in SQL in the flow: a WHERE of silver passes records over and counts them, and lineage reads a plan of SQL as any other."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from strandline.core.modes import AvailableNow
 from strandline.core.table import Judged
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.lineage.column_lineage import derive_lineage
-from strandline.engine.flow.preflight import Answer, judge
+from strandline.engine.flow.preflight import Answer, judge, needs_look
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline_quality.rules import required
@@ -99,6 +100,27 @@ def test_what_a_where_passes_over_is_counted_under_the_text_of_each_condition(
     assert sums_of(lake.table(ORDERS)).skipped == {OF_TEST: 3, OF_AMOUNT: 1}
     assert balance(ORDERS, lake).faults == []
     assert judge(spark, ORDERS, lake).answer is Answer.SAFE
+
+
+def test_a_column_that_is_not_there_is_found_before_the_table_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Pre-flight asks Spark's analyser over the sources as they are, and the other tables go on."""
+    lake = Lake(tmp_path).open_for_writing()
+    received(lake, SENT)
+    wrong = replace(
+        ORDERS,
+        transform=sql(
+            "SELECT id, att AS at FROM {device_telemetry}", fields="id string, at timestamp"
+        ),
+    )
+
+    assert needs_look(wrong, lake)
+    verdict = judge(spark, wrong, lake)
+
+    assert verdict.answer is Answer.REFUSED
+    assert "att" in verdict.differences[0].what
+    assert "did you mean" in verdict.hint
 
 
 @pytest.mark.slow

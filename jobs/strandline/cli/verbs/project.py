@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 NameArgument = Annotated[
     str, typer.Argument(help="Name of module, table, asset and test: small_letters_and_digits.")
 ]
+SqlOption = Annotated[
+    bool, typer.Option("--sql", help="Write the table as one file of SQL (infra/docs/sql.md).")
+]
 ReadsOption = Annotated[str, typer.Option(help="The table that it reads, such as bronze.orders.")]
 
 SAMPLE = 10_000
@@ -114,13 +117,14 @@ def new_topic(
 
 
 @new.command("silver")
-def new_silver(
+def new_silver(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     name: NameArgument,
     reads: ReadsOption,
     takes: Annotated[
         str, typer.Option(metavar="KIND", help="The kind of records, where there are several.")
     ] = "",
     sample: SampleOption = None,
+    in_sql: SqlOption = False,
     lake: LakeOption = None,
 ) -> None:
     r"""Parse and judge a bronze table: writes the module silver/NAME.py and its test.
@@ -130,23 +134,34 @@ def new_silver(
     \b
     strandline new silver orders --reads bronze.orders
     strandline new silver orders --reads bronze.shop_events --takes order --sample 10000
+    strandline new silver orders --sql --reads bronze.orders
     """
+    if sample and in_sql:
+        raise DefinitionError(
+            "what records show is written in Python",
+            hint="leave --sample or --sql out; `fields` of the one is what the other has as FIELDS.",
+        )
     if sample:
         from strandline.operate import draft  # noqa: PLC0415  # as above
 
         _say_seen(draft.new_silver(name, reads, takes, sample, lake))
         return
     source = scaffold.bronze(reads, takes)
+    if in_sql:
+        facts = {"source": source.name, "takes": f"-- takes: {takes}\n" if takes else ""}
+        _say(scaffold.write_sql(Layer.SILVER, name, facts))
+        return
     facts = {"source": source.name, "takes": f'    takes=("{takes}",),\n' if takes else ""}
     _say(scaffold.write(Layer.SILVER, name, facts))
 
 
 @new.command("gold")
-def new_gold(name: NameArgument, reads: ReadsOption) -> None:
+def new_gold(name: NameArgument, reads: ReadsOption, in_sql: SqlOption = False) -> None:
     r"""Answer a question from a silver or gold table: writes the module gold/NAME.py and its test.
 
     \b
     strandline new gold orders_10m --reads silver.orders
+    strandline new gold orders_10m --sql --reads silver.orders
     """
     source = scaffold.source(reads, {Layer.SILVER, Layer.GOLD})
     facts = {
@@ -156,7 +171,7 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
         "event_at": str(source.event_at),
         "kind": "Recomputed" if source.replaces_rows else "Windowed",
     }
-    _say(scaffold.write(Layer.GOLD, name, facts))
+    _say((scaffold.write_sql if in_sql else scaffold.write)(Layer.GOLD, name, facts))
 
 
 @new.command("alerts")

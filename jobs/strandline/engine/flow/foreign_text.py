@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from strandline.core.errors import DefinitionError
 from strandline.core.routes import KIND, KIND_BY
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.verdict import with_newest_arrival
@@ -23,6 +24,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.runtime.code_files import own_texts_of
 from strandline.engine.runtime.jvm import jvm, loss
+from strandline.sql_function import is_in_sql
 
 COMPUTED = "computed"
 """Is in Spark's answer for a pattern that is another one in each row."""
@@ -70,10 +72,14 @@ def _received(rows: DataFrame, table: Judged) -> DataFrame:
 
 
 def of_function(spark: SparkSession, table: Table, lake: Lake) -> tuple[str, ...]:
-    """Return the searches of a table's function over its sources as they are; none where one was not made yet."""
+    """Return the searches of a table's function over its sources as they are; none where one was not made yet.
+
+    Raises:
+        DefinitionError: Its function is SQL that Spark cannot resolve.
+    """
     if isinstance(table, Ingested) or not all(map(lake.exists, table.upstream)):
         return ()
-    if not may_search(table):
+    if not (may_search(table) or is_in_sql(table)):
         return ()
     places = [lake.table(source) for source in table.upstream]
     try:
@@ -85,7 +91,7 @@ def of_function(spark: SparkSession, table: Table, lake: Lake) -> tuple[str, ...
                 return searches(table.transform(*rows))
             return searches(table.computed(*rows))
     except Exception as error:  # what is wrong with it is said when it runs
-        if loss(error):
+        if loss(error) or (isinstance(error, DefinitionError) and is_in_sql(table)):
             raise
         return ()
 

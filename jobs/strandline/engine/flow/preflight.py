@@ -64,6 +64,7 @@ from strandline.engine.lake.spark_checkpoint import (
     stream_id,
     write_record,
 )
+from strandline.sql_function import is_in_sql
 
 # Refusing a stream that would not continue its own table, from the ledger and the checkpoint alone.
 
@@ -319,6 +320,8 @@ def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
     try:
         return _with_outlook(_judge(spark, table, lake), table, lake)
     except Exception as error:
+        if isinstance(error, DefinitionError) and is_in_sql(table):
+            return _failing(table, Answer.REFUSED, error)
         found = damage(error, table)
         if found is None:
             raise
@@ -338,7 +341,7 @@ def _looked(spark: SparkSession | None, table: Table, lake: Lake) -> tuple[str, 
 
 def needs_look(table: Table, lake: Lake) -> bool:
     """Return whether the searches of a table's function are not known, and its modules name one; Spark is needed to see."""
-    if isinstance(table, Ingested) or not may_search(table):
+    if isinstance(table, Ingested) or not (may_search(table) or is_in_sql(table)):
         return False
     try:
         record = None if isinstance(table, Recomputed) else read_record(lake.checkpoint(table))

@@ -197,9 +197,9 @@ class Lake:
         """Return the same file for a table's name."""
         return self.root / "_leases" / f"{name}.lock"
 
-    def certificate(self, table: Table, *, is_whole: bool = True) -> Place:
-        """Return the file with the result of the last verification of the table, or of a range of it."""
-        name = table.id if is_whole else f"{table.id}.range"
+    def certificate(self, table: Table, *, is_whole: bool = True, by: str = "") -> Place:
+        """Return the file with the result of the last verification of the table, or of a range of it, or by another engine."""
+        name = f"{table.id}.{by}" if by else table.id if is_whole else f"{table.id}.range"
         return self.root / "_certificates" / f"{name}.json"
 
     def lineage(self, table: Table) -> Place:

@@ -8,6 +8,9 @@ from strandline.core.table import Table
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.meter import is_code_of
 
+SECOND = "duckdb"
+"""The engine that shares no code with ours, as its certificate's file is named."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
@@ -29,6 +32,8 @@ class Certificate:
         until: Its end.
         whole_from: The event time from which on rows were compared, because retention deleted older ones; None when all were.
         differences: Rows that one side has and the other has not, as text.
+        instrument: What recomputed it, if that is not Spark.
+        without: Columns that were not compared.
     """
 
     table: str
@@ -46,20 +51,24 @@ class Certificate:
     until: str | None = None
     whole_from: str | None = None
     differences: tuple[str, ...] = field(default=())
+    instrument: str = ""
+    without: tuple[str, ...] = ()
 
 
 def keep(certificate: Certificate, table: Table, lake: Lake) -> None:
     """Write a certificate beside its table; a reader sees the old one or the new one.
 
-    The certificate of a range has a file of its own, so it does not replace the one of all rows.
+    The certificate of a range has a file of its own, so it does not replace the one of all rows; and so has that of another engine.
     """
-    file = lake.certificate(table, is_whole=certificate.since is None)
+    file = lake.certificate(
+        table, is_whole=certificate.since is None, by=SECOND if certificate.instrument else ""
+    )
     file.put(json.dumps(asdict(certificate), indent=1) + "\n")
 
 
-def kept(table: Table, lake: Lake, *, is_whole: bool = True) -> Certificate | None:
-    """Return a table's last certificate, of all its rows or of a range."""
-    text = lake.certificate(table, is_whole=is_whole).text()
+def kept(table: Table, lake: Lake, *, is_whole: bool = True, by: str = "") -> Certificate | None:
+    """Return a table's last certificate, of all its rows or of a range, or by another engine."""
+    text = lake.certificate(table, is_whole=is_whole, by=by).text()
     if text is None:
         return None
     record = json.loads(text)
@@ -67,6 +76,7 @@ def kept(table: Table, lake: Lake, *, is_whole: bool = True) -> Certificate | No
     values = {name: value for name, value in record.items() if name in known}
     values["offsets"] = {name: (a, b) for name, (a, b) in record["offsets"].items()}
     values["differences"] = tuple(record["differences"])
+    values["without"] = tuple(record.get("without", ()))
     return Certificate(**values)
 
 
@@ -76,9 +86,17 @@ def status(table: Table, lake: Lake) -> str:
     if whole and part and part.at < whole.at:
         part = None  # all rows were verified since
     valid = [each for each in (whole, part) if each]
+    second = kept(table, lake, by=SECOND)
+    by_second = _of_second(table, second) if second else ""
     if not valid:
-        return "none"
+        return by_second or "none"
     bad = [each for each in valid if not each.equal]
     result = "NOT EQUAL" if bad else "equal" if whole else "equal in a range"
     shown = (bad or valid)[0]
-    return result if is_code_of(table, shown.code) else f"{result}, by other code"
+    found = result if is_code_of(table, shown.code) else f"{result}, by other code"
+    return f"{found}; {by_second}" if by_second else found
+
+
+def _of_second(table: Table, found: Certificate) -> str:
+    result = f"{'equal' if found.equal else 'NOT EQUAL'} by {found.instrument.partition(' ')[0]}"
+    return result if is_code_of(table, found.code) else f"{result}, by other code"

@@ -247,9 +247,9 @@ def compare(  # noqa: PLR0913  # two sides, and their names
     with spilling() as duck:
         for side, lake, version in (("l", left, own), ("r", right, None)):
             _offer_rows(duck, side, table, lake, version)
-        within = _within(f'"{table.event_at}"', span, kept.events)
+        inside = within(f'"{table.event_at}"', span, kept.events)
         secret = hidden(table, left) | hidden(table, right)
-        results = [_compared(table.id, table.row_key, duck, sides, within, secret, without)]
+        results = [compared_views(table.id, table.row_key, duck, sides, inside, secret, without)]
     if isinstance(table, Judged):
         with spilling() as duck:
             for side, lake, versions in (
@@ -257,10 +257,10 @@ def compare(  # noqa: PLR0913  # two sides, and their names
                 ("r", right, (None, None)),
             ):
                 _offer_held(duck, side, table, lake, versions)
-            moment = _within("coalesce(event_at, _arrived_at)", span)
-            moment += f" AND {_within('_arrived_at', None, kept.arrivals)}"
+            moment = within("coalesce(event_at, _arrived_at)", span)
+            moment += f" AND {within('_arrived_at', None, kept.arrivals)}"
             name = f"quarantine.{table.name}"
-            results.append(_compared(name, PLACE, duck, sides, moment, secret, without))
+            results.append(compared_views(name, PLACE, duck, sides, moment, secret, without))
     for one in results:
         if one.apart and not may_differ:
             raise _apart(one.table, one.apart)
@@ -300,7 +300,7 @@ def _refuse_missing(name: str, path: Place) -> None:
         )
 
 
-def _within(moment: str, span: Range | None, first: datetime | None = None) -> str:
+def within(moment: str, span: Range | None, first: datetime | None = None) -> str:
     """Return the condition that a row is in a range, and not before a first moment."""
     kept = "TRUE" if first is None else f"{moment} >= TIMESTAMPTZ '{first.isoformat()}'"
     if span is None:
@@ -309,7 +309,7 @@ def _within(moment: str, span: Range | None, first: datetime | None = None) -> s
     return f"{moment} >= {since} AND {moment} < {until} AND {kept}"
 
 
-def _compared(  # noqa: PLR0913, PLR0917  # the table, the names of the sides, and the masked columns
+def compared_views(  # noqa: PLR0913, PLR0917  # the table, the names of the sides, and the masked columns
     name: str,
     key: Sequence[str],
     duck: Duck,
@@ -318,6 +318,7 @@ def _compared(  # noqa: PLR0913, PLR0917  # the table, the names of the sides, a
     secret: Collection[str],
     without: Collection[str],
 ) -> Comparison:
+    """Compare the views ``all_l`` and ``all_r``, where a condition holds."""
     for side in SIDES:
         duck.execute(f"CREATE VIEW {side} AS SELECT * FROM all_{side} WHERE {within}")  # noqa: S608  # no user's text
     names, others = (

@@ -538,7 +538,10 @@ def _beside(name: str, lake: Lake) -> Iterator[Place]:
     root = lake.root
     yield from (root / folder / name for folder in ("_checkpoints", "_rebuild"))
     yield from (root / folder / f"{name}.json" for folder in ("_sizes", "_audits", "_lineage"))
-    yield from (root / "_certificates" / each for each in (f"{name}.json", f"{name}.range.json"))
+    yield from (
+        root / "_certificates" / each
+        for each in (f"{name}.json", f"{name}.range.json", f"{name}.duckdb.json")
+    )
     known = {name}
     if layer == Layer.SILVER:
         known |= {f"quarantine.{bare}", f"resolutions.{bare}"}

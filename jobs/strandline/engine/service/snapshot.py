@@ -163,6 +163,7 @@ def _freeze(table: Table, lake: Lake, held: Held, taken: dict[str, int]) -> int:
     for file in (
         lake.certificate(table),
         lake.certificate(table, is_whole=False),
+        lake.certificate(table, by=certificate.SECOND),
         lake.lineage(table),
         lake.audit(table),
     ):

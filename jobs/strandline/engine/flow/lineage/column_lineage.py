@@ -348,6 +348,21 @@ def hidden(table: Table, lake: Lake) -> frozenset[str]:
     return (always | _derived_from_hidden(table, lake)) - frozenset(table.unmasked)
 
 
+def hidden_if_run(spark: SparkSession, table: Table, lake: Lake) -> frozenset[str]:
+    """Return the columns of a table that would be masked if today's code ran, whether it was run or not."""
+    if not table.secret or isinstance(table, Judged):
+        return hidden(table, lake)
+    _, visible = _derived(spark, table)
+    below = {source.id: hidden(source, lake) for source in table.needs}
+    seen = {
+        name
+        for name, made_of in visible.items()
+        if any(column in below.get(source, ()) for source, column in made_of)
+    }
+    own = {*UNREADABLE, *table.sensitive, *seen}
+    return frozenset(own) - frozenset(table.unmasked)
+
+
 def learn(spark: SparkSession, table: Table, lake: Lake) -> None:
     """Cache the lineage of a table above sensitive columns while Spark runs; a failure does not stop the table."""
     if table.secret and not isinstance(table, Judged):

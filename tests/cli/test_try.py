@@ -1,0 +1,112 @@
+"""``strandline try``: a table's function over the last rows of what it reads, and nothing is written."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from fleet.gold import confirmed_logins
+from fleet.silver import user_actions, user_confirmations
+from strandline.core.errors import DefinitionError
+from strandline.core.table import Computed
+from strandline.engine.lake.lake import Lake
+from strandline.operate import trial
+from tests.cli.inside import strandline, succeeded
+from tests.support import fleet_in_sql
+from tests.support.literal import Log, put
+from tests.support.shapes import arrived
+
+LOG: Log = {
+    user_actions.TABLE: (
+        arrived(user_actions.FIELDS),
+        """
+        batch | action_id | user_id | action | event_at | _arrived_at
+        1     | old       | u1      | login  | 07:00:00 | 07:00:00
+        1     | a         | u1      | login  | 09:00:00 | 09:00:00
+        1     | b         | u2      | login  | 09:10:00 | 09:10:00
+        """,
+    ),
+    user_confirmations.TABLE: (
+        user_confirmations.FIELDS,
+        """
+        batch | confirmation_id | action_id | user_id | event_at
+        1     | ca              | a         | u1      | 09:01:00
+        """,
+    ),
+}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Return a lake with log-ins and confirmations, and no table above them."""
+    made = Lake(tmp_path / "lake").open_for_writing()
+    put(made, LOG, "1")
+    return made
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_table_that_never_ran_shows_its_rows_masked_and_its_plan_and_writes_nothing(
+    lake: Lake,
+) -> None:
+    """The log-in of two hours before is not read; one whose time is not over is shown as well."""
+    before = sorted(map(str, lake.root.local.rglob("*.parquet")))
+
+    answer = succeeded("try", "confirmed_logins", "--lake", lake.root, "--json")
+    found = json.loads(answer.out)
+
+    by_name = [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+    assert {(row["action_id"], row["confirmation_id"]) for row in by_name} == {
+        ("a", "ca"),
+        ("b", None),
+    }
+    assert {row["user_id"] for row in by_name}.isdisjoint({"u1", "u2"}), "it is masked"
+    assert found["read"] == {"silver.user_actions": 2, "silver.user_confirmations": 1}
+    assert any("Join" in line for line in found["plan"])
+    assert not lake.exists(confirmed_logins.TABLE)
+    assert sorted(map(str, lake.root.local.rglob("*.parquet"))) == before
+
+
+@pytest.mark.parametrize("table", [confirmed_logins.TABLE, fleet_in_sql.LOGINS], ids=["py", "sql"])
+def test_a_longer_time_reads_more(spark: SparkSession, lake: Lake, table: Computed) -> None:
+    """In SQL as in Python."""
+    found = trial.tried(spark, table, lake, timedelta(hours=3), 1)
+
+    assert (found.count, len(found.rows)) == (3, 1)
+
+
+def test_sources_without_rows_are_named_with_what_fills_them(tmp_path: Path) -> None:
+    """Before Spark starts."""
+    lake = Lake(tmp_path / "lake").open_for_writing()
+
+    answer = strandline("try", "gold.confirmed_logins", "--lake", lake.root)
+
+    assert answer.code == 2
+    assert "reads silver.user_actions, which has no rows in" in answer.err
+    assert "strandline run silver.user_actions" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("gold.confirmed_login",), "did you mean gold.confirmed_logins?"),
+        (("bronze.user_actions",), "as received"),
+        (("confirmed_logins", "--last", "an hour"), "is no length of time"),
+    ],
+)
+def test_a_mistake_is_said(words: tuple[str, ...], said: str, lake: Lake) -> None:
+    """With what to write."""
+    answer = strandline("try", *words, "--lake", lake.root)
+
+    assert (answer.code, said in answer.err) == (2, True), answer.err
+
+
+@pytest.mark.parametrize(("text", "minutes"), [("1h", 60), ("90m", 90), ("2 days", 2880)])
+def test_a_length_is_short_or_long(text: str, minutes: int) -> None:
+    assert trial.length(text) == timedelta(minutes=minutes)
+
+
+def test_a_length_that_is_none_is_refused() -> None:
+    with pytest.raises(DefinitionError):
+        trial.length("1 month")
