@@ -63,6 +63,8 @@ REASONS = {
     "strandline.engine.service.sql_server:_write": AGAIN,
     "strandline.engine.proof.verify:add_imported": "in the scratch lake of a verification, which a kill ends as a whole",
     "strandline.engine.repair.import_files:import_file": "one commit a slice; killed between two in test_import_killed.py",
+    "strandline.engine.service.edited_code:answer": "one file, put whole; who asked asks again",
+    "strandline.engine.service.edited_code:ask": "one file, put whole; typed again it is another request",
     "strandline.engine.repair.migrate:keep": "one file, put whole; killed before and after it in tests/cli/test_migrate.py",
     "strandline.engine.repair.migrate:note_equal": "one file, put whole; without it the table is compared again",
     "strandline.engine.flow.shadow_lake:begin": "before the rebuild reads; the next rebuild removes its folder and begins anew",

@@ -35,10 +35,13 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.meter import code_version
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import Settings
+from strandline.engine.service.edited_code import Loaded, ask
+from strandline.engine.service.stream_health import heartbeat
 from strandline.operate import lakes, session
 from strandline.operate.backfill import compared
 from strandline.operate.listener import Says
 from strandline.operate.run import verdicts_of, with_absent_topics
+from strandline.operate.stream import silence
 
 AFTER = "after "
 """Before the mark of a table's former promotion: its own, which follows that one, is not written down yet."""
@@ -107,7 +110,7 @@ def _alone(where: Lake) -> Iterator[None]:
         TransientError: Another one does.
     """
     try:
-        with hold(where.near / "migrate.lock", json.dumps(own()), waits=False):
+        with hold(where.near / "_migrate.lock", json.dumps(own()), waits=False):
             yield
     except HeldError as error:
         holder = json.loads(error.note or "{}")
@@ -133,26 +136,69 @@ def carry_out(
     Raises:
         LakeError: A stage failed; those before it are done.
     """
-    work = [each for each in stages if each.is_work]
-    if not work:
-        return
     where.open_for_writing()
+    work = [each for each in stages if each.is_work]
     with _alone(where):
+        stream = _Stream(where, says, [each.table for each in work])
+        yield from stream.load()
+        if not work:
+            return
         migration = begun(where, clock.now(), clock.login())
         says("starting Spark …")
         site = session.site(found, where, None, says=says)
         try:
             for stage in work:
-                yield _Worker(site, where, migration, says, on_commit).do(stage)
+                yield _Worker(site, where, migration, stream, says, on_commit).do(stage)
         except LakeError as error:
-            error.hint = (
-                f"{error.hint} What was done stays; `strandline migrate` shows what is left."
-            )
+            left = "What was done stays; `strandline migrate` shows what is left."
+            error.hint = f"{error.hint} {left}"
             raise
         finally:
             site.spark.stop()
         migration.done = True
         keep(where, migration)
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The stream that runs beside a migration: it goes on by the code of today, table by table.
+
+    A table of which rows or checkpoint are exchanged goes on by the code of before until that is done.
+    """
+
+    lake: Lake
+    says: Says
+    held: list[str]
+
+    def load(self) -> Iterator[Done]:
+        """Let it load the code, and yield what that changes at once."""
+        found = self._ask()
+        if found is None:
+            return
+        words = {
+            "goes on by the code of now": found.changed,
+            "is fed from now on": found.added,
+            "is fed no more, because no module declares it": found.gone,
+        }
+        for what, names in words.items():
+            yield from (Done(table=name, says=f"{what}, in the stream that runs") for name in names)
+
+    def release(self, table: Table) -> None:
+        """Let a table go on by the code of now, whose rows and checkpoint are of it."""
+        if table.id in self.held:
+            self.held.remove(table.id)
+            self._ask()
+
+    def _ask(self) -> Loaded | None:
+        beat = heartbeat(self.lake, clock.now())
+        if beat and beat["alive"] and not beat.get("loads_code"):
+            self.says("the stream cannot load edited code: `strandline restart` when this is done")
+            return None
+        return ask(self.lake, self._is_there, self.held)
+
+    def _is_there(self) -> bool:
+        beat = heartbeat(self.lake, clock.now())
+        return bool(beat and beat["alive"] and not silence(beat))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +208,7 @@ class _Worker:
     site: Site
     lake: Lake
     migration: Migration
+    stream: _Stream
     says: Says
     on_commit: Callable[[Entry], None]
 
@@ -195,8 +242,8 @@ class _Worker:
             raise TypeError(table.id)
         with handed_over(table, self.lake, clock.now, "migrate", note=self.says):
             before = preflight.judge(self.site.spark, table, self.lake)
-            after = preflight.migrate(self.site.spark, table, self.lake)
-        preflight.refuse(after)
+            preflight.refuse(preflight.migrate(self.site.spark, table, self.lake))
+            self.stream.release(table)
         return self._noted(table, "; ".join(each.what for each in before.differences))
 
     def _rebuild(self, table: Table, stage: Stage) -> Done:
@@ -211,6 +258,7 @@ class _Worker:
                 return Done(table=table.id, says=words, differences=differences)
             note_equal(table, self.lake, code_version(table), version)
         rebuild.remove_shadow(table, self.lake)
+        self.stream.release(table)
         return self._noted(table, "the same rows as before, so nothing was replaced")
 
     def _promote(self, table: Table, *, is_alone: bool = False) -> Entry:
@@ -233,6 +281,7 @@ class _Worker:
     def _recompute(self, table: Table) -> Done:
         with handed_over(table, self.lake, clock.now, "migrate", note=self.says):
             run(table, Batch(), self.lake, site=self.site, on_commit=self.on_commit)
+            self.stream.release(table)
         return self._noted(table, "all its windows were recomputed in one commit")
 
     def _noted(self, table: Table, words: str) -> Done:
@@ -245,6 +294,7 @@ class _Worker:
         """Have a table for an exchange of its rows, which its stream hands over meanwhile."""
         with _exchanging(table, self.lake, self.says, verb, is_alone=is_alone):
             yield
+            self.stream.release(table)
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from strandline.engine.runtime.log_files import bound
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.spark_session import refuse_too_many
 from strandline.engine.service.background_stream import AUTO, EVERY_OPTION, MAX_OFFSETS
+from strandline.engine.service.edited_code import LoadedCode
 from strandline.engine.service.stream_host import Host
 from strandline.operate import lakes
 from strandline.operate.listener import Log, Throttle
@@ -211,9 +212,9 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         asked = stopping.asked(within=stopping.AT_LAST, quiet=stopping.QUIET)
         for table in chosen:
             refuse_if_taken(table, where)
-        host = Host(
-            chosen, mode, where, ready_to_stay(found, where, chosen, note, patient=patient), asked
-        )
+        code = LoadedCode()  # before Spark starts: an edit meanwhile is one
+        site = ready_to_stay(found, where, chosen, note, patient=patient)
+        host = Host(chosen, mode, where, site, asked, code, feeds_all=not tables)
         if is_terminal() and not as_json:
             _watched(host, where)
         else:

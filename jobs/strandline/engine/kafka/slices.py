@@ -424,12 +424,17 @@ class Gauge:
         self._stop = stop
         self.lags: dict[str, int | None] = {table.id: None for table in tables}
 
+    def take(self, tables: Sequence[Table]) -> None:
+        """Go on with these tables."""
+        self.lags |= {table.id: None for table in tables if table.id not in self.lags}
+        self._tables = tables
+
     def start(self) -> None:
         """Measure again and again until the stream is stopped."""
         threading.Thread(target=self._measure, name="gauge", daemon=True).start()
 
     def _measure(self) -> None:
-        while self._tables:
+        while True:
             for table in self._tables:
                 self.lags[table.id] = self._lag(table)
             if self._stop.wait(self._lake.pause(EVERY)):

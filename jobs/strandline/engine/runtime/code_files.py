@@ -423,6 +423,12 @@ def _tree(at: tuple[tuple[str, Path], ...]) -> Tree:
     return Tree(roots=dict(at))
 
 
+def read_again() -> None:
+    """Forget what files said, because modules were edited; what is known of a table that was asked about stays."""
+    for each in (_tree, _releases, _tree_of_then):
+        each.cache_clear()
+
+
 @cache
 def files_of(table: Table) -> tuple[Path, ...]:
     """Return the files that decide a table's rows, sorted."""

@@ -168,8 +168,14 @@ class BackPressure:
         """Begin with nothing known, so that no table gives way."""
         self._clock = clock
         self._grace = max(GRACE, 2 * every)
-        self._seen = {table.id: _Seen() for table in tables}
-        self._readers = {table.id: set(_readers(table, tables)) for table in tables}
+        self._seen: dict[str, _Seen] = {}
+        self._readers: dict[str, set[str]] = {}
+        self.take(tables)
+
+    def take(self, tables: Sequence[Table]) -> None:
+        """Go on with these tables; of those that were there what is known stays."""
+        self._readers |= {table.id: set(_readers(table, tables)) for table in tables}
+        self._seen |= {table.id: _Seen() for table in tables if table.id not in self._seen}
 
     def committed(self, name: str, seconds: float) -> None:
         """Note that a table has committed a batch, and how long that took."""
@@ -231,6 +237,15 @@ class OpenBooks:
         """The sums of sources that other processes write."""
         self.unreadable: dict[str, Exception] = {}
         """What ended the last look at a table's books, or at those of a source that other processes write."""
+
+    def take(self, tables: Sequence[Table]) -> None:
+        """Go on with these tables; the books of one that is declared anew are read from their snapshot again."""
+        before = {table.id: table for table in self._tables}
+        for table in tables:
+            if before.get(table.id) is not table:
+                self._books.pop(table.id, None)
+                self._others.pop(table.id, None)
+        self._tables = tables
 
     def follow(self) -> None:
         """Read the entries since the last call."""

@@ -7,15 +7,13 @@ Why threads that poll and not ``awaitTermination``: a thread that waits inside p
 interrupt leaves the gateway out of step.
 """
 
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from types import CodeType, FrameType
 
 from pyspark.sql import SparkSession
 
@@ -30,7 +28,7 @@ from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka.local_broker import bound_log
 from strandline.engine.kafka.slices import Gauge
-from strandline.engine.lake.completeness import RetiredError
+from strandline.engine.lake.completeness import RetiredError, fed
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.handover import asker
 from strandline.engine.lake.lake import Lake
@@ -38,142 +36,21 @@ from strandline.engine.lake.locks import HasWriterError, is_held
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, between, latest_version
 from strandline.engine.lake.read.open_table import broken_files
-from strandline.engine.runtime.jvm import deaf, gone, has_ended, is_deaf, loss, moves
-from strandline.engine.runtime.meter import Work
-from strandline.engine.runtime.missing import SparkGoneError
+from strandline.engine.runtime.jvm import deaf, gone, has_ended, is_deaf, loss
 from strandline.engine.runtime.outage import skipped_in_outage
 from strandline.engine.runtime.processes import own
+from strandline.engine.runtime.spark_session import refuse_too_many
 from strandline.engine.service.backlog import BackPressure, BookCloser, OpenBooks, Trend
+from strandline.engine.service.edited_code import (
+    Loaded,
+    LoadedCode,
+    Request,
+    answer,
+    refused,
+    requested,
+)
+from strandline.engine.service.last_batches import LOOK, LastBatches
 from strandline.engine.service.stream_health import HANDED_OVER, TURN, Failing, failing, write_beat
-
-# Whether the batches come back that a stream waits for, once it is asked to end.
-#
-# One that moves has a minute: its jobs, its tasks or its rows go on, or Spark's driver works for it, which plans and commits. One that
-# does not has seconds: a function of a table that waits for something outside never comes back, and a JVM that does not
-# answer brings no batch back at all. They are killed with the JVM, and the next start does the same batches again.
-#
-# The looks are those of a thread, because a call of a JVM that does not answer never returns; while one does not, no batch moves.
-
-
-ENDS = 60.0
-"""Seconds that a batch which moves has to end, from the request on; and those within which a busy one must have moved."""
-STILL = 15.0
-"""Seconds without a sign of life after which a batch hangs; Spark knows every ten of the rows of a task."""
-LOOK = 1.0
-NAMED = 3
-"""Batches that a sentence names; the others are counted."""
-
-BOUNDED = ("/py4j/", "/jobs/strandline/engine/lake/", "/jobs/strandline/engine/kafka/")
-"""Code of Python that waits for the JVM, which is looked at by itself, or for a service, with a bound of its own."""
-INNERMOST = 3
-"""The calls that say what is waited for; a batch that Spark has handed over has Spark's own around it."""
-
-
-class LastBatches(threading.Thread):
-    """Looks, until it is ended, whether the batches of some tables move."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        running: Mapping[str, Running],
-        threads: Mapping[str, threading.Thread],
-    ) -> None:
-        """Begin with all of them moving."""
-        super().__init__(name="last batches", daemon=True)
-        self._spark, self._running, self._threads = spark, running, threads
-        self._began = self._waited_at = time.monotonic()
-        self._signs = dict.fromkeys(threads, self._began)
-        """When each table gave its last sign of life."""
-        self._looked = dict(self._signs)
-        """When each was looked at last: on a busy machine two looks may lie far apart."""
-        self._looks_since: float | None = None
-        """When the look began that is under way."""
-        self._moved = {name: self._began - (each.idle or 0.0) for name, each in running.items()}
-        """When each moved last, by its jobs, tasks and rows."""
-        self._seen: dict[str, object] = {}
-        self._work = Work(spark)
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        """Look about once a second."""
-        while not self._ended.wait(LOOK):
-            is_busy = self._work.goes_on()
-            for name in self._left():
-                self._looks_since = time.monotonic()
-                try:
-                    self._look(name, is_busy=is_busy)
-                except Exception:  # noqa: BLE001  # the JVM or the query ends: the table's thread has the error, or a minute
-                    self._signs[name] = time.monotonic()
-                self._looks_since, self._looked[name] = None, time.monotonic()
-
-    def end(self) -> None:
-        """End after the running look."""
-        self._ended.set()
-
-    @property
-    def waited_at(self) -> float:
-        """Return until when there was one to wait for."""
-        if self._left() and self.refusal() is None:
-            self._waited_at = time.monotonic()
-        return self._waited_at
-
-    def refusal(self) -> SparkGoneError | None:
-        """Return the error of a stream that waits no longer, None while it waits."""
-        now, left = time.monotonic(), self._left()
-        if not left:
-            return None
-        is_over = now - self._began > ENDS
-        looks_since = self._looks_since
-        answers = looks_since is None or now - looks_since < STILL
-        if not is_over and answers and not all(map(self._is_still, left)):
-            return None
-        named = [f"{self._running[name]} of {name}" for name in left]
-        more = f" and {len(named) - NAMED:,} others" if len(named) > NAMED else ""
-        why = (
-            f"within {ENDS:.0f} s of the request to end"
-            if is_over
-            else f"and did not move for {STILL:.0f} s"
-        )
-        return SparkGoneError(
-            f"{', '.join(named[:NAMED])}{more} did not come back {why}, and Spark was killed",
-            hint="nothing is lost or repeated: the next start does those batches again. `strandline logs --of spark` shows what "
-            "Spark did; a function that waits for something outside must bound its wait.",
-            tables=left,
-        )
-
-    def _is_still(self, name: str) -> bool:
-        return self._looked[name] - self._signs[name] >= STILL
-
-    def _left(self) -> list[str]:
-        return [name for name, thread in self._threads.items() if thread.is_alive()]
-
-    def _look(self, name: str, *, is_busy: bool) -> None:
-        running = self._running[name]
-        group = running.group
-        # Between two batches and before the first the table's own thread is at work, of a query only its group.
-        thread = running.thread or (None if group else self._threads[name].ident)
-        python = [] if thread is None else list(_stack(thread))
-        now = None if group is None else moves(self._spark, group)
-        seen = (now and now.figures, [place for _, place in python])
-        before, self._seen[name] = self._seen.get(name, seen), seen
-        at = time.monotonic()
-        if seen != before:
-            self._signs[name] = self._moved[name] = at
-        elif now is not None and now.runs:
-            # A task that works on one row for long looks like one that never comes back, and others wait for its core.
-            if is_busy and at - self._moved[name] < ENDS:
-                self._signs[name] = at
-        elif not python or any(part in file for file, _ in python[:INNERMOST] for part in BOUNDED):
-            self._signs[name] = at
-
-
-def _stack(thread: int) -> Iterator[tuple[str, tuple[CodeType, int]]]:
-    """Yield where a thread of Python is, from the innermost call on, each call with its file."""
-    frame: FrameType | None = sys._current_frames().get(thread)  # noqa: SLF001  # the only way to another thread's
-    while frame is not None:
-        yield frame.f_code.co_filename, (frame.f_code, frame.f_lasti)
-        frame = frame.f_back
-
 
 POLL = 0.1
 RATE_OVER = 10.0
@@ -235,14 +112,36 @@ class Pulse:
 class Host:
     """Runs tables side by side until it is stopped or no table can run."""
 
-    def __init__(
-        self, tables: Sequence[Table], mode: Mode, lake: Lake, site: Site, stop: threading.Event
+    def __init__(  # noqa: PLR0913, PLR0917  # what runs where, and by which code
+        self,
+        tables: Sequence[Table],
+        mode: Mode,
+        lake: Lake,
+        site: Site,
+        stop: threading.Event,
+        code: LoadedCode | None = None,
+        *,
+        feeds_all: bool = False,
     ) -> None:
         """Prepare; nothing runs yet.
 
-        Once ``stop`` is set, every table ends its batch and then stops.
+        Args:
+            tables: The tables.
+            mode: How they run.
+            lake: Where.
+            site: With what.
+            stop: Once it is set, every table ends its batch and then stops.
+            code: The modules of the tables, which are loaded anew on request; None where they stay as they are.
+            feeds_all: Whether tables that come with edited code are fed as well.
         """
         self._tables = tables
+        self._known = {table.id: table for table in tables}
+        """Each table as it is to run; one whose query has another object ends its batch, and goes on with this one."""
+        self._code = code
+        self._feeds_all = feeds_all
+        self._threads: dict[str, threading.Thread] = {}
+        last = None if code is None else requested(lake)
+        self._answered = last.mark if last else ""
         self._mode = mode
         self._lake = lake
         self._poll = max(POLL, POLL_EACH * len(tables))
@@ -301,19 +200,16 @@ class Host:
         Raises:
             Exception: The error that ended all tables, or that of a table which still fails when the host is stopped.
         """
-        threads = [
-            threading.Thread(target=self._keep, args=(table,), name=table.id, daemon=True)
-            for table in self._tables
-        ]
-        for thread in threads:
-            thread.start()
+        for table in self._tables:
+            self._begin(table.id)
         self._gauge.start()
         self.closer.start()
         due = 0.0
         try:
-            while left := [thread.name for thread in threads if thread.is_alive()]:
+            while left := [name for name, thread in self._threads.items() if thread.is_alive()]:
                 if time.monotonic() >= due:
                     with skipped_in_outage():
+                        self._load_code()
                         self._measure()
                         bound_log(self._lake)
                         look(self)
@@ -322,7 +218,7 @@ class Host:
                 if is_deaf(self._site.spark):
                     self._hangs(left, deaf())
                     break  # no batch ends any more, so there is nothing to wait for
-                if self._stop.is_set() and (over := self._waits_no_longer(threads)) is not None:
+                if self._stop.is_set() and (over := self._waits_no_longer()) is not None:
                     self._hangs(left, over)
                     break
                 time.sleep(POLL)
@@ -340,17 +236,70 @@ class Host:
         self.hung = tables
         self._end(error)
 
-    def _waits_no_longer(self, threads: Sequence[threading.Thread]) -> TransientError | None:
+    def _begin(self, name: str) -> None:
+        """Start the thread of a table."""
+        thread = threading.Thread(target=self._keep, args=(name,), name=name, daemon=True)
+        self._threads[name] = thread
+        thread.start()
+
+    def _load_code(self) -> None:
+        """Load the code of the tables anew where that was asked for."""
+        asked = None if self._code is None else requested(self._lake)
+        if self._code is None or asked is None or asked.mark == self._answered:
+            return
+        try:
+            found = self._take_over(self._code.load(), asked)
+        except Exception as error:  # noqa: BLE001  # whatever an edited module raises ends no stream
+            found = refused(asked.mark, error)
+        answer(self._lake, found)
+        self._answered = asked.mark
+
+    def _take_over(self, declared: Sequence[Table], asked: Request) -> Loaded:
+        """Let each table go on as it is declared now, but those that are held; start those that are new.
+
+        Raises:
+            DefinitionError: There would be too many of them.
+        """
+        now = {table.id: table for table in fed(declared, self._lake)}
+        gone = self._known.keys() - {table.id for table in declared}
+        changed = [
+            name
+            for name, table in self._known.items()
+            if name in now and now[name] is not table and name not in asked.hold
+        ]
+        added = [name for name in now if self._feeds_all and name not in self._known]
+        refuse_too_many(len(self._known) - len(gone) + len(added))
+        self._known |= {name: now[name] for name in (*changed, *added)}
+        for name in gone:
+            del self._known[name]
+        self._retired |= gone
+        self._handed |= {*changed, *added}
+        for name in added:
+            self.pulses[name] = Pulse(table=name)
+            self._trends[name] = Trend()
+            self._running[name] = Running()
+        ordered = [self._known[table.id] for table in declared if table.id in self._known]
+        self._tables = ordered
+        self._pressure.take(ordered)
+        self._books.take(ordered)
+        self._gauge.take([table for table in ordered if isinstance(table, Ingested)])
+        for name in added:
+            self._begin(name)
+        return Loaded(
+            mark=asked.mark, changed=tuple(changed), added=tuple(added), gone=tuple(sorted(gone))
+        )
+
+    def _waits_no_longer(self) -> TransientError | None:
         """Return why the stream waits for its last batches no longer; None while it does."""
         if self._last is None:
-            fed = {each.name: each for each in threads if each.name in self._running}
+            fed = {name: each for name, each in self._threads.items() if name in self._running}
             self._last = LastBatches(self._site.spark, dict(self._running), fed)
             self._last.start()
         return self._last.refusal()
 
-    def _keep(self, table: Table) -> None:
+    def _keep(self, name: str) -> None:
         try:
-            while not self._stop.is_set():
+            while not self._stop.is_set() and (table := self._known.get(name)) is not None:
                 try:
                     self._await_sources(table)
                     self._await_return(table)
@@ -385,13 +334,13 @@ class Host:
                     return
 
     def _traces(self, table: Table) -> list[str]:
-        """Return what changes when another process works on a table: its lease, its promotion, its newest commit, and what is retired."""
+        """Return what changes when another process works on a table: its lease, its promotion, its newest commit, what is retired, its code."""
         places = [
             self._lake.lease(table),
             Shadow.of(table, self._lake).journal,
             self._lake.retired,
         ]
-        found = []
+        found = [str(id(self._known.get(table.id)))]
         # What may not be read leaves no trace until it may, and a store may refuse.
         try:
             path = self._lake.table(table)
@@ -455,7 +404,8 @@ class Host:
 
     def _leaves(self, table: Table) -> bool:
         """Return whether a table's query is to end after its batch."""
-        return self._stop.is_set() or self._asker(table) is not None
+        is_other = self._known.get(table.id) is not table
+        return self._stop.is_set() or is_other or self._asker(table) is not None
 
     def _run(self, table: Table) -> None:
         run(
@@ -644,6 +594,7 @@ class Host:
         beat = {
             **own(),
             "alive": is_alive,
+            "loads_code": self._code is not None,
             "at": at.isoformat(timespec="seconds"),
             "tables": tables,
             "failed": failed.kind if isinstance(failed, LakeError) else None,

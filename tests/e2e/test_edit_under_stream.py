@@ -1,0 +1,172 @@
+"""Tables are added, edited, broken and retired while the stream runs: one process, no table that is not concerned waits."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import entries
+from strandline.engine.runtime import clock
+from tests.cli.typed import Answer, strandline
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.whole]
+
+PATIENCE = 240.0
+MORE = '''"""What each customer ordered in ten minutes."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from strandline import Windowed
+
+from shop.silver import orders
+
+
+def by_customer(rows: DataFrame) -> DataFrame:
+    """Count the orders of each customer."""
+    windows = rows.groupBy("customer", F.window("ordered_at", "10 minutes"))
+    return windows.agg(F.count("*").alias("orders")).select(
+        "customer", F.col("window.start").alias("begins"), F.col("window.end").alias("ends"), "orders"
+    )
+
+
+TABLE = Windowed(
+    name="by_customer",
+    reads=(orders.TABLE,),
+    transform=by_customer,
+    key=("customer", "begins"),
+    window="10 minutes",
+    window_from="begins",
+    closes_at="ends",
+)
+'''
+SELECTED = "    return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())\n"
+WITH_CENTS = """    rows = topic.parse(events, FIELDS)
+    cents = (rows.amount * 100).cast("long")
+    return rows.withColumn("cents", cents).select(*CARRIED, *FIELDS.fieldNames(), "cents")
+"""
+
+
+class Shop:
+    """A project of one's own whose orders come all the time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make it, with a broker, and begin to send."""
+        strandline("init", folder / "shop", cwd=folder).succeeded()
+        self.folder, self.lake = folder / "shop", folder / "shop" / ".lake"
+        found = self.typed("up", "--json").succeeded().json
+        assert isinstance(found, dict)
+        self._producer = Producer({"bootstrap.servers": found["address"]})
+        self._ended = threading.Event()
+        self.sent = 0
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._thread.start()
+
+    def typed(self, *words: str) -> Answer:
+        """Type a command in its folder."""
+        return strandline(*words, cwd=self.folder, timeout=580)
+
+    def module(self, name: str) -> Path:
+        """Return the module of a table."""
+        layer, _, table = name.partition(".")
+        return self.folder / "shop" / layer / f"{table}.py"
+
+    def entries(self, name: str) -> list[tuple[str, int]]:
+        """Return stream and number of each batch of a table."""
+        place = Place.of(str(self.lake / Path(*name.split("."))))
+        return [(each.stream, each.batch) for _, each in entries(place)]
+
+    def query(self, question: str) -> list[dict[str, object]]:
+        """Ask a question."""
+        found = self.typed("query", question, "--json").succeeded().json
+        assert isinstance(found, dict | list)
+        rows = found["rows"] if isinstance(found, dict) else found
+        return [dict(each) for each in rows]
+
+    def pulse(self) -> dict[str, object]:
+        """Return the stream's heartbeat."""
+        return dict(json.loads(Lake(Place.of(str(self.lake))).heartbeat.text() or ""))
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait for a state."""
+        due = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < due, what
+            time.sleep(0.5)
+
+    def end(self) -> None:
+        """Send no more."""
+        self._ended.set()
+        self._thread.join()
+        assert self._producer.flush(30) == 0
+
+    def _send(self) -> None:
+        while not self._ended.wait(0.05):
+            at = clock.now() - timedelta(seconds=1)
+            order = {
+                "order_id": f"o{self.sent}",
+                "customer": f"c{self.sent % 7}",
+                "amount": 1.25,
+                "ordered_at": at.isoformat(),
+            }
+            self._producer.produce("orders", json.dumps(order), f"c{self.sent % 7}")
+            self._producer.poll(0)
+            self.sent += 1
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """Return it with its stream; both end with the test."""
+    found = Shop(tmp_path)
+    try:
+        found.typed("resume", "--every", "1s").succeeded()
+        yield found
+    finally:
+        found.end()
+        found.typed("pause")
+        found.typed("down")
+
+
+def test_tables_come_change_break_and_go_under_one_stream(shop: Shop) -> None:
+    shop.until(lambda: len(shop.entries("silver.orders")) > 1, "silver has rows")
+    began = shop.pulse()
+
+    shop.module("gold.by_customer").write_text(MORE)
+    added = shop.typed("migrate", "--go").succeeded()
+    assert "gold.by_customer: is fed from now on, in the stream that runs" in added.out
+    shop.until(lambda: len(shop.entries("gold.by_customer")) > 0, "the new table is fed")
+
+    silver = shop.module("silver.orders")
+    text = silver.read_text()
+    silver.write_text(text + "def (\n")
+    broken = shop.typed("migrate", "--go")
+    assert (broken.code, "silver/orders.py" in broken.err) == (2, True), broken.printed
+
+    assert SELECTED in text
+    silver.write_text(text.replace(SELECTED, WITH_CENTS))
+    edited = shop.typed("migrate", "--go").succeeded()
+    assert "silver.orders: replaced by" in edited.out
+    before = len(shop.entries("silver.orders"))
+    shop.until(lambda: len(shop.entries("silver.orders")) > before, "silver goes on")
+
+    shop.typed("retire", "gold.sales_10m", "--because", "another counts it").succeeded()
+    shop.end()
+    counted = "SELECT count(*) AS n, count(cents) AS cents FROM silver.orders"
+    shop.until(lambda: shop.query(counted) == [{"n": shop.sent, "cents": shop.sent}], "all read")
+
+    after = shop.pulse()
+    assert after["pid"] == began["pid"]
+    streams = {stream for stream, _ in shop.entries("bronze.orders")}
+    assert len(streams) == 1
+    numbers = [number for _, number in shop.entries("bronze.orders")]
+    assert numbers == [*range(len(numbers))]
+    sheets = shop.typed("ledger", "--json").succeeded().json
+    assert isinstance(sheets, list)
+    assert all(sheet["balanced"] for sheet in sheets), sheets
+    assert "all is well" in shop.typed("status").out
