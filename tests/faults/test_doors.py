@@ -65,6 +65,7 @@ REASONS = {
     "strandline.engine.repair.import_files:import_file": "one commit a slice; killed between two in test_import_killed.py",
     "strandline.engine.service.edited_code:answer": "one file, put whole; who asked asks again",
     "strandline.engine.service.edited_code:ask": "one file, put whole; typed again it is another request",
+    "strandline.engine.proof.branch:_take_along": "in a scratch folder, which a kill ends as a whole",
     "strandline.engine.repair.migrate:keep": "one file, put whole; killed before and after it in tests/cli/test_migrate.py",
     "strandline.engine.repair.migrate:note_equal": "one file, put whole; without it the table is compared again",
     "strandline.engine.flow.shadow_lake:begin": "before the rebuild reads; the next rebuild removes its folder and begins anew",

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypeAlias
 
 from strandline import catalog
@@ -19,6 +20,7 @@ from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.store_lease import HeldError, hold
+from strandline.engine.proof.branch import Tried, tried
 from strandline.engine.proof.compare import Comparison
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.migrate import (
@@ -307,6 +309,31 @@ def _exchanging(
         return
     with shadow_lake.alone(table, lake), handed_over(table, lake, clock.now, verb, note=says):
         yield
+
+
+# The same in a branch, of which nothing is left.
+
+
+def try_out(
+    found: Settings, where: Lake, stages: Sequence[Stage], newest: timedelta, says: Says
+) -> Iterator[Tried]:
+    """Compute the tables of a plan by the code of now from the newest records, beside the lake, and yield how each differs.
+
+    Raises:
+        DefinitionError: The tables below have no rows.
+    """
+    steps = {Step.ALTERED, Step.REBUILT, Step.RECOMPUTED, Step.MADE}
+    chosen = [catalog.find(each.table) for each in stages if each.step in steps]
+    tables = [each for each in chosen if not isinstance(each, Ingested)]
+    if not tables:
+        return
+    where.refuse_newer()
+    says("starting Spark …")
+    site = session.site(found, where, None, is_brief=True, says=says)
+    try:
+        yield from tried(tables, where, newest, site, says)
+    finally:
+        site.spark.stop()
 
 
 # The last migration taken back.

@@ -1,6 +1,9 @@
 """``migrate``: what an edit asks of each table, as a plan; carried out, and taken back as one."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -10,9 +13,13 @@ from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.proof.branch import Tried
+from strandline.engine.proof.compare import Comparison
 from strandline.engine.repair.migrate import Stage, Step
 from strandline.operate import migrate as work
 
+TRIED = ("table", "rows now", "rows then", "added", "gone", "changed")
+LONGEST = timedelta(days=3650)
 COLUMNS = ("table", "what", "rows", "to read", "about")
 
 
@@ -30,6 +37,16 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             "--forward", help="Leave rows that are there as they are, wherever a stream can go on."
         ),
     ] = False,
+    try_: Annotated[
+        bool,
+        typer.Option(
+            "--try",
+            help="Compute it from the newest records beside the lake, and show the difference.",
+        ),
+    ] = False,
+    last: Annotated[
+        str, typer.Option(help="With --try, how much event time is compared: 1h, 1d, 7d.")
+    ] = "1d",
     undo: Annotated[
         bool, typer.Option("--undo", help="Revert what the last migration replaced.")
     ] = False,
@@ -40,16 +57,18 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
     Nothing is changed without --go. With it, the tables are done downstream, each beside its running stream: one that is
     computed anew is compared first, and replaced in one commit where a row differs. Type it again after a kill: it goes on.
+    With --try the newest records of a day run through the edited tables beside the lake; the rows are compared, and nothing is left of it.
     Named tables bring all tables above them. `--undo` gives every replaced table its rows of before back, the last one first;
     take the edit back as well.
 
     \b
     strandline migrate
+    strandline migrate --try
     strandline migrate --go
     strandline migrate silver.orders --forward --go
     strandline migrate --undo
     """
-    if undo and (go or forward or tables):
+    if undo and (go or forward or tables or try_):
         raise DefinitionError(
             "--undo takes back the whole of the last migration",
             hint="type it by itself: `strandline migrate --undo`.",
@@ -59,7 +78,10 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         _print_done(work.take_back(found, where, note), as_json=as_json)
         return
     stages = work.plan(found, where, tables, note, forward=forward)
-    if not go:
+    if try_:
+        refuse_both(go=go)
+        _print_tried(work.try_out(found, where, stages, span(last), note), as_json=as_json)
+    elif not go:
         _print_plan(stages, as_json=as_json, is_forward=forward)
     else:
         _print_done(work.carry_out(found, where, stages, note, _note_batch), as_json=as_json)
@@ -120,16 +142,76 @@ def _print_done(done: "work.Dones", *, as_json: bool) -> None:
                 f"  {compared.table}: {compared.changed:,} rows changed, {added - compared.changed:,} added, "
                 f"{gone - compared.changed:,} gone"
             )
-            if compared.apart:
-                say(
-                    f"  {compared.table}: only one of the two has the columns {', '.join(compared.apart)}"
-                )
-            for sample in compared.samples:
-                say(f"  {compared.table} {sample}")
+            _print_samples(compared)
     if as_json:
         emit([asdict(each) for each in found])
     elif not found:
         say("there is nothing to do: the rows of each table are those of today's code")
+
+
+def refuse_both(*, go: bool) -> None:
+    """Refuse to try and to do the same at once.
+
+    Raises:
+        DefinitionError: Both were typed.
+    """
+    if go:
+        raise DefinitionError(
+            "--try changes nothing, and --go does all of it", hint="type one of them."
+        )
+
+
+def span(text: str) -> timedelta:
+    """Return a length of time that was typed.
+
+    Raises:
+        DefinitionError: It is none.
+    """
+    found = re.fullmatch(r"(\d{1,6})\s*([mhd])", text.strip())
+    if found is None or not int(found[1]):
+        raise DefinitionError(f"{text!r} is no length of time", hint="write 30m, 6h or 1d.")
+    units = {"m": "minutes", "h": "hours", "d": "days"}
+    return min(timedelta(**{units[found[2]]: int(found[1])}), LONGEST)
+
+
+def _print_tried(tried: Iterator[Tried], *, as_json: bool) -> None:
+    found = list[Tried]()
+    for each in tried:
+        found.append(each)
+        if not as_json:
+            rows = [_compared_row(one) for one in each.differences]
+            if rows:
+                show(None, TRIED, rows)
+            say(f"{each.table}: compared from {each.since.isoformat()} on, {each.seconds:,.1f} s")
+            if not rows:
+                say(f"{each.table}: it is not in the lake yet, and would have {each.rows:,} rows")
+            for one in each.differences:
+                _print_samples(one)
+    if as_json:
+        emit([asdict(each) for each in found])
+    elif not found:
+        say("there is nothing to try: the rows of each table are those of today's code")
+    else:
+        note("nothing was changed, and nothing is left of it; `strandline migrate --go` does it")
+
+
+def _compared_row(found: Comparison) -> tuple[object, ...]:
+    return (
+        found.table,
+        found.left_rows,
+        found.right_rows,
+        found.only_right - found.changed,
+        found.only_left - found.changed,
+        found.changed,
+    )
+
+
+def _print_samples(compared: Comparison) -> None:
+    if compared.apart:
+        columns = ", ".join(compared.apart)
+        say(f"  {compared.table}: only one of the two has the columns {columns}")
+    for sample in compared.samples:
+        say(f"  {compared.table} {sample}")
 
 
 def _print_rest(stages: list[Stage]) -> None:

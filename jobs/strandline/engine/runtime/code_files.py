@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from zipfile import ZipFile
 
@@ -421,6 +422,15 @@ def tree() -> Tree:
 @cache
 def _tree(at: tuple[tuple[str, Path], ...]) -> Tree:
     return Tree(roots=dict(at))
+
+
+def text_of(module: ModuleType) -> bytes | None:
+    """Return the text of a module's file as it is now; None where it has none, or where that is gone."""
+    file = getattr(module, "__file__", None)
+    try:
+        return None if file is None else Path(file).read_bytes()
+    except OSError:
+        return None
 
 
 def read_again() -> None:

@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 from uuid import uuid4
@@ -87,14 +86,8 @@ def _loaded() -> dict[str, ModuleType]:
 
 
 def _said(module: ModuleType) -> str:
-    """Return a hash of what the file of a module says, without comments and blank lines; empty where it has none."""
-    file = getattr(module, "__file__", None)
-    if file is None:
-        return ""
-    try:
-        text = Path(file).read_bytes()
-    except OSError:
-        return "gone"
+    """Return a hash of what the file of a module says, without comments and blank lines."""
+    text = code_files.text_of(module) or b""
     with suppress(SyntaxError, ValueError):
         text = ast.dump(ast.parse(text)).encode()
     return hashlib.sha256(text).hexdigest()
@@ -114,9 +107,8 @@ def _with_importers(edited: Collection[str], modules: Mapping[str, ModuleType]) 
 
 def _imports(module: ModuleType) -> set[str]:
     """Return the names that a module imports, each also as a module of the package before it."""
-    file = getattr(module, "__file__", None)
-    with suppress(OSError, SyntaxError, ValueError, TypeError):
-        tree = ast.parse(Path(str(file)).read_bytes())
+    with suppress(SyntaxError, ValueError):
+        tree = ast.parse(code_files.text_of(module) or b"")
         found = set[str]()
         for node in ast.walk(tree):
             match node:
