@@ -93,6 +93,12 @@ class Shop:
         """Return the stream's heartbeat."""
         return dict(json.loads(Lake(Place.of(str(self.lake))).heartbeat.text() or ""))
 
+    def tables(self) -> dict[str, object]:
+        """Return the tables of the stream."""
+        found = self.pulse()["tables"]
+        assert isinstance(found, dict)
+        return found
+
     def until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait for a state."""
         due = time.monotonic() + PATIENCE
@@ -156,6 +162,11 @@ def test_tables_come_change_break_and_go_under_one_stream(shop: Shop) -> None:
     shop.until(lambda: len(shop.entries("silver.orders")) > before, "silver goes on")
 
     shop.typed("retire", "gold.sales_10m", "--because", "another counts it").succeeded()
+    shop.until(lambda: "gold.sales_10m" not in shop.tables(), "a retired table is left")
+    shop.module("gold.by_customer").unlink()
+    gone = shop.typed("migrate", "--go").succeeded()
+    assert "gold.by_customer: is fed no more" in gone.out
+    shop.until(lambda: "gold.by_customer" not in shop.tables(), "one without a module too")
     shop.end()
     counted = "SELECT count(*) AS n, count(cents) AS cents FROM silver.orders"
     shop.until(lambda: shop.query(counted) == [{"n": shop.sent, "cents": shop.sent}], "all read")

@@ -10,15 +10,17 @@ from typing import TypeAlias
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
-from strandline.core.modes import Batch
+from strandline.core.modes import AvailableNow, Batch
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.flow import preflight, shadow_lake
+from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow
-from strandline.engine.lake.completeness import fed
+from strandline.engine.lake.completeness import computable_from, fed
 from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import Entry, latest_version
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import Entry, last_entry, latest_version
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.proof.branch import Tried, tried
 from strandline.engine.proof.compare import Comparison
@@ -34,13 +36,13 @@ from strandline.engine.repair.migrate import (
     planned,
 )
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.meter import code_version, is_code_of
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.edited_code import Loaded, ask
 from strandline.engine.service.stream_health import heartbeat
 from strandline.operate import lakes, session
-from strandline.operate.backfill import compared
+from strandline.operate.backfill import compared, stale_above
 from strandline.operate.listener import Says
 from strandline.operate.run import verdicts_of, with_absent_topics
 from strandline.operate.stream import silence
@@ -112,7 +114,7 @@ def _alone(where: Lake) -> Iterator[None]:
         TransientError: Another one does.
     """
     try:
-        with hold(where.near / "_migrate.lock", json.dumps(own()), waits=False):
+        with hold(where.lease_of("_migrate"), json.dumps(own()), waits=False):
             yield
     except HeldError as error:
         holder = json.loads(error.note or "{}")
@@ -141,7 +143,7 @@ def carry_out(
     where.open_for_writing()
     work = [each for each in stages if each.is_work]
     with _alone(where):
-        stream = _Stream(where, says, [each.table for each in work])
+        stream = _Stream(where, says, _held(stages))
         yield from stream.load()
         if not work:
             return
@@ -159,6 +161,20 @@ def carry_out(
             site.spark.stop()
         migration.done = True
         keep(where, migration)
+        stream.release(*(each.table for each in stages if each.step is Step.MADE))
+
+
+def _held(stages: Sequence[Stage]) -> list[str]:
+    """Return the tables that the stream goes on with by the code of before, or does not begin, when it loads that of now.
+
+    They are those that are exchanged, each until it is; those that cannot be, which the code of now would end; and new ones that
+    read one of these.
+    """
+    held = [each.table for each in stages if each.is_work or each.step is Step.BLOCKED]
+    for each in stages:
+        if each.step is Step.MADE:
+            held += [each.table for s in catalog.find(each.table).needs if s.id in held][:1]
+    return held
 
 
 @dataclass(slots=True)
@@ -185,22 +201,37 @@ class _Stream:
         for what, names in words.items():
             yield from (Done(table=name, says=f"{what}, in the stream that runs") for name in names)
 
-    def release(self, table: Table) -> None:
-        """Let a table go on by the code of now, whose rows and checkpoint are of it."""
-        if table.id in self.held:
-            self.held.remove(table.id)
-            self._ask()
+    def release(self, *names: str) -> None:
+        """Let tables go on by the code of now; each before its rows are of it, while it is handed over.
 
-    def _ask(self) -> Loaded | None:
+        A process that is killed in between leaves rows that say by which code they were made, or an exchange that is to be
+        finished first, and never the code of before on rows of the new one.
+        """
+        if any(name in self.held for name in names):
+            self.held = [name for name in self.held if name not in names]
+            self._ask(loads=False)
+
+    def _ask(self, *, loads: bool = True) -> Loaded | None:
         beat = heartbeat(self.lake, clock.now())
         if beat and beat["alive"] and not beat.get("loads_code"):
             self.says("the stream cannot load edited code: `strandline restart` when this is done")
             return None
-        return ask(self.lake, self._is_there, self.held)
+        return ask(self.lake, self._is_there, self.held, loads=loads)
 
     def _is_there(self) -> bool:
         beat = heartbeat(self.lake, clock.now())
         return bool(beat and beat["alive"] and not silence(beat))
+
+
+def _is_same(differences: Sequence[Comparison]) -> bool:
+    return bool(differences) and all(each.equal for each in differences)
+
+
+def _came_since(differences: Sequence[Comparison]) -> bool:
+    """Return whether all that differs are rows that the live table has besides, as one does whose stream reads on."""
+    return any(each.only_left for each in differences) and not any(
+        each.only_right or each.changed or each.apart for each in differences
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,24 +275,42 @@ class _Worker:
             raise TypeError(table.id)
         with handed_over(table, self.lake, clock.now, "migrate", note=self.says):
             before = preflight.judge(self.site.spark, table, self.lake)
-            preflight.refuse(preflight.migrate(self.site.spark, table, self.lake))
-            self.stream.release(table)
+            self.stream.release(table.id)
+            after = preflight.migrate(self.site.spark, table, self.lake)
+            while after.answer is preflight.Answer.MIGRATE:  # one remedy may show the next
+                after = preflight.migrate(self.site.spark, table, self.lake)
+            preflight.refuse(after)
         return self._noted(table, "; ".join(each.what for each in before.differences))
 
     def _rebuild(self, table: Table, stage: Stage) -> Done:
         with shadow_lake.alone(table, self.lake):
-            version = latest_version(self.lake.table(table))
             shadow = rebuild.rebuild(table, self.lake, self.site, on_commit=self.on_commit)
+            version = latest_version(self.lake.table(table))
             differences = compared(table, self.lake, shadow, self.says)
-            is_same = bool(differences) and all(each.equal for each in differences)
-            if not is_same or stage.must:
+            if _came_since(differences) and not stage.must:
+                differences = self._again(table, shadow)
+            if not stage.must and _is_same(differences) and table.id in self.stream.held:
+                self._note_same(table, version)
+            if stage.must or not _is_same(differences):
                 entry = self._promote(table, is_alone=True)
                 words = f"replaced by {entry.written:,} rows"
                 return Done(table=table.id, says=words, differences=differences)
-            note_equal(table, self.lake, code_version(table), version)
         rebuild.remove_shadow(table, self.lake)
-        self.stream.release(table)
+        self.stream.release(table.id)
         return self._noted(table, "the same rows as before, so nothing was replaced")
+
+    def _again(self, table: Table, shadow: Lake) -> list[Comparison]:
+        """Compare a table whose stream has read on since: it hands the table over, and the rebuild catches up."""
+        with handed_over(table, self.lake, clock.now, "compare", note=self.says):
+            run(table, AvailableNow(), shadow, site=self.site, on_commit=self.on_commit)
+            differences = compared(table, self.lake, shadow, self.says)
+            if _is_same(differences):
+                self._note_same(table, latest_version(self.lake.table(table)))
+                self.stream.release(table.id)
+        return differences
+
+    def _note_same(self, table: Table, version: int) -> None:
+        note_equal(table, self.lake, code_version(table), version)
 
     def _promote(self, table: Table, *, is_alone: bool = False) -> Entry:
         """Replace a table by its rebuild, and write down first that this migration does."""
@@ -282,8 +331,15 @@ class _Worker:
 
     def _recompute(self, table: Table) -> Done:
         with handed_over(table, self.lake, clock.now, "migrate", note=self.says):
+            self.stream.release(table.id)
+            if isinstance(table, Recomputed) and computable_from(table, self.lake) is not None:
+                with lease(
+                    self.site.spark, table, self.lake
+                ):  # older windows lack rows by now, and stay
+                    Afresh(self.site.spark, table, self.lake, Batch().name).anew()
+                self._note_same(table, latest_version(self.lake.table(table)))
+                return self._noted(table, "all windows of which no row was deleted were recomputed")
             run(table, Batch(), self.lake, site=self.site, on_commit=self.on_commit)
-            self.stream.release(table)
         return self._noted(table, "all its windows were recomputed in one commit")
 
     def _noted(self, table: Table, words: str) -> Done:
@@ -295,8 +351,8 @@ class _Worker:
     def _taken(self, table: Table, verb: str, *, is_alone: bool = False) -> Iterator[None]:
         """Have a table for an exchange of its rows, which its stream hands over meanwhile."""
         with _exchanging(table, self.lake, self.says, verb, is_alone=is_alone):
+            self.stream.release(table.id)
             yield
-            self.stream.release(table)
 
 
 @contextmanager
@@ -351,25 +407,46 @@ def take_back(found: Settings, where: Lake, says: Says) -> Iterator[Done]:
         chosen = [(catalog.find(name), mark) for name, mark in migration.promoted]
         for table, mark in chosen:
             _refuse_later(table, where, mark)
+            if _is_to_undo(_own(table, where, mark)):
+                rebuild.refuse_undo(table, where)
+        stream = _Stream(where, says, [table.id for table, _ in chosen])
+        yield from stream.load()
+        if edited := [table.id for table, _ in chosen if _is_by_code_of_now(table, where)]:
+            says(
+                f"the code of now is that of the migration; take the edit of {' and '.join(edited)} back as well, and type "
+                "`strandline migrate --go`"
+            )
         if chosen:
             says("starting Spark …")
             site = session.site(found, where, None, is_brief=True, says=says)
             try:
                 for table, mark in reversed(chosen):
-                    yield _undone(table, where, mark, site, says)
+                    yield _undone(table, where, mark, site, stream)
             finally:
                 site.spark.stop()
         migration.undone = True
         keep(where, migration)
 
 
-def _undone(table: Table, where: Lake, mark: str, site: Site, says: Says) -> Done:
-    known = _own(table, where, mark)
-    if known is None or (known.done and known.undone):
+def _undone(table: Table, where: Lake, mark: str, site: Site, stream: _Stream) -> Done:
+    if not _is_to_undo(_own(table, where, mark)):
+        stream.release(table.id)
         return Done(table=table.id, says="was undone before")
-    with _exchanging(table, where, says, "undo", is_alone=False):
+    with _exchanging(table, where, stream.says, "undo", is_alone=False):
+        stream.release(table.id)
         entry = rebuild.undo(site.spark, table, where)
-    return Done(table=table.id, says=f"has the {entry.written:,} rows of before again")
+    above = stale_above(table, where)
+    more = f"; {' and '.join(above)} read rows of it meanwhile" if above else ""
+    return Done(table=table.id, says=f"has the {entry.written:,} rows of before again{more}")
+
+
+def _is_to_undo(known: Promotion | None) -> bool:
+    return known is not None and not (known.done and known.undone)
+
+
+def _is_by_code_of_now(table: Table, where: Lake) -> bool:
+    newest = last_entry(where.table(table))
+    return newest is not None and is_code_of(table, newest[1].code)
 
 
 def _own(table: Table, where: Lake, mark: str) -> Promotion | None:

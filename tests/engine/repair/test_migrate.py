@@ -15,7 +15,7 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.log.ledger_sums import MOST_CODES, Sums, snapshot_file, sums_of
-from strandline.engine.repair.migrate import Step, made, note_equal, planned, stale
+from strandline.engine.repair.migrate import Step, is_in_force, made, note_equal, planned, stale
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.runtime.meter import code_version
 from tests.support.morning import STRICT, TABLES
@@ -50,6 +50,34 @@ def test_a_promotion_begins_them_anew_and_an_undo_says_what_it_gave_up() -> None
 
     sums.add(2, entry("old", first=0, replaced=True, promoted="undo mark"))
     assert (sums.codes, sums.first_read, sums.undone) == ({"old": [2, 2]}, {"silver.s": 0}, 1)
+
+
+def test_after_two_promotions_and_an_undo_older_rows_are_still_not_in_force() -> None:
+    below = Sums()
+    below.add(0, entry("a", first=0))
+    for version, mark in ((1, "one"), (2, "two"), (3, "undo two")):
+        below.add(version, entry(mark, first=0, replaced=True, promoted=mark))
+
+    assert [is_in_force(first, below, seen=9) for first in range(5)] == [
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_who_read_what_an_undo_gave_up_has_read_it_twice() -> None:
+    below = Sums()
+    below.add(0, entry("a", first=0))
+    below.add(1, entry("b", first=0, replaced=True, promoted="one"))
+    below.add(2, entry("b", first=4))  # its stream has read on
+    below.add(3, entry("a", first=0, replaced=True, promoted="undo one"))
+
+    assert below.redone == 1
+    assert not is_in_force(0, below, seen=2)
+    assert is_in_force(0, below, seen=0)
+    assert is_in_force(3, below, seen=9)
 
 
 def test_of_very_many_versions_of_code_the_last_ones_are_remembered() -> None:

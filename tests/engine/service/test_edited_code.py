@@ -108,6 +108,26 @@ def test_a_module_that_cannot_be_read_leaves_all_as_it_was(project: Path, broken
     assert all(table is before[table.id] for table in code.load())
 
 
+def test_a_helper_that_is_imported_from_its_package_is_read_anew(project: Path) -> None:
+    """The package knows the former module too, and an import from there would ask no further."""
+    _, silver, gold = names(project)
+    helper = project / "kinds.py"
+    helper.write_text("ROWS = 1\n")
+    file = module(project, silver)
+    file.write_text(file.read_text() + "\nfrom own_shop import kinds\n\nMINE = kinds.ROWS\n")
+    edited_code._forget()
+    for name in [each for each in sys.modules if each.startswith("own_shop.")]:
+        edited_code._take_out(name)
+    code, before = LoadedCode(), by_name()
+    assert sys.modules[f"own_shop.{silver}"].MINE == 1
+
+    helper.write_text("ROWS = 2222\n")
+    after = {table.id: table for table in code.load()}
+
+    assert sys.modules[f"own_shop.{silver}"].MINE == 2222
+    assert after[gold] is not before[gold]
+
+
 def test_a_table_comes_with_its_module_and_goes_with_it(project: Path) -> None:
     _, silver, gold = names(project)
     code = LoadedCode()

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from strandline import catalog
@@ -319,6 +320,8 @@ def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
     """
     try:
         return _with_outlook(_judge(spark, table, lake), table, lake)
+    except AnalysisException as error:
+        return _unplanned(table, error)
     except Exception as error:
         if isinstance(error, DefinitionError) and is_in_sql(table):
             return _failing(table, Answer.REFUSED, error)
@@ -326,6 +329,18 @@ def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
         if found is None:
             raise
         return _failing(table, Answer.DAMAGED, found)
+
+
+def _unplanned(table: Table, error: AnalysisException) -> Verdict:
+    """Return the verdict on a table whose function names what the tables that it reads have not, as they are now."""
+    why = str(error).partition("\n")[0].strip()
+    what = f"its function cannot be planned over the tables that it reads, as they are now: {why}"
+    hint = (
+        "correct the function. Where a table below is to get the column by an edit of its own, `strandline migrate --go` "
+        "changes that one first."
+    )
+    difference = Difference(what=what, remedy=Remedy.REBUILD)
+    return Verdict(table=table.id, answer=Answer.REFUSED, differences=(difference,), hint=hint)
 
 
 def _with_outlook(verdict: Verdict, table: Table, lake: Lake) -> Verdict:

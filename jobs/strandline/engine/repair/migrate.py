@@ -15,6 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from strandline.core.errors import DataError, DefinitionError, LakeError
+from strandline.core.modes import Batch
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.compare_plans import Remedy
@@ -24,8 +25,9 @@ from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions
-from strandline.engine.lake.log.ledger import Entry, between, latest_version
+from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import Sums, sums_of
+from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.repair.rebuild import refuse_lossy
 from strandline.engine.runtime.meter import is_code_of
 
@@ -108,11 +110,13 @@ class Equal:
     """The rows of a table were compared with what a version of code makes of its sources, and were the same.
 
     Args:
+        table: The id that Delta gave the table.
         code: The version of the code.
         version: The table's version that was compared.
         sources: The versions of its sources.
     """
 
+    table: str
     code: str
     version: int
     sources: dict[str, int]
@@ -122,6 +126,7 @@ def note_equal(table: Table, lake: Lake, code: str, version: int) -> None:
     """Note that the rows up to a version of a table are those that a version of code makes."""
     began = shadow_lake.began(Shadow.of(table, lake)) or {}
     found = Equal(
+        table=table_id(lake.table(table)),
         code=code,
         version=version,
         sources={each.id: began[each.id] for each in table.upstream if each.id in began},
@@ -134,8 +139,11 @@ def _equal_file(table: Table, lake: Lake) -> Place:
 
 
 def _equal(table: Table, lake: Lake) -> Equal | None:
-    text = _equal_file(table, lake).text()
-    return None if text is None else Equal(**json.loads(text))
+    try:
+        found = Equal(**json.loads(_equal_file(table, lake).text() or ""))
+    except (ValueError, TypeError):  # there is none, or it is of another version
+        return None
+    return found if found.table == table_id(lake.table(table)) else None
 
 
 def made(table: Table, lake: Lake, *, asks_code: bool = True) -> Made:
@@ -167,19 +175,20 @@ def _replaced_below(table: Table, lake: Lake, sums: Sums, equal: Equal | None) -
         first = sums.first_read.get(source.id)
         if first is None or not lake.exists(source):
             continue
-        below = sums_of(lake.table(source))
+        below, seen = sums_of(lake.table(source)), sums.seen.get(source.id, first)
         compared = first if equal is None else equal.sources.get(source.id, first)
-        if not any(_is_in_force(each, below) for each in {first, compared}):
+        if not is_in_force(first, below, seen) and not is_in_force(compared, below, seen):
             yield source.id
 
 
-def _is_in_force(version: int, source: Sums) -> bool:
-    """Return whether the rows of a source that were read from a version on are still its rows."""
-    if (
-        source.undone >= 0
-    ):  # what was read between a promotion and its undo was of the promoted rows
-        return not source.undone <= version < source.replaced_at
-    return version >= source.replaced_at
+def is_in_force(first: int, source: Sums, seen: int) -> bool:
+    """Return whether the rows of a source that were read from a version on, up to another, are its rows, each once."""
+    if first < source.begun:
+        return False
+    if source.undone < 0 or first >= source.replaced_at:
+        return True
+    # Between a promotion and its undo it was read, or rows came that its former stream has written again.
+    return first < source.undone and not (source.redone and seen > source.undone)
 
 
 def stale(tables: Sequence[Table], lake: Lake) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -212,10 +221,11 @@ def planned(
         verdicts: May each table's stream go on?
         forward: Whether rows that are there stay as they are, wherever the stream can go on with them.
     """
-    stages, anew = list[Stage](), set[str]()
+    stages, anew, altered = list[Stage](), set[str](), set[str]()
     for table in tables:
         try:
-            stage = _stage(table, lake, verdicts[table.id], anew, forward=forward)
+            verdict = _over(verdicts[table.id], table, anew | altered)
+            stage = _stage(table, lake, verdict, anew, forward=forward)
         except Exception as error:
             found = damage(error, table)
             if found is None:
@@ -223,8 +233,18 @@ def planned(
             stage = Stage(table=table.id, step=Step.BLOCKED, why=(found.message,), hint=found.hint)
         if stage.step in {Step.REBUILT, Step.FINISHED}:
             anew.add(table.id)
+        if stage.step is Step.ALTERED:
+            altered.add(table.id)
         stages.append(stage)
     return stages
+
+
+def _over(verdict: Verdict, table: Table, changing: Collection[str]) -> Verdict:
+    """Return the verdict on a table whose function names what a table below gets by the same plan: it is computed anew after that."""
+    is_unplanned = verdict.answer is Answer.REFUSED and Remedy.REBUILD in verdict.remedies
+    if is_unplanned and any(each.id in changing for each in table.needs):
+        return replace(verdict, answer=Answer.ANEW, hint="")
+    return verdict
 
 
 def _stage(  # noqa: PLR0911  # one for each step
@@ -245,14 +265,25 @@ def _stage(  # noqa: PLR0911  # one for each step
     needs = Remedy.REBUILD in verdict.remedies
     reasons = (*differences, *_reasons(table, lake, anew))
     changes = bool(reasons[len(differences) :])
-    if isinstance(table, Recomputed):
+    if isinstance(table, Recomputed) or _is_by_batch(table, lake):
         if made(table, lake).code and not forward:
             return _foreseen(table, lake, Step.RECOMPUTED, reasons)
-        return Stage(table=table.id, step=Step.GOES_ON, why=reasons)
+        return Stage(table=table.id, step=Step.GOES_ON)
+    if replaced := [each.id for each in table.upstream if _is_by_batch(each, lake)]:
+        why = f"it reads {' and '.join(replaced)}, which batch runs replace as a whole, so no stream can follow it"
+        hint = f"run {table.id} with `--mode batch` as well."
+        return Stage(table=table.id, step=Step.BLOCKED, why=(why,), hint=hint)
     if needs or (not forward and (changes or Remedy.ADD_COLUMNS in verdict.remedies)):
         return _rebuilt(table, lake, verdict, reasons, needs=needs)
     step = Step.ALTERED if verdict.remedies else Step.GOES_ON
     return Stage(table=table.id, step=step, why=reasons, must=bool(verdict.remedies))
+
+
+def _is_by_batch(table: Table, lake: Lake) -> bool:
+    """Return whether batch runs write a table, and no stream."""
+    newest = last_entry(lake.table(table)) if lake.exists(table) else None
+    is_other = isinstance(table, Ingested | Recomputed)
+    return newest is not None and not is_other and newest[1].mode == Batch().name
 
 
 def _unmade(table: Table, verdict: Verdict) -> Stage:

@@ -338,10 +338,7 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         known = refuse_without_promotion(table, lake)
         if not known.done and not known.undoing:
             shadow_lake.refuse_half_done(table, lake)
-        versions = {
-            path: _last_before(path, known.mark, version)
-            for path, version in zip(lake.folders(table), known.before, strict=True)
-        }
+        versions = _versions_before(table, lake, known)
         refuse_forgotten(table, lake, known)
         if not known.undoing:
             _refuse_deleted(table, lake, made.put_away(known.mark), versions)
@@ -357,6 +354,30 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         known.done = known.undone = True
         shadow_lake.write(made, known)
         return entry
+
+
+def refuse_undo(table: Table, lake: Lake) -> None:
+    """Refuse an undo of a table before anything is done; as ``undo`` does, which asks again under its leases.
+
+    Raises:
+        DefinitionError: It cannot be undone.
+    """
+    refuse_retired(table, lake)
+    known = refuse_without_promotion(table, lake)
+    if not known.done and not known.undoing:
+        shadow_lake.refuse_half_done(table, lake)
+    refuse_forgotten(table, lake, known)
+    if not known.undoing:
+        away = Shadow.of(table, lake).put_away(known.mark)
+        _refuse_deleted(table, lake, away, _versions_before(table, lake, known))
+
+
+def _versions_before(table: Table, lake: Lake, known: Promotion) -> dict[Place, int]:
+    """Return the last version of each folder of a table before a promotion."""
+    return {
+        path: _last_before(path, known.mark, version)
+        for path, version in zip(lake.folders(table), known.before, strict=True)
+    }
 
 
 def is_forgotten_since(table: Table, lake: Lake, promotion: Promotion) -> bool:

@@ -32,6 +32,7 @@ from strandline.core.table import Table
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import code_files
+from strandline.engine.runtime.meter import code_version
 from strandline.engine.runtime.processes import own
 from strandline.project import package
 
@@ -49,7 +50,10 @@ class LoadedCode:
 
     def __init__(self) -> None:
         """Remember what they say now; they were read a moment ago."""
-        catalog.tables()
+        for table in catalog.tables():
+            code_version(
+                table
+            )  # from the files of now: an edit on the disk is not what made the rows until it is loaded
         self._said = {name: _said(module) for name, module in _loaded().items()}
 
     def load(self) -> tuple[Table, ...]:
@@ -59,21 +63,34 @@ class LoadedCode:
             LakeError: A module cannot be read, or a declaration is refused; everything is as it was.
         """
         modules = _loaded()
-        edited = {name for name, each in modules.items() if self._said.get(name) != _said(each)}
-        taken = _with_importers(edited, modules)
+        said = {name: _said(module) for name, module in modules.items()}
+        taken = _with_importers(
+            {name for name in said if self._said.get(name) != said[name]}, modules
+        )
         for name in taken:
-            del sys.modules[name]
+            _take_out(name)
         _forget()
         try:
             tables = catalog.tables()
             catalog.models()
+            for table in tables:
+                code_version(table)
         except BaseException:
             _put_back(modules)
             raise
         if taken:
             cloudpickle.register_pickle_by_value(sys.modules[package().partition(".")[0]])  # type: ignore[no-untyped-call]
-        self._said = {name: _said(module) for name, module in _loaded().items()}
+        # As they were before they were read: an edit since then is one of the next time.
+        self._said = {name: said.get(name) or _said(module) for name, module in _loaded().items()}
         return tables
+
+
+def _take_out(name: str) -> None:
+    """Let a module be read anew: also its package knows it, and an import from there asks no further."""
+    above, _, leaf = name.rpartition(".")
+    module = sys.modules.pop(name)
+    if getattr(sys.modules.get(above), leaf, None) is module:
+        delattr(sys.modules[above], leaf)
 
 
 def _loaded() -> dict[str, ModuleType]:
@@ -106,10 +123,12 @@ def _with_importers(edited: Collection[str], modules: Mapping[str, ModuleType]) 
 
 
 def _imports(module: ModuleType) -> set[str]:
-    """Return the names that a module imports, each also as a module of the package before it."""
+    """Return the names that a module imports, each also as a module of the package before it; of a table those that it reads."""
+    found = set[str]()
+    with suppress(AttributeError):
+        found = {catalog.module_of(each.layer, each.name) for each in module.TABLE.needs}
     with suppress(SyntaxError, ValueError):
         tree = ast.parse(code_files.text_of(module) or b"")
-        found = set[str]()
         for node in ast.walk(tree):
             match node:
                 case ast.Import(names=names):
@@ -118,8 +137,7 @@ def _imports(module: ModuleType) -> set[str]:
                     whole = _absolute(module, name, level)
                     found.add(whole)
                     found.update(f"{whole}.{each.name}" for each in names)
-        return found
-    return set()
+    return found
 
 
 def _absolute(module: ModuleType, name: str | None, level: int) -> str:
@@ -159,10 +177,12 @@ class Request:
     Args:
         mark: Its own name.
         hold: The tables that go on by the code of before until another request does not name them.
+        loads: Whether modules are read anew; otherwise the tables are those that were read last.
     """
 
     mark: str
     hold: tuple[str, ...] = ()
+    loads: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +228,8 @@ def requested(lake: Lake) -> Request | None:
     found = _of(_request(lake))
     if not isinstance(found.get("mark"), str):
         return None
-    return Request(mark=found["mark"], hold=tuple(map(str, found.get("hold", ()))))
+    hold = tuple(map(str, found.get("hold", ())))
+    return Request(mark=found["mark"], hold=hold, loads=found.get("loads") is not False)
 
 
 def answer(lake: Lake, loaded: Loaded) -> None:
@@ -220,6 +241,8 @@ def ask(
     lake: Lake,
     is_there: Callable[[], bool],
     hold: Sequence[str] = (),
+    *,
+    loads: bool = True,
     patience: float = PATIENCE,
 ) -> Loaded | None:
     """Ask the process that feeds the tables of a lake to load their code, and return its answer; None where none runs.
@@ -228,6 +251,7 @@ def ask(
         lake: The lake.
         is_there: Whether such a process is alive.
         hold: The tables that are to go on by the code of before.
+        loads: Whether it is to read modules anew.
         patience: Seconds to wait for it.
 
     Raises:
@@ -237,7 +261,7 @@ def ask(
     if not is_there():
         return None
     mark = str(uuid4())
-    _request(lake).put(json.dumps({"mark": mark, "hold": [*hold], **own()}))
+    _request(lake).put(json.dumps({"mark": mark, "hold": [*hold], "loads": loads, **own()}))
     due = time.monotonic() + patience
     while time.monotonic() < due:
         found = _of(_answer(lake))

@@ -139,7 +139,11 @@ class Host:
         """Each table as it is to run; one whose query has another object ends its batch, and goes on with this one."""
         self._code = code
         self._feeds_all = feeds_all
+        self._declared: Sequence[Table] = tables
+        """What the modules declared when they were read last."""
         self._threads: dict[str, threading.Thread] = {}
+        self._fed = {table.id for table in tables}
+        """The tables with a thread that feeds them."""
         last = None if code is None else requested(lake)
         self._answered = last.mark if last else ""
         self._mode = mode
@@ -248,7 +252,9 @@ class Host:
         if self._code is None or asked is None or asked.mark == self._answered:
             return
         try:
-            found = self._take_over(self._code.load(), asked)
+            if asked.loads:
+                self._declared = self._code.load()
+            found = self._take_over(self._declared, asked)
         except Exception as error:  # noqa: BLE001  # whatever an edited module raises ends no stream
             found = refused(asked.mark, error)
         answer(self._lake, found)
@@ -261,33 +267,40 @@ class Host:
             DefinitionError: There would be too many of them.
         """
         now = {table.id: table for table in fed(declared, self._lake)}
-        gone = self._known.keys() - {table.id for table in declared}
-        changed = [
-            name
-            for name, table in self._known.items()
-            if name in now and now[name] is not table and name not in asked.hold
-        ]
-        added = [name for name in now if self._feeds_all and name not in self._known]
-        refuse_too_many(len(self._known) - len(gone) + len(added))
-        self._known |= {name: now[name] for name in (*changed, *added)}
-        for name in gone:
-            del self._known[name]
-        self._retired |= gone
-        self._handed |= {*changed, *added}
-        for name in added:
+        with self._turn:
+            fewer = self._known.keys() - now.keys()
+            free = {name: table for name, table in now.items() if name not in asked.hold}
+            changed = [n for n, t in free.items() if self._known.get(n, t) is not t]
+            added = [n for n in free if self._feeds_all and n not in self._known]
+            refuse_too_many(len(self._known) - len(fewer) + len(added))
+            for name in fewer:  # its thread ends its batch, and takes it out of the figures
+                del self._known[name]
+            self._known |= {name: free[name] for name in (*changed, *added)}
+            self._handed |= {*changed, *added}
+            begins = [name for name in added if name not in self._fed]
+            self._fed |= {*begins}
+            self._retired -= {*added}
+        for name in begins:
             self.pulses[name] = Pulse(table=name)
-            self._trends[name] = Trend()
-            self._running[name] = Running()
-        ordered = [self._known[table.id] for table in declared if table.id in self._known]
-        self._tables = ordered
-        self._pressure.take(ordered)
-        self._books.take(ordered)
-        self._gauge.take([table for table in ordered if isinstance(table, Ingested)])
-        for name in added:
+            self._trends[name], self._running[name] = Trend(), Running()
+        self._go_on_with([*now.values()])
+        for name in begins:
             self._begin(name)
+        gone = fewer - {table.id for table in declared}
         return Loaded(
             mark=asked.mark, changed=tuple(changed), added=tuple(added), gone=tuple(sorted(gone))
         )
+
+    def _go_on_with(self, now: Sequence[Table]) -> None:
+        """Measure the tables that are fed, in the order in which data flows, and those that are about to end."""
+        ordered = [self._known[table.id] for table in now if table.id in self._known]
+        ending = [
+            each for each in self._tables if each.id in self.pulses and each.id not in self._known
+        ]
+        self._tables = [*ordered, *ending]
+        self._pressure.take(self._tables)
+        self._books.take(self._tables)
+        self._gauge.take([table for table in self._tables if isinstance(table, Ingested)])
 
     def _waits_no_longer(self) -> TransientError | None:
         """Return why the stream waits for its last batches no longer; None while it does."""
@@ -299,18 +312,19 @@ class Host:
 
     def _keep(self, name: str) -> None:
         try:
-            while not self._stop.is_set() and (table := self._known.get(name)) is not None:
+            while not self._stop.is_set() and (table := self._goes_on(name)) is not None:
                 try:
                     self._await_sources(table)
                     self._await_return(table)
                     self._await_turn(table)
-                    if self._stop.is_set():
-                        return
+                    if self._leaves(table):
+                        self._starting.pop(name, None)
+                        continue
                     self._run(table)
                 except RetiredError:
                     self._starting.pop(table.id, None)
-                    self._retired.add(table.id)
-                    return
+                    with self._turn:
+                        self._known.pop(name, None)
                 except Exception as error:
                     self._starting.pop(table.id, None)
                     if self._ends_all(table, error):
@@ -321,6 +335,16 @@ class Host:
                     self._await_next(table, self._fails(table, error))
         except BaseException as error:  # noqa: BLE001  # raised again in serve, once the others have stopped
             self._end(error)
+
+    def _goes_on(self, name: str) -> Table | None:
+        """Return a table as it is to run; None where it is fed no more, and its thread ends."""
+        with self._turn:
+            table = self._known.get(name)
+            if table is None:
+                self._starting.pop(name, None)
+                self._retired.add(name)
+                self._fed.discard(name)
+        return table
 
     def _await_next(self, table: Table, seconds: float) -> None:
         """Wait for the next attempt; where another process has repaired or promoted the table, it is at once."""
@@ -356,7 +380,9 @@ class Host:
 
     def _await_sources(self, table: Table) -> None:
         pulse = self.pulses[table.id]
-        while absent := [each.id for each in table.upstream if not self._lake.exists(each)]:
+        while (
+            absent := [each.id for each in table.upstream if not self._lake.exists(each)]
+        ) and self._known.get(table.id) is table:
             self._waiting_for_sources.add(table.id)
             pulse.sources = f"for {' and '.join(absent)}, which does not exist yet"
             if self._stop.wait(self._poll):
@@ -378,7 +404,7 @@ class Host:
     def _await_turn(self, table: Table) -> None:
         """Wait until so few other tables start that this one and they get somewhere."""
         pulse = self.pulses[table.id]
-        while not self._may_start(table):
+        while self._known.get(table.id) is table and not self._may_start(table):
             pulse.away = f"{TURN}; {AT_ONCE} tables do at once"
             if self._stop.wait(self._poll):
                 return

@@ -198,6 +198,8 @@ class Sums:
         first_read: Of these rows, the first version of each source that was read for them.
         made_from: The version from which on the two are known; books that older code has closed lack what came before.
         undone: The version at which the generation began that the last replacement gave up again; -1 where that was no undo.
+        appended_before: How many rows streams had received when the newest generation began.
+        redone: Of an undo, how many they received of the generation that it gave up; its stream has written those again.
     """
 
     version: int = -1
@@ -250,6 +252,8 @@ class Sums:
     first_read: dict[str, int] = field(default_factory=dict)
     made_from: int = 0
     undone: int = -1
+    appended_before: int = 0
+    redone: int = 0
 
     @property
     def begun(self) -> int:
@@ -343,7 +347,7 @@ class Sums:
 
     def _make(self, version: int, entry: Entry) -> None:
         """Note by which code rows were made, and from which version of each source on."""
-        if entry.code and (entry.written or entry.came):
+        if entry.code and (entry.written > 0 or entry.came):
             first, _ = self.codes.pop(entry.code, (version, version))
             self.codes[entry.code] = [first, version]
             if len(self.codes) > MOST_CODES:
@@ -371,9 +375,10 @@ class Sums:
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
             self.undone = self.generations.pop()
+            self.redone = self.appended - self.appended_before
             self.rerouted = self.begun in self.rerouted_in
         else:
-            self.undone = -1
+            self.undone, self.redone, self.appended_before = -1, 0, self.appended
             self.generations.append(version)
 
     def _look(self, entry: Entry) -> None:
