@@ -311,7 +311,7 @@ class _Unread(Exception):  # noqa: N818  # said as a SqlError, with the field
     """A text is not what its field needs; what it needs is said."""
 
 
-TEXTS = ("key", "key_null_ok", "sensitive", "unmasked", "takes", "also")
+TEXTS = ("key", "key_null_ok", "sensitive", "unmasked", "takes", "also", "leaves")
 LENGTHS = ("keeps", "keeps_held", "reach", "every")
 READERS: Mapping[str, Callable[[str], Any]] = {
     "owner": _text,
@@ -324,6 +324,8 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "scored_by": _text,
     "rows": _text,
     "bad_items": _text,
+    "on_new_field": _text,
+    "on_wrong_type": _text,
     **dict.fromkeys(TEXTS, _texts),
     **dict.fromkeys(LENGTHS, _length),
     "believes_history": _bool,

@@ -124,6 +124,7 @@ REASONS = {
     "strandline.operate.scaffold:put": AGAIN,
     "strandline.operate.scaffold:write_texts": AGAIN,
     "strandline.operate.scaffold:write_sql": AGAIN,
+    "strandline.operate.drift:_put": "a module of the user's, whole or as it was; the same command edits it again",
     "strandline.operate.alerts.draft:write": AGAIN,
     "strandline.operate.notebook:toured": AGAIN,
     "strandline.operate.audit:written": AGAIN,

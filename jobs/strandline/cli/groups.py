@@ -121,6 +121,11 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "Explain why one event is in a table, or is not.",
             "Kafka, the ledger, and the files that may have the event",
         ),
+        "drift": Verb(
+            "Show fields that come and are not declared, with the edit.",
+            "the ledgers of the tables, their modules, and records of bronze",
+            "nothing; with --apply the module of a table",
+        ),
         "history": Verb(
             "Show the last batches: volumes, shares, anomalies.",
             "the ledgers, and the rows of quality.history",

@@ -68,6 +68,7 @@ VERBS = {
     "history": "verify",
     "report": "verify",
     "why": "ledger",
+    "drift": "drift",
     "verify": "verify",
     "backfill": "backfill",
     "rewind": "backfill",

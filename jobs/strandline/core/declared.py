@@ -13,6 +13,7 @@ from decimal import Decimal
 from math import inf, isfinite
 from typing import TypeAlias
 
+from strandline.core.drift import ON_NEW_FIELD, ON_WRONG_TYPE
 from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM, NO_ITEMS, Skip, skips_of
 from strandline.core.kind import Emit, Kind, Layer
@@ -428,6 +429,27 @@ def refuse_skips(table: Kind, skips: object) -> None:
             table,
             f"passes records over under the name {' and '.join(twice)} twice",
             f"give each rule a name of its own; {NO_ITEMS} is that of records with an empty list.",
+        )
+
+
+def refuse_drift(table: Kind, on_new_field: str, on_wrong_type: str, leaves: object) -> None:
+    """Refuse what is no choice about fields that a payload has beside its declaration, and no path of one."""
+    for name, value, words in (
+        ("on_new_field", on_new_field, ON_NEW_FIELD),
+        ("on_wrong_type", on_wrong_type, ON_WRONG_TYPE),
+    ):
+        if value not in words:
+            raise _refused(
+                table,
+                f"declares {name}={value!r}, which is no choice",
+                f"it is one of {', '.join(map(repr, words))}.",
+            )
+    paths = leaves if isinstance(leaves, tuple) else (leaves,)
+    if not all(isinstance(each, str) for each in paths) or ("" in paths and paths != ("",)):
+        raise _refused(
+            table,
+            f"declares leaves={leaves!r}, which is no field's path",
+            'write leaves="debug", or leaves=("debug", "meta.trace", "items[].note").',
         )
 
 

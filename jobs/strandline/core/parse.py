@@ -55,6 +55,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from strandline.core.drift import DRIFT, reading_now, with_drift
 from strandline.core.errors import DefinitionError
 
 # The leaf fields of a payload: nested fields by their path; lists and maps are leaves.
@@ -95,18 +96,20 @@ of a table is made of statements of Python, and the reader is none (tests/core/t
 
 
 def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
-    """Add each declared field as a column, and ``_problem``: NULL, ``malformed`` or ``wrong_type``.
+    """Add each declared field as a column, ``_problem``: NULL, ``malformed`` or ``wrong_type``, and ``_drift``.
 
     Args:
         events: Rows of bronze.
-        fields: The declared fields; undeclared ones stay in bronze only.
+        fields: The declared fields; undeclared ones stay in bronze only, and ``_drift`` names them (jobs/strandline/core/drift.py).
 
     Raises:
         DefinitionError: A field's type cannot be read exactly.
     """
     declared = StructType([StructField(f.name, _declared(f.dataType, f.name)) for f in fields])
-    read = F.call_function("strict_json", "_payload", F.lit(declared.json()))
-    columns = {name: F.col(f"{READ}.`{name}`") for name in (*fields.fieldNames(), "_problem")}
+    how = map(F.lit, (declared.json(), *reading_now().words))
+    read = F.call_function("strict_json", "_payload", *how)
+    added = (*fields.fieldNames(), "_problem", DRIFT)
+    columns = {name: F.col(f"{READ}.`{name}`") for name in added}
     return events.withColumn(READ, read).withColumns(columns).drop(READ)
 
 
@@ -215,7 +218,7 @@ def parse_csv(events: DataFrame, fields: StructType) -> DataFrame:
     problem = F.when(~F.coalesce(is_line, F.lit(False)), F.lit("malformed")).when(
         has_wrong_type, F.lit("wrong_type")
     )
-    return parsed.withColumn("_problem", problem).drop("_cells", "_line")
+    return with_drift(parsed.withColumn("_problem", problem).drop("_cells", "_line"))
 
 
 def parse_raw(events: DataFrame, fields: StructType) -> DataFrame:
@@ -230,9 +233,10 @@ def parse_raw(events: DataFrame, fields: StructType) -> DataFrame:
             hint='declare StructType().add("payload", BinaryType()).',
         )
     (field,) = fields
-    return events.withColumn(field.name, F.col("_payload")).withColumn(
+    raw = events.withColumn(field.name, F.col("_payload")).withColumn(
         "_problem", F.when(F.col("_payload").isNull(), F.lit("malformed"))
     )
+    return with_drift(raw)
 
 
 def _typed(cell: Column, kind: DataType) -> Column:
@@ -286,7 +290,7 @@ class Avro:
             is_whole &= text.isNull() | F.is_valid_utf8(text)
         values = {f.name: _value(F.col(f"{AVRO_READ}.{BODY}.`{f.name}`"), is_whole) for f in fields}
         problem = F.when(~F.coalesce(is_whole, F.lit(False)), F.lit("malformed"))
-        return decoded.withColumns({**values, "_problem": problem}).drop(AVRO_READ)
+        return with_drift(decoded.withColumns({**values, "_problem": problem}).drop(AVRO_READ))
 
 
 def avro(schema: str, *, schema_id: int | None = None) -> Avro:

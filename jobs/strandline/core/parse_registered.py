@@ -74,6 +74,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from strandline.core.drift import with_drift
 from strandline.core.errors import DefinitionError
 from strandline.core.writer_schema import (
     Decode,
@@ -412,7 +413,7 @@ class Registered:
         read = _reader(schemas_of_today(), verdicts, turn)
         decoded = events.withColumn(READ, read(F.col("_payload")))
         columns = {name: F.col(f"{READ}.`{name}`") for name in verdicts.fieldNames()}
-        return decoded.withColumns(columns).drop(READ)
+        return with_drift(decoded.withColumns(columns).drop(READ))
 
 
 def registered(*, defaults: Mapping[str, Any] | None = None) -> Registered:

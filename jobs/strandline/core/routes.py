@@ -49,11 +49,13 @@ class KindBy:
         text: A text that says it.
         of: The expression over rows of bronze, which may be any text.
         at_once: One that finds most kinds sooner, and says NULL for each record that ``of`` is to be asked of.
+        path: The field of the payload that says it, where one does.
     """
 
     text: str
     of: Callable[[], Column] = declared(compare=False, repr=False)
     at_once: Callable[[], Column] | None = declared(default=None, compare=False, repr=False)
+    path: tuple[str, ...] = declared(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         """Return how it is declared."""
@@ -80,7 +82,7 @@ def field(*path: str) -> KindBy:
     def at_once() -> Column:
         return F.call_function("json_kind", "_payload", *map(F.lit, path))
 
-    return KindBy(f"field({', '.join(map(repr, path))})", of, at_once)
+    return KindBy(f"field({', '.join(map(repr, path))})", of, at_once, path)
 
 
 def header(name: str) -> KindBy:

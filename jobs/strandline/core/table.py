@@ -19,10 +19,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from strandline.core import declared
-from strandline.core.items import ITEM, Skip, in_rows, skips_of
+from strandline.core.drift import (
+    HAS_NEW_FIELD,
+    NEW_FIELD,
+    WRONG_TYPE,
+    OnNewField,
+    OnWrongType,
+    Reading,
+    path_of,
+)
+from strandline.core.items import ITEM, Skip, in_rows, names_of, skips_of
 from strandline.core.kind import Emit, Kind, Layer
 from strandline.core.lateness import Lateness, length_of
 from strandline.core.local_day import Window, length_of_window
+from strandline.core.parse import parse_json
 from strandline.core.routes import AllBut, KindBy, Takes, in_words, text_of, tuple_of
 from strandline.core.static import Static
 from strandline.core.topic import PLACE, RECEIVED, ROUTED, Topic
@@ -202,6 +212,12 @@ class Judged(_Computed):
         bad_items: ``"hold"``: an item that breaks a rule is held by itself, and the other items of its record are rows, where one
             of them is good; items are then counted as well. Without it one bad item holds the record.
         skips: The records that it passes over, as SQL over the columns of its function; each is counted under its name.
+        on_new_field: What happens to a record of JSON with a field that is not declared (jobs/strandline/core/drift.py): ``say`` that it is
+            there, ``evolve``: and what edit declares it; ``freeze``: hold the record; ``discard_value``: it is left out on purpose;
+            ``discard_row``: pass the record over.
+        on_wrong_type: The same of a value of another type than its field's: the record is held (``freeze``, ``evolve``), the value is
+            NULL (``discard_value``), or the record passed over (``discard_row``).
+        leaves: Fields, by their paths, that it leaves undeclared on purpose, with all below them: they are not counted.
     """
 
     layer: ClassVar[Layer] = Layer.SILVER
@@ -217,9 +233,13 @@ class Judged(_Computed):
     rows: str | None = None
     bad_items: Literal["hold"] | None = None
     skips: "str | Skip | tuple[str | Skip, ...]" = ()
+    on_new_field: OnNewField = "say"
+    on_wrong_type: OnWrongType = "freeze"
+    leaves: str | tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _Computed.__post_init__(self)
+        declared.refuse_drift(self, self.on_new_field, self.on_wrong_type, self.leaves)
         declared.refuse_list(self, self.rows, (*self.key, self.event_at))
         declared.refuse_bad_items(
             self, self.bad_items, self.rows, believes_history=self.believes_history
@@ -261,12 +281,33 @@ class Judged(_Computed):
     @property
     def skipping(self) -> tuple[Skip, ...]:
         """Return the rules by which it passes records over."""
-        return skips_of(self.skips)
+        drifted = (
+            (Skip(HAS_NEW_FIELD, name=NEW_FIELD),) if self.on_new_field == "discard_row" else ()
+        )
+        return (*skips_of(self.skips), *drifted)
+
+    @property
+    def passed_names(self) -> tuple[str, ...]:
+        """Return the names under which it passes records over, in the order in which they are asked."""
+        wrong = (WRONG_TYPE,) if self.on_wrong_type == "discard_row" else ()
+        return (*wrong, *names_of(self.skipping, self.rows))
 
     @property
     def passes_over(self) -> bool:
         """Return whether a record may be no row on purpose: by a rule, or because its list is empty."""
-        return bool(self.skips or self.rows)
+        return bool(self.passed_names)
+
+    @property
+    def sees_drift(self) -> bool:
+        """Return whether its payloads say what they have beside their declaration."""
+        return any(topic.parse is parse_json for topic in self.bronze.topics)
+
+    @property
+    def reading(self) -> Reading:
+        """Return how its payloads are read."""
+        kinds = (path_of(each.path) for each in self.bronze.kind_by.values() if each and each.path)
+        left = (self.leaves,) if isinstance(self.leaves, str) and self.leaves else self.leaves
+        return Reading(leaves=(*left, *kinds), drops=self.on_wrong_type == "discard_value")
 
     @property
     def listed(self) -> str:

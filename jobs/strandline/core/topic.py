@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from strandline.core.drift import DRIFT
 from strandline.core.errors import DefinitionError
 from strandline.core.parse import parse_json
 from strandline.core.routes import KIND, KIND_BY, KindBy
@@ -136,8 +137,9 @@ NOTHING_ARRIVED = datetime(1970, 1, 1, microsecond=1000, tzinfo=UTC)
 ORDER = ("_batch", "_arrived_at", "_topic", "_partition", "_offset")
 """The order of bronze; of several copies the first in this order counts."""
 
-CARRIED = (*RECEIVED.fieldNames(), "_problem")
-"""The columns that a silver function passes on beside its own; ``_problem`` is the reason why a payload is no row."""
+CARRIED = (*RECEIVED.fieldNames(), "_problem", DRIFT)
+"""The columns that a silver function passes on beside its own; ``_problem`` is the reason why a payload is no row, and ``_drift`` says what
+it has beside its declaration."""
 
 PLACE = ("_topic", "_partition", "_offset")
 """The identity of a record. As the key of a judged table it says that its events have none of their own: of two equal

@@ -23,6 +23,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from strandline.core.declared import refuse_unsearchable
+from strandline.core.drift import DRIFT, HAS_NEW_FIELD, NEW_FIELD, WRONG_TYPE, reading, with_drift
+from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM, ITEM_FAULTS, SKIPPED, Listed, listed, skipped_by
 from strandline.core.lateness import DISORDERED, LATE, SKEW, is_stamped_ahead, moved
 from strandline.core.routes import KIND, is_taken, with_kind
@@ -53,11 +55,12 @@ def judged(
     """
     refuse_unsearchable(table, table.rules)
     rows = computed(events, table)
+    _refuse_unseen(rows, table)
     event_at = F.col(table.event_at)
     its = list_of(rows, table)
     is_read = F.col("_problem").isNull()
     if table.passes_over:
-        rows = rows.withColumn(SKIPPED, F.when(is_read, skipped_by(table.skipping, table.rows)))
+        rows = rows.withColumn(SKIPPED, _skipped(table))
         is_read &= F.col(SKIPPED).isNull()
     # A column of its own, because each use of an expression copies it: with fifty rules, three copies cost a batch
     # 0.1 s of planning.
@@ -71,14 +74,37 @@ def judged(
     if table.holds_items:
         rows = rows.withColumn(ITEM_FAULTS, _faults_of_items(table, its, in_any_order=in_any_order))
         passes |= F.col(ITEM_FAULTS).isNotNull()
-    verdict = F.when(F.col("_problem").isNotNull(), F.array("_problem")).when(
-        ~passes, F.col("_broken")
-    )
+    is_unread = F.col("_problem").isNotNull()
+    if table.on_wrong_type == "discard_row":
+        is_unread &= F.col(SKIPPED).isNull()
+    verdict = F.when(is_unread, F.array("_problem")).when(~passes, F.col("_broken"))
     rows = rows.withColumn("_reasons", verdict).drop("_broken")
     rows = rows.withColumns({**_handles(table), **_warnings(table, its)})
     if table.believes_history and not in_any_order:
         rows = _beside_state(rows, table)
     return rows if keeps_skipped else without_skipped(rows, table)
+
+
+def _skipped(table: Judged) -> Column:
+    """Return the name under which a record is passed over: by a rule about its columns, or because it has none."""
+    by_rule = F.when(F.col("_problem").isNull(), skipped_by(table.skipping, table.rows))
+    if table.on_wrong_type != "discard_row":
+        return by_rule
+    return F.when(F.col("_problem") == WRONG_TYPE, F.lit(WRONG_TYPE)).otherwise(by_rule)
+
+
+def _refuse_unseen(rows: DataFrame, table: Judged) -> None:
+    """Refuse a choice about new fields of which a table's function passes nothing on.
+
+    Raises:
+        DefinitionError: It does not.
+    """
+    if table.on_new_field in {"freeze", "discard_row"} and DRIFT not in rows.columns:
+        raise DefinitionError(
+            f"{table.id} declares on_new_field={table.on_new_field!r}, and its function does not pass on {DRIFT}",
+            hint="select *CARRIED beside its own columns.",
+            table=table.id,
+        )
 
 
 def _faults_of_items(table: Judged, its: Listed | None, *, in_any_order: bool) -> Column:
@@ -111,10 +137,12 @@ def computed(events: DataFrame, table: Judged, *, of_any_kind: bool = False) -> 
         table: A judged table.
         of_any_kind: Whether to read events of other kinds than it takes as well, as if they were its own.
     """
-    known = with_newest_arrival(events)
-    if of_any_kind and table.is_routed:
-        return table.transform(with_kind(known, table.bronze.kind_by))
-    return table.transform(taken(known, table))
+    # A parser of one's own need not know the column.
+    known = with_drift(with_newest_arrival(events))
+    with reading(table.reading):
+        if of_any_kind and table.is_routed:
+            return table.transform(with_kind(known, table.bronze.kind_by))
+        return table.transform(taken(known, table))
 
 
 def taken(events: DataFrame, table: Judged) -> DataFrame:
@@ -245,6 +273,8 @@ def _judging(table: Judged, its: Listed | None) -> tuple[Rule, ...]:
     own_key = () if table.keeps_copies else table.key  # each record has a place
     always = required(*dict.fromkeys((*own_key, table.event_at)))
     of_list = (its.demand,) if its else ()
+    frozen = (Rule(name=NEW_FIELD, holds=f"NOT {HAS_NEW_FIELD}"),)
+    of_list = (*of_list, *(frozen if table.on_new_field == "freeze" else ()))
     return (*of_list, *own, *(rule for rule in always if rule.holds not in demanded))
 
 

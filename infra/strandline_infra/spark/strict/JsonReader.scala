@@ -28,9 +28,15 @@ import org.apache.spark.unsafe.types.UTF8String
   * a text that is no time, a number for a text), the others are. So columns of a payload that is held are what they were when Spark
   * read it (tests/core/test_strict_json.py compares both).
   *
+  * What a payload has beside its declaration is noted on the way, as a line for each path (`Found`): nothing is done for one that has nothing.
+  *
   * It keeps nothing between payloads, so threads may share it.
+  *
+  * @param notes Whether that is done.
+  * @param leaves The paths of which nothing is noted, nor of what is below them.
+  * @param drops Whether a value of another type is NULL, and the payload a row all the same.
   */
-final class JsonReader(declared: StructType, zone: String) extends Serializable {
+final class JsonReader(declared: StructType, zone: String, notes: Boolean, leaves: Seq[String], drops: Boolean) extends Serializable {
   import JsonReader._
 
   @transient private lazy val options = new JSONOptions(Strict, zone)
@@ -47,8 +53,13 @@ final class JsonReader(declared: StructType, zone: String) extends Serializable 
       .build()
   }
   @transient private lazy val spark = new JacksonParser(new StructType(), options, allowArrayAsStructs = false)
-  @transient private lazy val values = new Values(DateTimeUtils.getZoneId(zone), inArray, spark.makeConverter(_))
-  @transient private lazy val fields = new values.Fields(declared)
+  @transient private lazy val values = new Values(DateTimeUtils.getZoneId(zone), inArray, drops, spark.makeConverter(_))
+  @transient private lazy val dropping = {
+    val all = new Values(DateTimeUtils.getZoneId(zone), inArray, true, spark.makeConverter(_))
+    new all.Fields(declared, "")
+  }
+  @transient private lazy val left = leaves.toArray
+  @transient private lazy val fields = new values.Fields(declared, "")
 
   def read(payload: Array[Byte]): InternalRow =
     if (payload == null || payload.length < 2) malformed(null)
@@ -60,18 +71,19 @@ final class JsonReader(declared: StructType, zone: String) extends Serializable 
     val parser = opened(payload, asBytes)
     var row: GenericInternalRow = null
     var isClosed = false
+    val found = new Found(notes, left)
     try {
       if (parser.nextToken() ne START_OBJECT) return malformed(null)
-      val found = new Found
-      try row = fields.row(parser, found, 1)
+      try row = fields.row(parser, found, Own)
       catch { case Unreadable => close(parser) }
       isClosed = true
       if (parser.nextToken() != null) malformed(first(payload, row))
-      else if (row == null) wrongType(null)
-      else if (found.isLost) wrongType(row)
-      else row
+      else if (row == null) noted(wrongType(null), further(payload, found))
+      else if (found.isLost) noted(wrongType(row), found)
+      else if (found.isPlain) row
+      else noted(row, found)
     } catch {
-      case Doubtful => if (isWhole(payload)) wrongType(null) else malformed(null)
+      case Doubtful => if (isWhole(payload)) noted(wrongType(null), further(payload, found)) else malformed(null)
       case error: IOException if !error.isInstanceOf[StreamConstraintsException] =>
         malformed(if (isClosed) first(payload, row) else null)
       case NonFatal(_) => if (asBytes) whole(payload, asBytes = false) else malformed(null)
@@ -91,6 +103,20 @@ final class JsonReader(declared: StructType, zone: String) extends Serializable 
     finally parser.close()
   }
 
+  /** Return what is noted of all of a payload of which reading ended at a value of another type; it is held, which is rare. */
+  private def further(payload: Array[Byte], found: Found): Found =
+    if (!notes) found
+    else {
+      val parser = opened(payload, asBytes = false)
+      val all = new Found(notes, left)
+      try {
+        parser.nextToken()
+        dropping.row(parser, all, Own)
+        all
+      } catch { case NonFatal(_) | Unreadable | Doubtful => found }
+      finally parser.close()
+    }
+
   private def close(parser: JsonParser): Unit = while (!parser.getParsingContext.inRoot) parser.nextToken()
 
   private def first(payload: Array[Byte], row: GenericInternalRow): GenericInternalRow =
@@ -107,7 +133,7 @@ final class JsonReader(declared: StructType, zone: String) extends Serializable 
       while (token ne END_ARRAY) {
         val each = token match {
           case VALUE_NULL => null
-          case START_OBJECT => fields.row(parser, new Found, 1)
+          case START_OBJECT => fields.row(parser, new Found(false, left), Own)
           case _ => throw Unreadable
         }
         if (count == 0) row = each
@@ -119,17 +145,25 @@ final class JsonReader(declared: StructType, zone: String) extends Serializable 
     finally parser.close()
   }
 
-  private def malformed(row: GenericInternalRow): InternalRow = held(row, Malformed)
-  private def wrongType(row: GenericInternalRow): InternalRow = held(row, WrongType)
+  private def malformed(row: GenericInternalRow): GenericInternalRow = held(row, Malformed)
+  private def wrongType(row: GenericInternalRow): GenericInternalRow = held(row, WrongType)
 
-  private def held(row: GenericInternalRow, problem: UTF8String): InternalRow = {
-    val made = if (row == null) new GenericInternalRow(declared.length + 1) else row
+  private def held(row: GenericInternalRow, problem: UTF8String): GenericInternalRow = {
+    val made = if (row == null) new GenericInternalRow(declared.length + Own) else row
     made.update(declared.length, problem)
     made
+  }
+
+  private def noted(row: GenericInternalRow, found: Found): InternalRow = {
+    row.update(declared.length + 1, found.lines)
+    row
   }
 }
 
 object JsonReader {
+  /** The columns behind the declared ones: why it is no row, and what the declaration does not say. */
+  private val Own = 2
+
   private val Strict = Map("allowSingleQuotes" -> "false", "allowNonNumericNumbers" -> "false")
   private val Malformed = UTF8String.fromString("malformed")
   private val WrongType = UTF8String.fromString("wrong_type")
@@ -194,37 +228,148 @@ private object Unreadable extends RuntimeException with NoStackTrace
 /** The same, from a reader of Spark's: where the parser is, and whether the rest is JSON, is not known. */
 private object Doubtful extends RuntimeException with NoStackTrace
 
-/** Whether a value was read that is not of its type. */
-private final class Found { var isLost = false }
+/** Whether a value was read that is not of its type, and what a payload has beside its declaration.
+  *
+  * A line is `+KIND PATH` for a field that is not declared, `!KIND DECLARED PATH` for a value of another type, and at the end `~NUMBER` where
+  * there were more than a line is kept of. KIND is what JSON has there. Names are foreign text: so they are bounded in number and in
+  * letters, and have no sign that would break a line.
+  */
+private final class Found(notes: Boolean, leaves: Array[String]) {
+  var isLost = false
+  private var kept: java.util.LinkedHashSet[String] = null
+  private var more = 0
 
-private final class Values(zone: ZoneId, raw: JsonFactory, ofSpark: DataType => JsonParser => AnyRef) {
+  def isPlain: Boolean = kept == null
+
+  def lines: UTF8String =
+    if (kept == null) null
+    else {
+      if (more > 0) kept.add("~" + more)
+      UTF8String.fromString(String.join("\n", kept))
+    }
+
+  /** Note a field that is not declared; one without a value says nothing yet. */
+  def undeclared(token: JsonToken, within: String, name: String): Unit =
+    if (notes && (token ne VALUE_NULL)) {
+      val path = Found.below(within, Found.plain(name))
+      if (leaves.length == 0 || !isLeft(path)) keep("+" + Found.kind(token) + " " + path)
+    }
+
+  private def isLeft(path: String): Boolean = {
+    var at = 0
+    while (at < leaves.length && path != leaves(at) && !path.startsWith(leaves(at) + ".")) at += 1
+    at < leaves.length
+  }
+
+  def other(token: JsonToken, declared: String, path: String): Unit =
+    if (notes) keep("!" + Found.kind(token) + " " + declared + " " + path)
+
+  private def keep(line: String): Unit = {
+    if (kept == null) kept = new java.util.LinkedHashSet[String]
+    if (kept.size < Found.Most) kept.add(line)
+    else if (!kept.contains(line)) more += 1
+  }
+}
+
+private object Found {
+  /** So many lines are kept of a payload. */
+  private val Most = 32
+
+  /** So many letters of a name. */
+  private val Longest = 100
+
+  def kind(token: JsonToken): String = token match {
+    case VALUE_STRING => "text"
+    case VALUE_NUMBER_INT => "integer"
+    case VALUE_NUMBER_FLOAT => "number"
+    case VALUE_TRUE | VALUE_FALSE => "boolean"
+    case START_ARRAY => "list"
+    case START_OBJECT => "object"
+    case _ => "nothing"
+  }
+
+  def below(within: String, name: String): String = if (within.isEmpty) name else within + "." + name
+
+  /** Return a name as it is written in a path: by itself, or between backticks where it has a sign of a path. */
+  def plain(name: String): String = {
+    var at = 0
+    while (at < name.length && isWord(name.charAt(at))) at += 1
+    if (at == name.length && at > 0 && at <= Longest) name else quoted(name)
+  }
+
+  private def isWord(sign: Char): Boolean =
+    (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') || (sign >= '0' && sign <= '9') || sign == '_' || sign == '-'
+
+  private def quoted(name: String): String = {
+    val made = new java.lang.StringBuilder("`")
+    var at, letters = 0
+    while (at < name.length && letters < Longest) {
+      val sign = name.codePointAt(at)
+      if (sign == '`') made.append("``") else made.appendCodePoint(if (isOdd(sign)) 0xfffd else sign)
+      at += Character.charCount(sign)
+      letters += 1
+    }
+    if (at < name.length) made.append('…')
+    made.append('`').toString
+  }
+
+  /** Whether a sign would break a line, move the cursor of a terminal or turn what follows it around, or is none. */
+  private def isOdd(sign: Int): Boolean = Character.getType(sign).toByte match {
+    case Character.CONTROL | Character.FORMAT | Character.LINE_SEPARATOR | Character.PARAGRAPH_SEPARATOR | Character.SURROGATE |
+        Character.PRIVATE_USE | Character.UNASSIGNED => true
+    case _ => false
+  }
+}
+
+private final class Values(zone: ZoneId, raw: JsonFactory, drops: Boolean, ofSpark: DataType => JsonParser => AnyRef) {
   private val isUtc = zone.normalized == java.time.ZoneOffset.UTC
 
-  def of(kind: DataType): Value = kind match {
-    case _: CharType | _: VarcharType => new OfSpark(kind)
-    case _: StringType => Text
-    case DoubleType => Number
-    case LongType => Long
-    case each: DecimalType => new Exact(each)
-    case TimestampType => Moment
-    case each: StructType => new Fields(each)
-    case ArrayType(each, _) => new Many(of(each))
-    case MapType(_, each, _) => new Named(of(each))
-    case _ => new OfSpark(kind)
+  /** Return how the values of a type are read.
+    *
+    * @param path Where they are in the payload; within a list `[]` follows its name, within a map `{}`.
+    */
+  def of(kind: DataType, path: String): Value = kind match {
+    case _: CharType | _: VarcharType => new OfSpark(kind, path)
+    case _: StringType => new Text(path)
+    case DoubleType => new Number(path)
+    case LongType => new Integral(path)
+    case each: DecimalType => new Exact(each, path)
+    case TimestampType => new Moment(path)
+    case each: StructType => new Fields(each, path)
+    case ArrayType(each, _) => new Many(of(each, path + "[]"), path)
+    case MapType(_, each, _) => new Named(of(each, path + "{}"), path)
+    case _ => new OfSpark(kind, path)
   }
 
-  trait Value {
+  abstract class Value(declared: String, path: String) {
     /** Read the value at which the parser is; it ends at the value's last token. */
     def read(parser: JsonParser, token: JsonToken, found: Found): Any
+
+    /** Note a value of another type, which has no reading: none is known of the payload either, unless such values are NULL. */
+    protected def other(parser: JsonParser, token: JsonToken, found: Found): Any = {
+      found.other(token, declared, path)
+      if (!drops) throw Unreadable
+      parser.skipChildren()
+      null
+    }
+
+    /** Note one that has: the payload's other columns are known. */
+    protected def lost(token: JsonToken, found: Found): Unit = {
+      found.other(token, declared, path)
+      if (!drops) found.isLost = true
+    }
   }
 
-  object Text extends Value {
+  final class Text(path: String) extends Value("string", path) {
     override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
       if (token eq VALUE_STRING) UTF8String.fromString(parser.getText)
       else if (token eq VALUE_NULL) null
       else {
-        found.isLost = true
-        written(parser)
+        lost(token, found)
+        if (drops) {
+          parser.skipChildren()
+          null
+        } else written(parser)
       }
 
     private def written(parser: JsonParser): UTF8String = {
@@ -236,24 +381,24 @@ private final class Values(zone: ZoneId, raw: JsonFactory, ofSpark: DataType => 
     }
   }
 
-  object Number extends Value {
+  final class Number(path: String) extends Value("double", path) {
     override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
       if (token.isNumeric) parser.getDoubleValue
       else if (token eq VALUE_NULL) null
-      else throw Unreadable
+      else other(parser, token, found)
   }
 
-  object Long extends Value {
+  final class Integral(path: String) extends Value("bigint", path) {
     override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
       if (token eq VALUE_NUMBER_INT) {
         try parser.getLongValue
-        catch { case _: InputCoercionException => throw Unreadable }
+        catch { case _: InputCoercionException => other(parser, token, found) }
       } else if (token eq VALUE_NULL) null
-      else throw Unreadable
+      else other(parser, token, found)
   }
 
   /** A decimal: read as double, and the same number, so that any of at most 15 digits is kept and none is rounded. */
-  final class Exact(kind: DecimalType) extends Value {
+  final class Exact(kind: DecimalType, path: String) extends Value(kind.catalogString, path) {
     private val limit = math.pow(10, kind.precision.toDouble).toLong
 
     override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
@@ -262,11 +407,11 @@ private final class Values(zone: ZoneId, raw: JsonFactory, ofSpark: DataType => 
         if (plain != null) plain
         else {
           val made = ofDouble(parser.getDoubleValue)
-          if (made == null) found.isLost = true
+          if (made == null) lost(token, found)
           made
         }
       } else if (token eq VALUE_NULL) null
-      else throw Unreadable
+      else other(parser, token, found)
 
     /** Return a number of at most 15 digits without an exponent, as its digits are; null for others. */
     private def ofDigits(parser: JsonParser): Decimal = {
@@ -305,7 +450,7 @@ private final class Values(zone: ZoneId, raw: JsonFactory, ofSpark: DataType => 
   }
 
   /** A text with a date and a time; the cast would fill in an absent part with today's. */
-  object Moment extends Value {
+  final class Moment(path: String) extends Value("timestamp", path) {
     private val Dash = UTF8String.fromString("-")
     private val Colon = UTF8String.fromString(":")
     private val Between = Set(UTF8String.fromString("T"), UTF8String.fromString(" "))
@@ -314,11 +459,11 @@ private final class Values(zone: ZoneId, raw: JsonFactory, ofSpark: DataType => 
       if (token eq VALUE_STRING) {
         val plain = ofDigits(parser)
         if (plain != Unknown) plain
-        else ofText(UTF8String.fromString(parser.getText)).getOrElse { found.isLost = true; null }
+        else ofText(UTF8String.fromString(parser.getText)).getOrElse { lost(token, found); null }
       } else if (token eq VALUE_NULL) null
       else {
         parser.skipChildren()
-        found.isLost = true
+        lost(token, found)
         null
       }
 
@@ -376,18 +521,23 @@ private final class Values(zone: ZoneId, raw: JsonFactory, ofSpark: DataType => 
   }
 
   /** Any other type, as Spark reads it. */
-  final class OfSpark(kind: DataType) extends Value {
+  final class OfSpark(kind: DataType, path: String) extends Value(kind.catalogString, path) {
     private val converter = ofSpark(kind)
 
     override def read(parser: JsonParser, token: JsonToken, found: Found): Any = {
       // Read as bytes of base64, a text might have line ends and other signs that no text of JSON has.
       if (token eq VALUE_STRING) parser.getText
       try converter(parser)
-      catch { case NonFatal(_) => throw Doubtful }
+      catch {
+        case NonFatal(_) =>
+          found.other(token, kind.catalogString, path)
+          // A scalar is one token, so the parser is where it was.
+          if (drops && token.isScalarValue) null else throw Doubtful
+      }
     }
   }
 
-  final class Many(each: Value) extends Value {
+  final class Many(each: Value, path: String) extends Value("array", path) {
     override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
       if (token eq START_ARRAY) {
         val all = ArrayBuffer.empty[Any]
@@ -398,11 +548,11 @@ private final class Values(zone: ZoneId, raw: JsonFactory, ofSpark: DataType => 
         }
         new GenericArrayData(all.toArray)
       } else if (token eq VALUE_NULL) null
-      else throw Unreadable
+      else other(parser, token, found)
   }
 
   /** A map, with all its entries: a name that occurs twice is two. */
-  final class Named(each: Value) extends Value {
+  final class Named(each: Value, path: String) extends Value("map", path) {
     override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
       if (token eq START_OBJECT) {
         val names, all = ArrayBuffer.empty[Any]
@@ -414,20 +564,20 @@ private final class Values(zone: ZoneId, raw: JsonFactory, ofSpark: DataType => 
         }
         ArrayBasedMapData(names.toArray, all.toArray)
       } else if (token eq VALUE_NULL) null
-      else throw Unreadable
+      else other(parser, token, found)
   }
 
   /** A record. Of a field that occurs twice the last counts, and so does whether it is of its type. */
-  final class Fields(declared: StructType) extends Value {
+  final class Fields(declared: StructType, path: String) extends Value("struct", path) {
     private val names = declared.fieldNames
     private val places = new java.util.HashMap[String, Int]()
     names.zipWithIndex.foreach { case (name, at) => places.put(name, at) }
-    private val all = declared.fields.map(each => of(each.dataType))
+    private val all = declared.fields.map(each => of(each.dataType, Found.below(path, Found.plain(each.name))))
 
     override def read(parser: JsonParser, token: JsonToken, found: Found): Any =
       if (token eq START_OBJECT) row(parser, found, 0)
       else if (token eq VALUE_NULL) null
-      else throw Unreadable
+      else other(parser, token, found)
 
     /** Read the record, with places for more columns behind its own. */
     def row(parser: JsonParser, found: Found, more: Int): GenericInternalRow = {
@@ -440,7 +590,10 @@ private final class Values(zone: ZoneId, raw: JsonFactory, ofSpark: DataType => 
       while (name != null) {
         val token = parser.nextToken()
         val at = if (expected < names.length && names(expected) == name) expected else places.getOrDefault(name, -1)
-        if (at < 0) parser.skipChildren()
+        if (at < 0) {
+          found.undeclared(token, path, name)
+          parser.skipChildren()
+        }
         else {
           made(at) = all(at).read(parser, token, found)
           if (found.isLost) {

@@ -9,13 +9,15 @@ import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
-/** SQL's function `strict_json(payload, fields)`, in every session: a payload's declared fields, and why it is no row.
+/** SQL's function `strict_json(payload, fields)`, in every session: a payload's declared fields, why it is no row, and what it has beside
+  * them. More arguments say how: `unnoted`, that nothing is noted beside them; `leaves PATH`, nothing of a path; `drops`, that values of
+  * another type are NULL.
   *
   * The fields are a type as JSON (`StructType.json()`), because a text of DDL has no names that differ in case alone.
   */
 class StrictFunctions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
-    val usage = "_FUNC_(payload, fields) - Returns the declared fields of a payload that is one JSON object, and `_problem`."
+    val usage = "_FUNC_(payload, fields) - Returns the declared fields of a payload that is one JSON object, `_problem` and `_drift`."
     val info = new ExpressionInfo(
       classOf[StrictJson].getName, null, StrictJson.Name, usage, "", "", "", "json_funcs", "4.2.0", "", "built-in")
     extensions.injectFunction((FunctionIdentifier(StrictJson.Name), info, StrictJson.of))
@@ -25,12 +27,21 @@ class StrictFunctions extends (SparkSessionExtensions => Unit) {
 object StrictJson {
   val Name = "strict_json"
   val Problem = "_problem"
+  val Drift = "_drift"
+  private val Leaves = "leaves "
 
   def of(arguments: Seq[Expression]): Expression = arguments match {
-    case Seq(payload, fields) if fields.foldable =>
+    case payload +: fields +: more if (fields +: more).forall(_.foldable) =>
       val declared = DataType.fromJson(fields.eval().toString).asInstanceOf[StructType]
       val bytes = if (payload.dataType == BinaryType) payload else Cast(payload, BinaryType)
-      StrictJson(bytes, declared, SQLConf.get.sessionLocalTimeZone)
+      val how = more.map(_.eval().toString)
+      StrictJson(
+        bytes,
+        declared,
+        SQLConf.get.sessionLocalTimeZone,
+        notes = !how.contains("unnoted"),
+        leaves = how.filter(_.startsWith(Leaves)).map(_.stripPrefix(Leaves)),
+        drops = how.contains("drops"))
     case _ => throw new IllegalArgumentException(s"$Name is given a payload, and the type of its fields as JSON")
   }
 }
@@ -38,13 +49,24 @@ object StrictJson {
 /** A payload as one struct. Its code calls the reader, so that it stays within the code of a whole stage.
   *
   * @param zone The time zone of a time that has none.
+  * @param notes Whether what it has beside the declaration is noted.
+  * @param leaves The paths of which it is not.
+  * @param drops Whether a value of another type is NULL, and the payload a row.
   */
-case class StrictJson(child: Expression, declared: StructType, zone: String) extends UnaryExpression {
-  @transient private lazy val reader = new JsonReader(declared, zone)
+case class StrictJson(
+    child: Expression,
+    declared: StructType,
+    zone: String,
+    notes: Boolean,
+    leaves: Seq[String],
+    drops: Boolean)
+    extends UnaryExpression {
+  @transient private lazy val reader = new JsonReader(declared, zone, notes, leaves, drops)
 
   override def prettyName: String = StrictJson.Name
   override def nullable: Boolean = false
-  override lazy val dataType: DataType = StructType(declared.fields :+ StructField(StrictJson.Problem, StringType))
+  override lazy val dataType: DataType = StructType(
+    declared.fields ++ Seq(StrictJson.Problem, StrictJson.Drift).map(StructField(_, StringType)))
 
   override def checkInputDataTypes(): TypeCheckResult = ExprUtils.checkJsonSchema(declared)
 

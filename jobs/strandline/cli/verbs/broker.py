@@ -12,6 +12,7 @@ from strandline.cli.screen import emit, note, say
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Streamed
 from strandline.core.topic import Topic
+from strandline.engine.accounting.drift import sentences as drift_sentences
 from strandline.engine.accounting.routes import undeclared
 from strandline.engine.flow.readers import Level
 from strandline.engine.kafka import admin, local_broker
@@ -167,6 +168,7 @@ def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
                 "rules": asdict(promoted[-1]) if promoted else None,
                 "retired": {name: asdict(each) for name, each in retired(where).items()},
                 "undeclared": undeclared(where),
+                "drift": list(drift_sentences(catalog.tables(), where)),
             }
         )
         _refuse_ill(known)
@@ -208,11 +210,13 @@ def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
 
 
 def _say_left(where: Lake) -> None:
-    """Say which tables are fed no more, or by no module, which topics and clusters feed a table no more, and what is published."""
+    """Say which tables are fed no more, or by no module, which topics and clusters feed a table no more, what is published, and what is not declared."""
     for line in notices(where):
         say(f"feeds   {line}")
     for line in published(where):
         say(line)
+    for line in drift_sentences(catalog.tables(), where):
+        say(f"drift   {line}")
 
 
 def _refuse_ill(known: Status) -> None:

@@ -19,6 +19,7 @@ from strandline import catalog
 from strandline.core.errors import DataError
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Judged, Recomputed, Table, Upserted
+from strandline.engine.accounting.drift import seen_in, sentence
 from strandline.engine.accounting.routes import OTHERS, routes_of, sentences
 from strandline.engine.accounting.table_books import (
     SCHEMA,
@@ -194,7 +195,7 @@ class Balance:
     left_out: dict[str, int] = field(default_factory=dict)
     """Those that no table takes on purpose, by kind."""
     said: list[str] = field(default_factory=list)
-    """What a person should know of them, in sentences."""
+    """What a person should know of them, or of what its records have beside the declaration, in sentences."""
     lost: dict[str, list[list[int]]] = field(default_factory=dict)
     """Offsets that expired in Kafka before they were read, and whose loss was accepted; by partition."""
     faults: list[str] = field(default_factory=list)
@@ -296,6 +297,8 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
     )
     if isinstance(table, Ingested):
         _add_routes(sheet, table, lake, sums.by_kind)
+    if isinstance(table, Judged) and (said := sentence(table, seen_in(sums.drift, table))):
+        sheet.said.append(said)
     sheet.faults += _row_faults(books, lake, sheet)
     sheet.faults += _drop_faults(books, sheet)
     sheet.faults += _function_faults(books, sheet)

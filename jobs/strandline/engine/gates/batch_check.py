@@ -22,6 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from strandline.core.drift import DRIFT
 from strandline.core.items import ITEM_FAULTS
 from strandline.core.parse import RESCUED
 from strandline.core.table import Judged, Table
@@ -84,6 +85,7 @@ class Tally:
         newest: The newest event time among the good rows.
         items: The items of the good rows, where the table makes rows of lists.
         held_items: Of what is held, the items of good rows.
+        drifted: The rows whose payloads have something beside their declaration.
     """
 
     good: int = 0
@@ -92,6 +94,7 @@ class Tally:
     newest: datetime | None = None
     items: int | None = None
     held_items: int = 0
+    drifted: int = 0
 
     @property
     def rows(self) -> int:
@@ -217,12 +220,15 @@ def counted(rows: DataFrame, table: Table) -> Tally:
     by = ["_reasons", *marks]
     newest = F.unix_micros(F.max(str(table.event_at))).alias("newest")
     figures = [F.count(F.lit(1)).alias("n"), newest]
+    if DRIFT in rows.columns:
+        figures.append(F.count(DRIFT).alias("drifted"))
     listed = table.rows if isinstance(table, Judged) else None
     if listed:
         figures.append(F.sum(F.size(listed)).alias("items"))
     found, latest, has_bad_items = Tally(items=0 if listed else None), 0, False
     for group in rows.groupBy(*by).agg(*figures).collect():
         reasons = group["_reasons"]
+        found.drifted += group["drifted"] if DRIFT in rows.columns else 0
         if reasons:
             found.held[reasons[0]] += group["n"]
         else:

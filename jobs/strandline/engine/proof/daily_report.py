@@ -282,7 +282,7 @@ class _Desk:
         judged_days = [days[day] for day in self._period.days]
         return TableFindings(
             table=table.id,
-            about=self._about(table),
+            about=self._about(table, sheet.said),
             owner=table.owner,
             judges=isinstance(table, Judged),
             verdict=worst(judged_days),
@@ -307,11 +307,18 @@ class _Desk:
             own_day=self._own_day(table),
         )
 
-    def _about(self, table: Table) -> str:
-        """Return what a table is in a sentence, and of a retired one first by whose decision it gets no more rows."""
+    def _about(self, table: Table, said: Sequence[str]) -> str:
+        """Return what a table is in a sentence, and of a retired one first by whose decision it gets no more rows.
+
+        Args:
+            table: The table.
+            said: What its ledger says of it, such as of fields that it does not declare.
+        """
         about = table.summary.partition("\n")[0]
         if table.local_day:
             about = f"{about} Its days are those of {table.local_day.zone}."
+        if isinstance(table, Judged) and said:
+            about = f"{about} Look at {', '.join(said)}."
         ended = self._retired.get(table.id)
         return f"Retired by {ended.words}. {about}" if ended else about
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from strandline.core.local_day import IN_UTC, Day
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance, balance
+from strandline.engine.accounting.drift import seen_by, sentence
 from strandline.engine.accounting.history_queries import (
     VOLUME,
     Batch,
@@ -403,6 +404,7 @@ FRESH = "fresh"
 LAGS = "lag"
 QUARANTINE = "quarantine_age"
 ROUTED = "routed"
+DRIFT = "drift"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -431,13 +433,14 @@ QUESTIONS = {
     LAGS: f"Fewer than {LAG:,} rows of what it reads wait.",
     QUARANTINE: f"No row waits in its quarantine for more than {LONG.days} days.",
     ROUTED: "Each record has a kind, and a table that takes it or a declaration that leaves it.",
+    DRIFT: "Its records have no field that is not declared, and seldom a value of another type.",
 }
 
 
 def questions(table: Table) -> tuple[str, ...]:
     """Return the questions for a table: other tables are verified against bronze, only silver holds rows back."""
     derived = () if isinstance(table, Ingested) else (CERTIFICATE, FRESH, LAGS)
-    held = (QUARANTINE,) if isinstance(table, Judged) else ()
+    held = (QUARANTINE, DRIFT) if isinstance(table, Judged) else ()
     routed = (ROUTED,) if isinstance(table, Ingested) and table.has_kinds else ()
     return (LEDGER, *derived, *held, *routed)
 
@@ -461,6 +464,7 @@ def signs(table: Table, lake: Lake, now: datetime) -> Iterator[Sign]:
         yield _lags(sheet)
     if isinstance(table, Judged):
         yield _quarantine(table, lake, now)
+        yield _drift(table, lake)
     if isinstance(table, Ingested) and table.has_kinds:
         yield _routed(sheet)
 
@@ -500,6 +504,23 @@ def _routed(sheet: Balance) -> Sign:
     }
     message = "; ".join(sheet.said) or "a table takes each kind"
     return Sign(name=ROUTED, well=not sheet.homeless, message=message, figures=figures)
+
+
+def _drift(table: Judged, lake: Lake) -> Sign:
+    seen = seen_by(table, lake)
+    new = sum(each.is_new for each in seen.fields)
+    figures: dict[str, Figure] = {
+        "undeclared fields": new,
+        "fields with values of another type": len(seen.fields) - new,
+        "records looked at": seen.looked_at,
+    }
+    message = sentence(table, seen)
+    return Sign(
+        name=DRIFT,
+        well=not message,
+        message=message or seen.why_not or "its records are as declared",
+        figures=figures,
+    )
 
 
 def _proven(table: Table, lake: Lake) -> Sign:

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM, SKIPPED, names_of
+from strandline.core.items import ITEM, SKIPPED
 from strandline.core.stateful import first_copies
 from strandline.core.table import (
     Appended,
@@ -510,7 +510,7 @@ def _no_longer_skipped(entry: Entry, table: Judged, lake: Lake, again: Rejudged)
         return entry
     left = again.live.join(again.rows.select(*PLACE), [*PLACE], "left_anti")
     more, skipped = -entry.duplicates - places_in(left), Counter(entry.skipped)
-    names = sorted(known, key=lambda each: each in names_of(table.skipping, table.rows))
+    names = sorted(known, key=lambda each: each in table.passed_names)
     found = 0
     for name in names if more > 0 else ():
         less = min(more - found, known[name])

@@ -14,6 +14,7 @@ from typing import Any
 
 from strandline.core.lateness import in_utc
 from strandline.core.table import Ingested, Judged, Table
+from strandline.engine.accounting.drift import fields_by_kind
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import readers
 from strandline.engine.gates import gate_files
@@ -114,6 +115,9 @@ OFF = Metric(
     TABLE,
 )
 FAULTS = Metric("strandline_ledger_faults", "Faults in the ledger of a table.", TABLE)
+BESIDE = Metric(
+    "strandline_drift_fields", "Fields of JSON that are not as a table declares.", ("table", "what")
+)
 LOST = Metric(
     "strandline_lost_offsets_total",
     "Offsets that expired in Kafka before a table read them, and whose loss was accepted.",
@@ -148,7 +152,7 @@ DAMAGED = Metric(
 
 LEDGER_METRICS = (
     DAMAGED,
-    *(VERSION, BATCHES, READ, WRITTEN, ROWS, KINDS, HELD, BALANCED, OFF, FAULTS, LOST),
+    *(VERSION, BATCHES, READ, WRITTEN, ROWS, KINDS, HELD, BESIDE, BALANCED, OFF, FAULTS, LOST),
     *(LAG, BEHIND, TOOK, AT, WATERMARK, NEWEST),
 )
 
@@ -273,6 +277,7 @@ def _counts(table: Table, books: Books) -> Iterator[Sample]:
         yield ROWS.of(rows, table.id, name)
     for reason, rows in sums.held.items():
         yield HELD.of(rows, table.id, reason)
+    yield from (BESIDE.of(n, table.id, what) for what, n in fields_by_kind(sums.drift, table))
     faults = len(books.faults) + sum(bool(classes[name]) for name in ("dropped", "lost", "made"))
     yield BALANCED.of(not faults, table.id)
     yield OFF.of(sums.read + 2 * classes["made"] - sum(classes.values()), table.id)

@@ -7,17 +7,20 @@ source's statistics have the oldest arrival in the range. If it is above the wat
 normal case, and costs nothing. Otherwise the range is read again, and the rows below the watermark are counted.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from strandline.core.items import NO_ITEMS, SKIPPED, counted_items, names_of
+from strandline.core.drift import DRIFT, MORE
+from strandline.core.items import NO_ITEMS, SKIPPED, counted_items
 from strandline.core.local_day import Day, Window
 from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
@@ -69,7 +72,7 @@ def watched(rows: DataFrame, table: Judged) -> DataFrame:
 
 def _skips(table: Judged) -> list[tuple[int, str]]:
     """Return the names under which a table passes records over, in their order."""
-    return [*enumerate(names_of(table.skipping, table.rows))]
+    return [*enumerate(table.passed_names)]
 
 
 def _xor(among: Column | None = None) -> Column:
@@ -217,6 +220,50 @@ def compared(records: DataFrame, table: Judged) -> Through:
         F.sum(F.greatest(-F.col("more"), F.lit(0))), F.sum(F.greatest("more", F.lit(0)))
     ).collect()[0]
     return Through(lost=lost or 0, made=made or 0)
+
+
+# What payloads have beside their declaration: the lines that the reader of JSON has noted of each, counted by line.
+#
+# It is counted among the rows that are kept, so copies and what is passed over are not in it; where no row has a line, nothing is computed.
+# Lines are foreign text, so Spark counts them, and the driver gets the commonest.
+
+
+MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
+
+MOST_LINES, MOST_LETTERS = 100, 16_384
+"""How many lines an entry names, and with how many letters in all: each look at a table reads entries."""
+
+
+def drift_of(rows: DataFrame, entry: Entry, drifted: int) -> Entry:
+    """Return an entry with what the rows of its batch have beside their declaration.
+
+    Args:
+        rows: Judged rows.
+        entry: The entry, with the numbers of good and of held rows.
+        drifted: How many rows have a line.
+    """
+    noted = replace(entry, noted=entry.good + entry.held_records)
+    if not drifted:
+        return noted
+    lines = rows.where(F.col(DRIFT).isNotNull()).select(
+        F.explode(F.split(DRIFT, "\n")).alias("line"),
+        F.concat_ws("/", *PLACE).alias("place"),
+        F.date_format("_arrived_at", MOMENT).alias("since"),
+    )
+    is_more = F.startswith("line", F.lit(MORE))
+    by_line = lines.groupBy(F.when(is_more, MORE).otherwise(F.col("line")).alias("line")).agg(
+        F.sum(F.when(is_more, F.substring("line", 2, 18).cast("bigint")).otherwise(1)).alias("n"),
+        F.min(F.struct("since", "place")).alias("first"),
+    )
+    found = by_line.orderBy(F.desc("n"), "line").limit(MOST_LINES + 1).collect()
+    named = [row for row in found if row["line"] != MORE][:MOST_LINES]
+    longs = accumulate(len(json.dumps(row["line"])) for row in named)
+    named = [row for row, letters in zip(named, longs, strict=True) if letters <= MOST_LETTERS]
+    more = 0
+    if len(found) > len(named):
+        more = by_line.agg(F.sum("n")).collect()[0][0] - sum(row["n"] for row in named)
+    first = {row["line"]: (row["n"], row["first"]["place"], row["first"]["since"]) for row in named}
+    return replace(noted, drift=first, drift_more=more)
 
 
 Parts = Mapping[str, Sequence[tuple[int, Added]]]

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from strandline import catalog
 
+from strandline.core.drift import DRIFT
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.table import Derived, Judged, Upserted, Windowed
 from strandline.core.topic import ORDER, PLACE
@@ -27,7 +28,7 @@ from strandline.core.verdict import (
     good_rows,
     may_have_copies_in_the_table,
 )
-from strandline.engine.flow.batch.batch_accounting import Watch
+from strandline.engine.flow.batch.batch_accounting import Watch, drift_of
 from strandline.engine.gates.batch_check import Guard, counted
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.delta_commit import SMALL, by_key, rows_in, sized, write
@@ -307,6 +308,8 @@ class Fork:
             )
             if not entry.read and not entry.others and not self.replaces:
                 return None
+            if self.table.sees_drift and DRIFT in believed.columns:
+                entry = drift_of(believed, entry, judged.drifted)
             if held_already:
                 entry = self._as_begun(entry, held, judged.held_items)
             elif self.guard:

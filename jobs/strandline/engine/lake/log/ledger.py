@@ -153,6 +153,10 @@ class Entry:
             the others; no row of a source, so they are not among those that were read. Any of them is a fault.
         dropped_between: For a derived table, the range of event time in which these rows lie, in microseconds, both ends
             included; a backfill of it brings them in.
+        noted: The records whose payloads were read for what they have beside their declaration; 0 where that cannot be seen.
+        drift: What these have beside it, of the commonest: a line of the reader (jobs/strandline/core/drift.py), with the records that have
+            it, the place of the first in Kafka and its arrival.
+        drift_more: How often they have what is not named.
         lost_by_function: Records read for which the table's function gave no row; any number but 0 is a fault.
         made_by_function: Rows that the function gave beyond one for each record; likewise.
         lost: Of ``offsets``, the ranges that expired in Kafka before they were read; nothing else is in such an entry.
@@ -229,6 +233,9 @@ class Entry:
     dropped_by_watermark: int = 0
     dropped_above: Mapping[str, int] = field(default_factory=dict)
     dropped_between: tuple[int, int] | None = None
+    noted: int = 0
+    drift: Mapping[str, tuple[int, str, str]] = field(default_factory=dict)
+    drift_more: int = 0
     lost_by_function: int = 0
     made_by_function: int = 0
     lost: Offsets = field(default_factory=dict)
@@ -516,6 +523,9 @@ def _entry_of(found: Mapping[str, Any]) -> Entry:
     values["offsets"] = {
         name if "/" in name else f"{source}/{name}": (a, b)
         for name, (a, b) in found["offsets"].items()
+    }
+    values["drift"] = {
+        line: (n, at, since) for line, (n, at, since) in found.get("drift", {}).items()
     }
     for ranges in ("sent", "imported", "lost", "moved"):
         values[ranges] = {name: (a, b) for name, (a, b) in found.get(ranges, {}).items()}

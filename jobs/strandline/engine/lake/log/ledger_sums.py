@@ -29,6 +29,9 @@ MOST_KINDS = 100
 MOST_CODES = 20
 """How many versions of code are remembered that made the rows of a table; of more the ones that made some last."""
 
+MOST_LINES = 200
+"""How many lines of what payloads have beside their declaration are named: names of fields are foreign text as well."""
+
 MOST_DROPS = 100
 """How many batches that dropped rows are remembered apart from each other."""
 
@@ -138,6 +141,73 @@ def _all_but_commonest(kinds: dict[str, int]) -> int:
     return sum(kinds.pop(each) for each in more)
 
 
+@dataclass(slots=True, kw_only=True)
+class Noticed:
+    """A line of the reader: a field that is not declared, or a value of another type.
+
+    Args:
+        records: The records that have it.
+        since: The arrival of the first, as text.
+        place: Its place in Kafka.
+        before: The records that were looked at before the batch with the first.
+        last: The records that were looked at up to the last batch that had it.
+        is_met: Whether today's code of the table has met it.
+    """
+
+    records: int
+    since: str
+    place: str
+    before: int
+    last: int = 0
+    is_met: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Drift:
+    """What payloads had beside their declaration, in entries in force.
+
+    Args:
+        looked_at: The records that were looked at.
+        lines: The commonest lines; those that today's code has met before the others.
+        more: How often records had others.
+        code: The code of the table that looked last.
+    """
+
+    looked_at: int = 0
+    lines: dict[str, Noticed] = field(default_factory=dict)
+    more: int = 0
+    code: str = ""
+
+    def add(self, entry: Entry) -> None:
+        """Add the next entry."""
+        if not entry.noted:
+            return
+        if entry.code != self.code:
+            # What is declared since is not met again.
+            for each in self.lines.values():
+                each.is_met = False
+            self.code = entry.code
+        before = self.looked_at
+        self.looked_at += entry.noted
+        for line, (records, place, since) in entry.drift.items():
+            known = self.lines.setdefault(
+                line, Noticed(records=0, since=since, place=place, before=before)
+            )
+            known.records += records
+            known.last, known.is_met = self.looked_at, True
+        self.more += entry.drift_more + self._all_but_commonest()
+
+    def _all_but_commonest(self) -> int:
+        """Leave the commonest lines; return how often records had the others."""
+        if len(self.lines) <= MOST_LINES:
+            return 0
+        order = sorted(
+            self.lines,
+            key=lambda each: (not self.lines[each].is_met, -self.lines[each].records, each),
+        )
+        return sum(self.lines.pop(each).records for each in order[MOST_LINES:])
+
+
 @dataclass(slots=True)
 class Sums:
     """The sums up to a version.
@@ -154,6 +224,7 @@ class Sums:
         rerouted: Whether it took others before, or kinds were distinguished in another way then.
         rerouted_in: The generations of rows of which that is so; an undo brings one back.
         skipped: Rows that a silver table passes over on purpose, by the name of the rule.
+        drift: What payloads had beside their declaration.
         good: Rows accepted; of a table that makes rows of lists the records.
         passed_over: Of these, those that a derived table left out on purpose, as far as that is known.
         items: Of a derived table that makes rows of lists, the items of the rows accepted; books of other tables may lack those of
@@ -213,6 +284,7 @@ class Sums:
     rerouted: bool = False
     rerouted_in: list[int] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
+    drift: Drift = field(default_factory=Drift)
     good: int = 0
     passed_over: int = 0
     items: int = 0
@@ -297,6 +369,7 @@ class Sums:
         self.read += entry.read
         self.others += entry.others
         _count(self.skipped, entry.skipped)
+        self.drift.add(entry)
         self.good += entry.good
         self.passed_over += entry.passed_over or 0
         if not entry.table.startswith(OF_RECORDS):
@@ -372,6 +445,7 @@ class Sums:
         self.held, self.imported, self.brought, self.before_static = {}, {}, 0, {}
         self.skipped, self.held_items, self.items, self.items_passed_over = {}, 0, 0, 0
         self.codes, self.first_read = {}, {}
+        self.drift = Drift()
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
             self.undone = self.generations.pop()
@@ -598,11 +672,17 @@ def _fits(path: Place, found: Mapping[str, Any]) -> bool:
     return bool(found["commit"] == fingerprint(path, version) and found["table"] == table_id(path))
 
 
+def _drift_of(found: Mapping[str, Any]) -> Drift:
+    lines = {line: Noticed(**each) for line, each in found.get("lines", {}).items()}
+    return Drift(**{**found, "lines": lines})
+
+
 def _decoded(found: Mapping[str, Any]) -> Snapshot:
     known = {each.name for each in fields(Sums)}
     values = {name: value for name, value in found["sums"].items() if name in known}
     values["by_kind"] = ByKind(**values.get("by_kind", {}))
     values.setdefault("made_from", int(found["version"]) + 1)
+    values["drift"] = _drift_of(values.get("drift", {}))
     values["drops"] = [(rows, ranges) for rows, ranges in values.get("drops", ())]
     repairs = {stream: Repair(**repair) for stream, repair in values.pop("repairs").items()}
     return Snapshot(
