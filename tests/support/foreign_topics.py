@@ -134,7 +134,7 @@ def _bid(chance: random.Random, _: int, at: datetime) -> dict[str, Any]:
         "bidder": 1000 + chance.randrange(300),
         "price": chance.randrange(100, 100_000_000),
         "channel": channel,
-        "url": f"https://auctions.example/{_letters(chance, 5).strip()}/item.htm?query=1",
+        "url": f"auctions.example/{_letters(chance, 5).strip()}/item.htm?query=1",
         "dateTime": _millis(at),
         "extra": _letters(chance, 40),
     }

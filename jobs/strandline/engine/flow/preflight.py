@@ -333,8 +333,7 @@ def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
 
 def _unplanned(table: Table, error: AnalysisException) -> Verdict:
     """Return the verdict on a table whose function names what the tables that it reads have not, as they are now."""
-    why = str(error).partition("\n")[0].strip()
-    what = f"its function cannot be planned over the tables that it reads, as they are now: {why}"
+    what = f"its function cannot be planned over what it reads, as that is now: {str(error).partition(chr(10))[0]}"
     hint = (
         "correct the function. Where a table below is to get the column by an edit of its own, `strandline migrate --go` "
         "changes that one first."
