@@ -44,6 +44,9 @@ from strandline_quality import rules
 from strandline_quality.expectations import Within
 from strandline_quality.rules import OnFail, Rule, Severity
 
+ENCODING = "utf-8-sig"
+"""Some editors begin a file with a mark of its bytes' order."""
+
 KINDS = {each.__name__: each for each in (Judged, Windowed, Appended, Upserted, Recomputed)}
 OF_LAYER = {Layer.SILVER: ("Judged", "Appended", "Upserted"), Layer.GOLD: (*KINDS,)[1:]}
 
@@ -383,7 +386,7 @@ def load(file: Path, module: str) -> Computed:
     """
     head: Head | None = None
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding=ENCODING)
         head = head_of(text)
         return _table(file, module, text, head)
     except SqlError as error:
@@ -600,7 +603,7 @@ class _Others:
 
 def execute(module: ModuleType, file: Path) -> None:
     """Fill the module of a file: its ``TABLE``, and the prose of its head as the docstring."""
-    text = file.read_text(encoding="utf-8", errors="replace")
+    text = file.read_text(encoding=ENCODING, errors="replace")
     table = load(file, module.__name__)
     module.__doc__ = head_of(text).prose
     module.__dict__["TABLE"] = table

@@ -211,6 +211,7 @@ def understood(text: str) -> Statement:
     _refuse_other_than_select(tree)
     _refuse_clauses(tree)
     _refuse_subqueries_as_values(tree)
+    _refuse_double_quotes(text)
     _refuse_calls(text)
     named = _refuse_other_tables(tree)
     for read, marker in zip(reads, markers, strict=True):
@@ -398,6 +399,17 @@ def _columns(tree: Any) -> tuple[str, ...] | None:  # noqa: ANN401  # as above
             )
         names.append(name)
     return tuple(names)
+
+
+def _refuse_double_quotes(text: str) -> None:
+    """Refuse what is a text to Spark and a column to other engines: a key would be one constant, in silence."""
+    for piece in pieces(text):
+        if piece.kind is Kind.QUOTED and piece.text.startswith('"'):
+            raise SqlError(
+                f"{piece.text[:40]} is a text to Spark, and a column to other engines",
+                hint=f"write a text as '{piece.text[1:-1][:40]}', and a column without quotes or in `backticks`.",
+                line=line_of(text, piece.at),
+            )
 
 
 CHANCE = frozenset(

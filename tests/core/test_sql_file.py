@@ -257,6 +257,13 @@ MISTAKES = {
     "no name": ("count(*)", "count(*) AS pings", 11, "has no name", "AS a_name"),
     "a file": ("FROM delta.`orders`", "FROM {pings}", 12, "delta.`orders`", "not read"),
     "a function of rows": ("FROM range(10)", "FROM {pings}", 12, "range", "in braces"),
+    "double quotes": (
+        'SELECT "device_id" AS device_id, window.start',
+        "SELECT device_id, window.start",
+        11,
+        "a text to Spark",
+        "without quotes",
+    ),
     "two statements": (
         "FROM {pings}; DROP TABLE x; SELECT 1",
         "FROM {pings}",
@@ -307,6 +314,19 @@ def test_a_mistake_has_its_file_its_line_a_sentence_and_a_hint(  # noqa: PLR0913
     assert place.endswith(f"gold/pings_10m.sql:{line}")
     assert sentence in said_
     assert hint in refused.value.hint
+
+
+def test_a_file_of_another_system_is_the_same_table(put: Put, tmp_path: Path) -> None:
+    """With a mark of the bytes' order, and with lines that end with two characters."""
+    expected = gold()
+    file = tmp_path / PACKAGE / "gold" / "pings_other.sql"
+    file.write_bytes(b"\xef\xbb\xbf" + dedent(GOLD).strip().replace("\n", "\r\n").encode())
+    put("gold/unused.txt", "")
+    catalog.tables.cache_clear()
+    found = catalog.find("gold.pings_other")
+
+    assert isinstance(found, Windowed)
+    assert (found.key, found.summary) == (expected.key, expected.summary)
 
 
 def test_a_source_that_the_sql_does_not_read_is_refused(put: Put) -> None:

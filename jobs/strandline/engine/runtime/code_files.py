@@ -25,7 +25,7 @@ from strandline.core import errors
 from strandline.core.model import Model
 from strandline.core.table import Ingested, Table
 from strandline.project import package, project, tables_root
-from strandline.sql_file import said
+from strandline.sql_file import ENCODING, said
 from strandline.sql_import import SUFFIX
 from strandline_infra import installation
 from strandline_quality import rules
@@ -286,7 +286,11 @@ class Tree:
         if file in self.packed:
             return self.packed[file]
         text = file.read_bytes()
-        return said(text.decode(errors="replace")).encode() if file.suffix == SUFFIX else text
+        return (
+            said(text.decode(ENCODING, errors="replace")).encode()
+            if file.suffix == SUFFIX
+            else text
+        )
 
     def reached(self, coming: Iterable[Path]) -> tuple[Path, ...]:
         """Return some files and all that they import, in an order that no folder changes."""
