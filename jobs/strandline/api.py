@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from strandline.alerting.source import AlertSource
     from strandline.catalog import tables
-    from strandline.core.changed_rows import changes_of, debezium, validity
+    from strandline.core.changed_rows import as_of, changes_of, debezium, validity
     from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
     from strandline.core.fold import (
         Answer,
@@ -111,6 +111,7 @@ _HOMES = {
         "rescued",
     ),
     "strandline.core.changed_rows": (
+        "as_of",
         "changes_of",
         "debezium",
         "validity",
@@ -233,6 +234,7 @@ __all__ = [
     "WriterSchema",
     "all_but",
     "arrival",
+    "as_of",
     "avro",
     "between",
     "changes_of",

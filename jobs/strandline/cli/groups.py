@@ -307,6 +307,11 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "the tables of the project; with --from-topic or --sample records of a topic or of its bronze table",
             "files of the project, none of which must be there",
         ),
+        "contract": Verb(
+            "What readers of a table are promised; what breaks it.",
+            "the declaration of the table, and contracts/TABLE.odcs.yaml",
+            "the file that export names; with import files of the project, none of which must be there",
+        ),
         "setup": Verb(
             "Fetch Java, jars and extras that are missing.",
             "what is there, and which extras the project uses",

@@ -85,6 +85,7 @@ VERBS = {
     "maintain": "maintain",
     "snapshot": "maintain",
     "restore": "maintain",
+    "contract": "contract",
     "new": "project",
     "init": "project",
     "setup": "project",

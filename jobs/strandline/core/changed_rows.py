@@ -39,6 +39,7 @@ from pyspark.sql.types import (
     BooleanType,
     ByteType,
     IntegerType,
+    IntegralType,
     LongType,
     ShortType,
     StringType,
@@ -334,7 +335,16 @@ def fold_of(by: Sequence[str], columns: StructType) -> Fold:
     )
 
 
-def validity(changes: DataFrame, by: Sequence[str], columns: StructType) -> DataFrame:
+def validity(  # noqa: PLR0913  # the names that a user's columns have
+    changes: DataFrame,
+    by: Sequence[str],
+    columns: StructType,
+    *,
+    at: str = AT,
+    op: str | None = OP,
+    position: str | None = POSITION,
+    deletes: str = DELETE,
+) -> DataFrame:
     """Return the intervals in which rows of a database's table were valid, with ``valid_from``, ``valid_until``, ``ended_on``.
 
     The last is the day of the next change, and the first day of all where there is none: the folder of an interval's file. All open
@@ -342,15 +352,20 @@ def validity(changes: DataFrame, by: Sequence[str], columns: StructType) -> Data
     of that interval, also a delete. (The intervals of an Upserted table are replaced folder by folder.)
 
     Args:
-        changes: Rows of a judged table of change events, with ``_arrived_at`` and their place.
+        changes: Rows of a judged table of changes, with ``_arrived_at`` and their place.
         by: The columns that identify a row.
         columns: All columns of the rows, with their types.
+        at: The column with the time of a change.
+        op: The column that says what a change does; None where none ends a row.
+        position: The column by which changes of one moment are sorted; None where the later arrival counts.
+        deletes: The value of ``op`` by which a row ends.
     """
-    rows = changes.where(F.col(OP) != TOMBSTONE).withColumns(
-        {"arrived": F.unix_micros("_arrived_at"), GONE: F.col(OP) == DELETE}
-    )
+    kept = changes.where(F.col(OP) != TOMBSTONE) if op == OP else changes
+    own = {"arrived": F.unix_micros("_arrived_at"), GONE: _is_gone(op, deletes)}
+    if position != POSITION:
+        own[POSITION] = _sortable(changes, position)
     never = F.lit("1970-01-01").cast("timestamp")
-    intervals = folded(rows, fold_of(by, columns), time=AT)
+    intervals = folded(kept.withColumns(own), fold_of(by, columns), time=at)
     return intervals.select(
         *by,
         F.timestamp_micros(FROM).alias("valid_from"),
@@ -358,6 +373,49 @@ def validity(changes: DataFrame, by: Sequence[str], columns: StructType) -> Data
         *_others(by, columns),
         F.coalesce(F.date_trunc("day", F.timestamp_micros(NEXT)), never).alias("ended_on"),
     )
+
+
+def _is_gone(op: str | None, deletes: str) -> Column:
+    return F.lit(False) if op is None else F.col(op) == deletes
+
+
+def _sortable(changes: DataFrame, position: str | None) -> Column:
+    """Return a position as a text that sorts as it does."""
+    if position is None:
+        return F.lit("")
+    is_number = isinstance(changes.schema[position].dataType, IntegralType)
+    return _padded(F.col(position)) if is_number else F.col(position).cast("string")
+
+
+def as_of(
+    rows: DataFrame,
+    intervals: DataFrame,
+    moment: str,
+    columns: Sequence[str],
+    *,
+    by: Sequence[str],
+) -> DataFrame:
+    """Add the columns that were valid for each row at its time; NULL where no interval is.
+
+    Args:
+        rows: Rows with the columns of ``by``.
+        intervals: A table of ``validity``.
+        moment: The column with the time of the join.
+        columns: The columns to add.
+        by: The columns that identify what the intervals are of.
+    """
+    valid = intervals.select(
+        *(F.col(name).alias(f"_of_{name}") for name in by),
+        F.col("valid_from").alias("_from"),
+        F.col("valid_until").alias("_until"),
+        *columns,
+    )
+    at = F.col(moment)
+    is_valid = (F.col("_from") <= at) & (F.col("_until").isNull() | (at < F.col("_until")))
+    for name in by:
+        is_valid &= F.col(name) == F.col(f"_of_{name}")
+    joined = rows.join(valid, is_valid, "left_outer")
+    return joined.drop(*(f"_of_{name}" for name in by), "_from", "_until")
 
 
 def _others(by: Sequence[str], columns: StructType) -> tuple[str, ...]:

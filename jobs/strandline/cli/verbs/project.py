@@ -54,6 +54,7 @@ HELP = """Write the module and the test of a new table, or a first alert rule, t
 strandline new topic orders
 strandline new silver orders --reads bronze.orders
 strandline new gold orders_10m --reads silver.orders
+strandline new dimension prices --reads silver.price_changes --by product_id
 strandline new alerts large_order --reads silver.orders
 """
 
@@ -153,6 +154,32 @@ def new_silver(  # noqa: PLR0913, PLR0917  # each is an option of the command li
         return
     facts = {"source": source.name, "takes": f'    takes=("{takes}",),\n' if takes else ""}
     _say(scaffold.write(Layer.SILVER, name, facts))
+
+
+@new.command("dimension")
+def new_dimension(
+    name: NameArgument,
+    reads: Annotated[
+        str, typer.Option(help="The silver table with the changes, such as silver.price_changes.")
+    ],
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="What the intervals are of, such as device_id; chosen where one column can be meant.",
+        ),
+    ] = None,
+) -> None:
+    r"""Keep what held when: validity intervals of a silver table of changes, for joins as of a time.
+
+    Writes the module silver/NAME.py, with `as_of` for the tables above, and its test.
+
+    \b
+    strandline new dimension devices --reads silver.device_inventory --by device_id
+    """
+    from strandline.operate import draft_dimension  # noqa: PLC0415  # the module of the table is loaded for it
+
+    _say(draft_dimension.write(name, reads, by or []))
 
 
 @new.command("gold")

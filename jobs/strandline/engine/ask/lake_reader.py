@@ -9,7 +9,7 @@ one read equal values have equal masks. A reader that shows them has a reason, a
 
 import importlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
+from strandline.core.lateness import in_utc
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask import sql_query
@@ -33,7 +34,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.plain_files import write_down
-from strandline.engine.lake.read.duckdb_table import Duck, Relation, session
+from strandline.engine.lake.read.duckdb_table import Duck, Relation, literal, session
 from strandline.engine.runtime import clock, spark_session
 from strandline.engine.runtime.missing import refuse_without
 from strandline.engine.runtime.settings import Settings, settings
@@ -187,6 +188,50 @@ class Readings:
         with opened(question, self.of.all, lake, unmasked=unmasked, duck=duck) as views:
             _, version = views.past.get(self.name, (None, self.version))
             return _masked(rows_at(spark, self.source.place, version), views.masked[self.name])
+
+    def history_of(self, *key: object, at: datetime | None = None) -> Rows:
+        """Return the intervals of a key of a table with validity, the oldest first; or the one in which a moment lies.
+
+        Args:
+            key: The values of its key without the begin of the interval, such as the id of a device.
+            at: A moment; in UTC where it names no zone.
+
+        Raises:
+            DefinitionError: It is no such table, the key has other columns, or one of them is masked.
+        """
+        table = self.source.table
+        until = table.valid_until if table and not self.source.is_quarantine else None
+        if table is None or until is None:
+            raise DefinitionError(
+                f"{self.name} has no intervals of validity",
+                hint="name a table that declares valid_until; `strandline new dimension` drafts one.",
+                table=self.name,
+            )
+        columns = [each for each in table.row_key if each != table.event_at]
+        if len(key) != len(columns):
+            raise DefinitionError(
+                f"{self.name} knows a row by {' and '.join(columns)}, and {len(key)} values are given",
+                hint=f"write .history_of({', '.join(columns)}).",
+                table=self.name,
+            )
+        self._refuse_masked(columns)
+        wanted = [f'"{each}" = {literal(value)}' for each, value in zip(columns, key, strict=True)]
+        begin = f'"{table.event_at}"'
+        if at is not None:
+            moment = f"{literal(in_utc(at))} AT TIME ZONE 'UTC'"
+            wanted.append(f'{begin} <= {moment} AND ("{until}" IS NULL OR {moment} < "{until}")')
+        whole = self._rows(None).question
+        sql = f"{whole.sql} WHERE {' AND '.join(wanted)} ORDER BY {begin}"
+        return Rows(self.of, Question(sql, whole.tables, lists=False), sql)
+
+    def _refuse_masked(self, columns: Sequence[str]) -> None:
+        hidden = sorted({*columns} & {*self.masked})
+        if hidden:
+            raise DefinitionError(
+                f"{' and '.join(hidden)} of {self.name} is masked, so that no value of it can be asked for",
+                hint='open the lake with a reason: lake(unmasked="fraud case 17"); it is written down.',
+                table=self.name,
+            )
 
     def _rows(self, at: int | datetime | None) -> Rows:
         match at:

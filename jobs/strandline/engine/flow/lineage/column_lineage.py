@@ -22,9 +22,9 @@ from typing import Any, TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
-from strandline.core.model import FEATURES, SCORE
+from strandline.core.model import FEATURES, SCORE, SCORED, TYPES
 from strandline.core.parse import RESCUED
 from strandline.core.routes import KIND
 from strandline.core.static import Static, frames_from
@@ -175,6 +175,17 @@ def _no_content(static: Static, _at: str, rows: DataFrame) -> DataFrame:
 @cache
 def _columns(spark: SparkSession, table: Table) -> StructType:
     return RECEIVED if isinstance(table, Ingested) else _on_empty_tables(spark, table).schema
+
+
+def declared_columns(spark: SparkSession, table: Table) -> StructType:
+    """Return the columns of a table with their types, from the code alone; those of its dimension and its model come last."""
+    found = _columns(spark, table)
+    wanted = table.dimension.columns if table.dimension else ()
+    known = set(found.fieldNames())
+    more = [StructField(name, StringType()) for name in wanted if name not in known]
+    scored = ", ".join(map(" ".join, zip(SCORED, TYPES, strict=True))) if table.scored_by else ""
+    scores = spark.createDataFrame([], scored).schema.fields if scored else []
+    return StructType([*found.fields, *more, *(each for each in scores if each.name not in known)])
 
 
 def _alias(source: Table) -> str:

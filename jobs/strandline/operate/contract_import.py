@@ -1,0 +1,465 @@
+"""A contract of others as the draft of a silver table: its columns as fields, its promises and checks as rules on the stream.
+
+What a check asks of a row becomes a rule; what it asks of a whole table, or in words of another tool, is a line with FILL IN.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from strandline.core.errors import DefinitionError
+from strandline.core.kind import Layer
+from strandline.core.parse import DOUBLE_DIGITS
+from strandline.operate import scaffold
+from strandline.operate.contract import OURS, Contract, read
+from strandline.operate.draft import table_name
+from strandline.operate.draft_text import call, imported, literal, quoted, type_text
+from strandline.operate.sampled_traits import cannot_be_read, column_names, is_plain
+from strandline.project import package
+from strandline_quality.linear import Flavour, RefusedError, linear
+from strandline_quality.rules import hazards
+
+LOGICAL: Mapping[str, DataType] = {
+    "string": StringType(),
+    "integer": LongType(),
+    "number": DoubleType(),
+    "boolean": BooleanType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+}
+SECRET = frozenset(
+    {"restricted", "confidential", "sensitive", "secret", "private", "pii", "personal"}
+)
+DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)", re.IGNORECASE)
+COUNT = re.compile(
+    r"\s*select\s+count\(\*\)\s+from\s+\S+\s+where\s+(.+?)\s*;?\s*", re.IGNORECASE | re.DOTALL
+)
+NOT_OURS = re.compile(r"\bselect\b|\$\{|\{\w+\}", re.IGNORECASE)
+MOMENT = "2026-11-20T08:15:30Z"
+ON_WARN = "on_fail=OnFail.WARN"
+
+
+@dataclass(slots=True)
+class Drafted:
+    """What a contract becomes.
+
+    Args:
+        name: The name of the table.
+        fields: The fields of a payload.
+        required: The columns that each row has.
+        key: The columns of its key.
+        sensitive: The columns that are masked.
+        rules: Its other rules, as they are written.
+        left: Sentences about what is left to a person.
+        values: A value of each field that keeps its rules.
+    """
+
+    name: str
+    fields: StructType = field(default_factory=StructType)
+    required: list[str] = field(default_factory=list)
+    key: list[tuple[int, str]] = field(default_factory=list)
+    sensitive: list[str] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    values: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def event_at(self) -> str:
+        """Return the column with the event time: the first time that each row has, else the first."""
+        times = [each.name for each in self.fields if isinstance(each.dataType, TimestampType)]
+        return next((each for each in times if each in self.required), times[0] if times else "")
+
+
+def write(file: Path, reads: str, takes: str, name: str | None) -> Iterator[Path]:
+    """Write a silver table for what a contract promises, and yield the path of each file within the project.
+
+    Args:
+        file: The contract.
+        reads: The bronze table with its records.
+        takes: The kind that it takes, where the records are of several.
+        name: The name of the table; that of the contract's when None.
+
+    Raises:
+        DefinitionError: It is no contract, or a file is there.
+    """
+    found = read(file)
+    source = scaffold.bronze(reads, takes)
+    if not found["schema"]:
+        raise DefinitionError(
+            f"{file} has no table", hint="a contract names at least one in its schema."
+        )
+    schema = found["schema"][0]
+    own = name or table_name(str(schema.get("name", "")))
+    scaffold.refuse_files(Layer.SILVER, own)
+    made = drafted(own, schema)
+    module = module_of(made, found, source.name, takes)
+    yield from scaffold.write_texts(Layer.SILVER, own, module, _test(made))
+
+
+def drafted(name: str, schema: Contract) -> Drafted:
+    """Return what the table of a contract becomes."""
+    made = Drafted(name)
+    for each in schema.get("properties") or []:
+        _add_column(made, each)
+    for check in schema.get("quality") or []:
+        _add_check(made, "", check)
+    for each in schema.get("relationships") or []:
+        made.left.append(
+            f"the reference {each.get('from')} to {each.get('to')} is `references` of the table"
+        )
+    return made
+
+
+def _add_column(made: Drafted, each: Contract) -> None:
+    name = str(each.get("name") or each.get("id") or "")
+    if cannot_be_read(name) or not is_plain(name):
+        made.left.append(f"the column {quoted(name)} has a name that no column has here")
+        return
+    if each.get("name", "").lower() in {known.lower() for known in made.fields.fieldNames()}:
+        made.left.append(f"the column {quoted(name)} is there twice")
+        return
+    kind = _kind(each)
+    if kind is None:
+        made.left.append(
+            f"the column {quoted(name)} is {each.get('logicalType') or each.get('physicalType')}, of unknown fields"
+        )
+        return
+    made.fields = made.fields.add(name, kind)
+    made.values[name] = _value(kind)
+    if each.get("primaryKey"):
+        made.key.append((int(each.get("primaryKeyPosition") or 1), name))
+    if each.get("required") or each.get("primaryKey"):
+        made.required.append(name)
+    if str(each.get("classification", "")).lower() in SECRET:
+        made.sensitive.append(name)
+    _add_options(made, name, each.get("logicalTypeOptions") or {})
+    for check in each.get("quality") or []:
+        _add_check(made, name, check)
+    for link in each.get("relationships") or []:
+        made.left.append(
+            f"the reference of {name} to {link.get('to')} is `references` of the table"
+        )
+
+
+def _kind(each: Contract) -> DataType | None:
+    """Return the type of a column; None where nothing says which fields it has."""
+    logical = str(each.get("logicalType") or "")
+    digits = DECIMAL.fullmatch(str(each.get("physicalType") or ""))
+    if digits and int(digits[1]) <= DOUBLE_DIGITS:
+        return DecimalType(int(digits[1]), int(digits[2]))
+    if logical == "array":
+        item = _kind(each.get("items") or {"logicalType": "string"})
+        return ArrayType(item) if item else None
+    if logical == "object":
+        inner = [(str(one.get("name")), _kind(one)) for one in each.get("properties") or []]
+        fields = StructType([StructField(name, kind) for name, kind in inner if kind])
+        return fields if fields.fields and len(column_names(fields.fieldNames())) else None
+    return LOGICAL.get(logical, StringType())
+
+
+def _value(kind: DataType) -> object:  # noqa: PLR0911  # a type a line
+    match kind:
+        case StructType():
+            return {each.name: _value(each.dataType) for each in kind}
+        case ArrayType():
+            return [_value(kind.elementType)]
+        case TimestampType():
+            return MOMENT
+        case DateType():
+            return MOMENT[:10]
+        case BooleanType():
+            return True
+        case StringType():
+            return "x1"
+        case _:
+            return 1
+
+
+def _add_options(made: Drafted, name: str, options: Contract) -> None:
+    low, high = options.get("minimum"), options.get("maximum")
+    if isinstance(low, int | float) and isinstance(high, int | float):
+        made.rules.append(
+            f"between({quoted(name)}, {low}, {high}, max_failed=MAX_FAILED, null_ok=True)"
+        )
+        made.values[name] = low
+    elif isinstance(low, int | float):
+        _add_rule(made, f"too_small:{name}", f"`{name}` >= {low}", options)
+        made.values[name] = low
+    elif isinstance(high, int | float):
+        _add_rule(made, f"too_large:{name}", f"`{name}` <= {high}", options)
+        made.values[name] = high
+    if isinstance(options.get("pattern"), str):
+        _add_pattern(made, name, options["pattern"], {})
+    for bound, sign in (("minLength", ">="), ("maxLength", "<=")):
+        if isinstance(options.get(bound), int):
+            _add_rule(made, f"{bound}:{name}", f"length(`{name}`) {sign} {options[bound]}", {})
+
+
+def _add_check(made: Drafted, column: str, check: Contract) -> None:
+    """Add a check as a rule, or as a sentence where it asks nothing of a row."""
+    metric = check.get("metric") or check.get("rule")
+    arguments = check.get("arguments") or {}
+    if ours := _ours(check):
+        _add_ours(made, check, ours)
+    elif metric == "nullValues" and column and check.get("mustBe") == 0:
+        made.required += [] if column in made.required else [column]
+    elif metric == "invalidValues" and column and arguments.get("validValues"):
+        _add_values(made, column, [str(each) for each in arguments["validValues"]], check)
+    elif metric == "invalidValues" and column and isinstance(arguments.get("pattern"), str):
+        _add_pattern(made, column, arguments["pattern"], check)
+    elif metric == "duplicateValues":
+        made.left.append(
+            "that no key is there twice follows from `key`: copies are counted, and are no rows"
+        )
+    elif check.get("type") == "sql" and (condition := _condition(check, column)):
+        _add_rule(made, _rule_name(check, column), f"NOT ({condition})", check)
+    else:
+        what = (
+            check.get("name") or check.get("description") or metric or check.get("query") or "one"
+        )
+        made.left.append(f"the check {_plain(what)} asks nothing that a rule of a row can say")
+
+
+def _plain(text: object) -> str:
+    return " ".join(str(text).split())[:200]
+
+
+def _ours(check: Contract) -> Contract | None:
+    return next(
+        (
+            each["value"]
+            for each in check.get("customProperties") or []
+            if each.get("property") == OURS and isinstance(each.get("value"), dict)
+        ),
+        None,
+    )
+
+
+def _add_ours(made: Drafted, check: Contract, ours: Contract) -> None:
+    name, holds = str(check.get("name", "")), str(ours.get("holds", ""))
+    kind, _, column = name.partition(":")
+    if kind == "missing" and column in made.fields.fieldNames() and ours.get("onFail") != "warn":
+        made.required += [] if column in made.required else [column]
+        return
+    values = (check.get("arguments") or {}).get("validValues")
+    if kind == "not_listed" and values:
+        _add_values(made, column, [str(each) for each in values], check)
+        return
+    _add_rule(made, name, holds, check, null_ok=bool(ours.get("nullOk")))
+
+
+def _condition(check: Contract, column: str) -> str:
+    """Return what a query counts, where it counts rows of the one table by a condition on their columns; else nothing."""
+    if check.get("mustBe") != 0:
+        return ""
+    text = (
+        str(check.get("query", ""))
+        .replace("${column}", f"`{column}`")
+        .replace("{property}", f"`{column}`")
+    )
+    found = COUNT.fullmatch(
+        text.replace("${table}", "rows").replace("{object}", "rows").replace("{table}", "rows")
+    )
+    if found is None or NOT_OURS.search(found[1]) or hazards(found[1]):
+        return ""
+    return " ".join(found[1].split())
+
+
+def _rule_name(check: Contract, column: str) -> str:
+    text = str(check.get("name") or f"check_of_{column or 'a_row'}")
+    return re.sub(r"[^\w:]+", "_", text).strip("_") or "check"
+
+
+def _severe(check: Contract) -> bool:
+    return str(check.get("severity", "error")).lower() in {"error", "critical", "high", "blocker"}
+
+
+def _add_rule(
+    made: Drafted, name: str, holds: str, check: Contract, *, null_ok: bool = True
+) -> None:
+    if hazards(holds):
+        made.left.append(f"the check {name} asks {_plain(holds)}, which can throw on a row")
+        return
+    words = [
+        f"name={quoted(name)}",
+        f"holds={quoted(holds)}",
+        *(["null_ok=True"] if null_ok else []),
+    ]
+    if about := check.get("description"):
+        words.append(f"about={quoted(_plain(about))}")
+    words.append("max_failed=MAX_FAILED" if _severe(check) else ON_WARN)
+    made.rules.append(call("Rule", words, "    ", "", margin=4).strip())
+
+
+def _add_values(made: Drafted, name: str, values: Sequence[str], check: Contract) -> None:
+    how = "max_failed=MAX_FAILED" if _severe(check) else ON_WARN
+    listed = f"[{', '.join(map(quoted, values))}]"
+    null_ok = [] if name in made.required else ["null_ok=True"]
+    made.rules.append(
+        call("one_of", [quoted(name), listed, *null_ok, how], "    ", "", margin=4).strip()
+    )
+    if isinstance(made.values.get(name), str):
+        made.values[name] = values[0]
+
+
+def _add_pattern(made: Drafted, name: str, pattern: str, check: Contract) -> None:
+    try:
+        linear(pattern, flavour=Flavour.JAVA)
+    except RefusedError as error:
+        made.left.append(f"the pattern {quoted(pattern)} of {name} is not run: {error}")
+        return
+    how = "max_failed=MAX_FAILED" if _severe(check) else ON_WARN
+    made.rules.append(
+        call(
+            "matches", [quoted(name), quoted(pattern), "null_ok=True", how], "    ", "", margin=4
+        ).strip()
+    )
+    made.values[name] = None
+
+
+# What is written.
+
+
+def module_of(made: Drafted, found: Contract, source: str, takes: str) -> str:
+    """Return the module of the table, with a line for each thing that is left to a person."""
+    owner = _owner(found)
+    arrival = not made.event_at
+    own = (
+        {"CARRIED", "Judged"}
+        | ({"required"} if made.required else set())
+        | ({"PLACE"} if not made.key else set())
+    )
+    used = " ".join(made.rules)
+    own |= {
+        each
+        for each in ("Rule", "one_of", "matches", "between", "OnFail")
+        if re.search(rf"\b{each}\b", used)
+    }
+    kinds = {type(each).__name__ for each in _kinds(made.fields)} | {"StructField", "StructType"}
+    functions = "from pyspark.sql import functions as F\n" if arrival else ""
+    purpose = (
+        (found.get("description") or {}).get("purpose")
+        if isinstance(found.get("description"), dict)
+        else ""
+    )
+    lines = "".join(
+        f"        StructField({quoted(each.name)}, {type_text(each.dataType, None, 2)}),\n"
+        for each in made.fields
+    )
+    left = "".join(f"# FILL IN: {each}.\n" for each in made.left)
+    selected = (
+        'rows = topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())\n    return rows.withColumn("arrived_at", F.col("_arrived_at"))'
+        if arrival
+        else "return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())"
+    )
+    return (
+        f'"""{_sentence(purpose) or "FILL IN: what a row is."}\n\n'
+        f"Grain: one row an event, by {', '.join(name for _, name in sorted(made.key)) or 'its place in Kafka'}.\n"
+        f"Reads: bronze.{source}. Read by: FILL IN.\n"
+        "Late data: up to an hour; later rows, and rows of clocks that run ahead, go to the quarantine.\n"
+        f'Drafted from the contract {_sentence(str(found.get("id", "")))}, version {_sentence(str(found.get("version", "")))}\n"""\n\n'
+        f"from pyspark.sql import DataFrame\n{functions}"
+        f"{imported('pyspark.sql.types', kinds)}{imported('strandline', own)}\n"
+        f"from {package()}.bronze import {source} as bronze\n\n"
+        f"MAX_FAILED = 0.2\n\n{left}"
+        f"FIELDS = StructType(\n    [\n{lines}    ]\n)\n\n\n"
+        f"def {made.name}(events: DataFrame) -> DataFrame:\n"
+        f'    """Read each event\'s payload."""\n    topic = bronze.TABLE.topics[0]\n    {selected}\n\n\n'
+        f"{_table(made, takes, owner, _keeps(found))}"
+    )
+
+
+def _sentence(text: object) -> str:
+    plain = " ".join(str(text or "").split()).replace("\\", "").replace('"', "'")
+    return plain if not plain or plain.endswith(".") else f"{plain}."
+
+
+def _owner(found: Contract) -> str:
+    team = found.get("team")
+    name = team.get("name") if isinstance(team, Mapping) else None
+    return str(name or found.get("domain") or "")
+
+
+def _keeps(found: Contract) -> str:
+    for each in found.get("slaProperties") or []:
+        value, unit = each.get("value"), str(each.get("unit", "")).lower()
+        days = {"d": 1, "day": 1, "days": 1, "y": 365, "yr": 365, "year": 365, "years": 365}.get(
+            unit
+        )
+        if each.get("property") == "retention" and days and isinstance(value, int) and value > 0:
+            return f"{value * days} days"
+    return ""
+
+
+def _kinds(kind: DataType) -> Iterator[DataType]:
+    yield kind
+    inner: Sequence[Any] = [each.dataType for each in kind] if isinstance(kind, StructType) else []
+    for each in [*inner, *([kind.elementType] if isinstance(kind, ArrayType) else [])]:
+        yield from _kinds(each)
+
+
+def _table(made: Drafted, takes: str, owner: str, keeps: str) -> str:
+    key = [name for _, name in sorted(made.key)]
+    lines = [
+        f"name={quoted(made.name)},",
+        "reads=(bronze.TABLE,),",
+        f"transform={made.name},",
+        f"key=({', '.join(map(quoted, key))}{',' if len(key) == 1 else ''}),"
+        if key
+        else "key=PLACE,",
+        f"event_at={quoted(made.event_at or 'arrived_at')},",
+        *([f"takes=({quoted(takes)},),"] if takes else []),
+        *([f"owner={quoted(owner)},"] if owner else []),
+        *([f"keeps={quoted(keeps)},"] if keeps else []),
+    ]
+    if made.sensitive:
+        comma = "," if len(made.sensitive) == 1 else ""
+        lines.append(f"sensitive=({', '.join(map(quoted, made.sensitive))}{comma}),")
+    rules = [f"    {each}," for each in made.rules]
+    if made.required:
+        rules.insert(
+            0,
+            call(
+                "*required",
+                [*map(quoted, made.required), "max_failed=MAX_FAILED"],
+                "    ",
+                margin=4,
+            ),
+        )
+    if rules:
+        lines += ["rules=(", *rules, "),"]
+    inner = "".join(f"    {line}\n" for each in lines for line in each.split("\n"))
+    return f"TABLE = Judged(\n{inner})\n"
+
+
+def _test(made: Drafted) -> str:
+    values = {name: value for name, value in made.values.items() if value is not None}
+    table = f"from {package()}.silver.{made.name} import TABLE\n"
+    return (
+        f'"""silver.{made.name} has the columns of its contract."""\n\n'
+        "import json\nfrom datetime import UTC, datetime\n\n"
+        "from pyspark.sql import SparkSession\nfrom strandline import judge\n\n"
+        f"{table}\nCLEAN = {literal(values, 0)}\n\n\n"
+        "def test_a_payload_of_the_contract_can_be_read(spark: SparkSession) -> None:\n"
+        '    """FILL IN: with values that keep each rule its reasons are None."""\n'
+        "    arrived_at = datetime(2026, 11, 20, 9, tzinfo=UTC)\n\n"
+        "    (row,) = judge(spark, TABLE, json.dumps(CLEAN).encode(), arrived_at=arrived_at)\n\n"
+        '    assert "wrong_type" not in (row["reasons"] or [])\n'
+        '    assert "malformed" not in (row["reasons"] or [])\n'
+    )
