@@ -87,6 +87,7 @@ def test_a_dimension_of_what_is_not_known_is_refused(
 ) -> None:
     """With the columns to choose from."""
     monkeypatch.setattr(scaffold, "root", lambda: tmp_path)
+    monkeypatch.setattr(scaffold, "folder_of_tables", lambda: Path("fleet_draft"))
     with pytest.raises(DefinitionError, match="no plain column nothing") as caught:
         list(draft_dimension.write("places", "silver.device_inventory", ["nothing"]))
     assert "device_id" in caught.value.hint

@@ -259,7 +259,9 @@ def _add_ours(made: Drafted, check: Contract, ours: Contract) -> None:
         return
     values = (check.get("arguments") or {}).get("validValues")
     if kind == "not_listed" and values:
-        _add_values(made, column, [str(each) for each in values], check)
+        _add_values(
+            made, column, [str(each) for each in values], check, null_ok=bool(ours.get("nullOk"))
+        )
         return
     _add_rule(made, name, holds, check, null_ok=bool(ours.get("nullOk")))
 
@@ -307,12 +309,20 @@ def _add_rule(
     made.rules.append(call("Rule", words, "    ", "", margin=4).strip())
 
 
-def _add_values(made: Drafted, name: str, values: Sequence[str], check: Contract) -> None:
+def _add_values(
+    made: Drafted,
+    name: str,
+    values: Sequence[str],
+    check: Contract,
+    *,
+    null_ok: bool | None = None,
+) -> None:
     how = "max_failed=MAX_FAILED" if _severe(check) else ON_WARN
     listed = f"[{', '.join(map(quoted, values))}]"
-    null_ok = [] if name in made.required else ["null_ok=True"]
+    may_lack = name not in made.required if null_ok is None else null_ok
+    more = ["null_ok=True"] if may_lack else []
     made.rules.append(
-        call("one_of", [quoted(name), listed, *null_ok, how], "    ", "", margin=4).strip()
+        call("one_of", [quoted(name), listed, *more, how], "    ", "", margin=4).strip()
     )
     if isinstance(made.values.get(name), str):
         made.values[name] = values[0]
