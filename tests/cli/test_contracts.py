@@ -321,16 +321,16 @@ def test_an_edit_that_breaks_a_contract_fails_in_the_ci_that_init_wrote(tmp_path
     step = (ROOT / "infra/strandline_infra/project/.github/workflows/test.yml.txt").read_text()
     assert "strandline contract diff" in step
     project = copied(tmp_path)
-    module = project / "jobs/fleet/silver/user_actions.py"
+    module = project / "jobs/fleet/silver/user_confirmations.py"
 
     ran(project, "-c", TYPED, "contract", "diff")
-    ran(project, "-c", TYPED, "contract", "export", "silver.user_actions", "--release")
+    ran(project, "-c", TYPED, "contract", "export", "silver.user_confirmations", "--release")
     assert "nothing has changed" in ran(project, "-c", TYPED, "contract", "diff")
-    module.write_text(module.read_text().replace('.add("device_id", StringType())\n', ""))
+    module.write_text(module.read_text().replace('.add("method", StringType())\n', ""))
     done = tried(project, "-c", TYPED, "contract", "diff")
 
     assert done.returncode == 2
-    assert "breaking  silver.user_actions: column device_id is gone" in done.stdout
+    assert "breaking  silver.user_confirmations: column method is gone" in done.stdout
 
 
 LINTED = """
