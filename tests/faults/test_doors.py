@@ -121,6 +121,7 @@ REASONS = {
     "strandline.cli.verbs.query:stream": AGAIN,
     "strandline.operate.scaffold:make": "the files of a project of one's own, in a folder that was empty",
     "strandline.operate.alerts.raising:keep": LIVE,
+    "strandline.operate.contract:export": AGAIN,
     "strandline.operate.scaffold:put": AGAIN,
     "strandline.operate.scaffold:write_texts": AGAIN,
     "strandline.operate.scaffold:write_sql": AGAIN,
