@@ -8,7 +8,7 @@ import pytest
 from fleet.gold import device_daily
 from fleet.gold import device_signal_10m as gold
 from strandline.engine.lake.lake import Lake
-from strandline.engine.repair.migrate import Migration, migrations
+from strandline.engine.repair.migrate import Migration, keep, migrations
 from strandline.operate import migrate, session
 from tests.cli.inside import strandline, succeeded
 from tests.cli.test_preflight import edited as edited  # noqa: PLC0414  # a fixture
@@ -40,6 +40,7 @@ def test_an_edit_is_planned_done_and_taken_back_as_one(edited: Lake) -> None:
     assert "safe" in succeeded("preflight", gold.TABLE.id, "--lake", edited.root).out
     assert "there is nothing to do" in succeeded("migrate", "--go", "--lake", edited.root).out
 
+    keep(edited, Migration(at="2026-11-30T00:00:00", by="ops", others={"gold.x": "the same rows"}))
     back = succeeded("migrate", "--undo", "--lake", edited.root)
     assert f"{gold.TABLE.id}: has the" in back.out
     again = strandline("migrate", "--undo", "--lake", edited.root)

@@ -277,7 +277,7 @@ class _Worker:
             before = preflight.judge(self.site.spark, table, self.lake)
             self.stream.release(table.id)
             after = preflight.migrate(self.site.spark, table, self.lake)
-            while after.answer is preflight.Answer.MIGRATE:  # one remedy may show the next
+            if after.answer is preflight.Answer.MIGRATE:  # the first remedy may show the others
                 after = preflight.migrate(self.site.spark, table, self.lake)
             preflight.refuse(after)
         return self._noted(table, "; ".join(each.what for each in before.differences))

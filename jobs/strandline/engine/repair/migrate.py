@@ -422,12 +422,12 @@ def keep(lake: Lake, migration: Migration) -> None:
 
 
 def last(lake: Lake) -> Migration:
-    """Return the migration that can be undone.
+    """Return the migration that can be undone: the last one that replaced a table.
 
     Raises:
         DefinitionError: There is none.
     """
-    known = migrations(lake)
+    known = [each for each in migrations(lake) if each.promoted]
     if not known or known[-1].undone:
         raise DefinitionError(
             "there is no migration to undo",
