@@ -13,6 +13,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.proof.day_verdicts import (
     CERTIFICATE,
+    DRIFT,
     FRESH,
     LAGS,
     LATE,
@@ -43,7 +44,7 @@ def answers(lake: Lake, *, later: timedelta = timedelta(0)) -> dict[str, Sign]:
 
 def test_each_layer_has_its_own_questions() -> None:
     assert questions(TABLE) == (LEDGER,)
-    assert questions(silver.TABLE) == (LEDGER, CERTIFICATE, FRESH, LAGS, QUARANTINE)
+    assert questions(silver.TABLE) == (LEDGER, CERTIFICATE, FRESH, LAGS, QUARANTINE, DRIFT)
     assert questions(gold.TABLE) == (LEDGER, CERTIFICATE, FRESH, LAGS)
 
 
