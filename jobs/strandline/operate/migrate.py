@@ -211,6 +211,13 @@ class _Stream:
             self.held = [name for name in self.held if name not in names]
             self._ask(loads=False)
 
+    @contextmanager
+    def taken(self, table: Table, verb: str) -> Iterator[None]:
+        """Have a table that the stream hands over meanwhile; it takes it back by the code of now."""
+        with handed_over(table, self.lake, clock.now, verb, note=self.says):
+            self.release(table.id)
+            yield
+
     def _ask(self, *, loads: bool = True) -> Loaded | None:
         beat = heartbeat(self.lake, clock.now())
         if beat and beat["alive"] and not beat.get("loads_code"):
@@ -264,18 +271,18 @@ class _Worker:
         if known is None or known.done:  # by another process since
             return Done(table=table.id, says="was finished meanwhile")
         if known.undoing:
-            with self._taken(table, "undo"):
+            with shadow_lake.alone(table, self.lake), self.stream.taken(table, "undo"):
                 rebuild.undo(self.site.spark, table, self.lake)
             return self._noted(table, "its undo was finished")
-        entry = self._promote(table)
+        with shadow_lake.alone(table, self.lake):
+            entry = self._promote(table)
         return Done(table=table.id, says=f"its promotion was finished, {entry.written:,} rows")
 
     def _alter(self, table: Table) -> Done:
         if isinstance(table, Ingested | Recomputed):
             raise TypeError(table.id)
-        with handed_over(table, self.lake, clock.now, "migrate", note=self.says):
+        with self.stream.taken(table, "migrate"):
             before = preflight.judge(self.site.spark, table, self.lake)
-            self.stream.release(table.id)
             after = preflight.migrate(self.site.spark, table, self.lake)
             if after.answer is preflight.Answer.MIGRATE:  # the first remedy may show the others
                 after = preflight.migrate(self.site.spark, table, self.lake)
@@ -292,7 +299,7 @@ class _Worker:
             if not stage.must and _is_same(differences) and table.id in self.stream.held:
                 self._note_same(table, version)
             if stage.must or not _is_same(differences):
-                entry = self._promote(table, is_alone=True)
+                entry = self._promote(table)
                 words = f"replaced by {entry.written:,} rows"
                 return Done(table=table.id, says=words, differences=differences)
         rebuild.remove_shadow(table, self.lake)
@@ -312,14 +319,14 @@ class _Worker:
     def _note_same(self, table: Table, version: int) -> None:
         note_equal(table, self.lake, code_version(table), version)
 
-    def _promote(self, table: Table, *, is_alone: bool = False) -> Entry:
-        """Replace a table by its rebuild, and write down first that this migration does."""
+    def _promote(self, table: Table) -> Entry:
+        """Replace a table by its rebuild, which no other process touches, and write down first that this migration does."""
         former = shadow_lake.read(Shadow.of(table, self.lake))
         mark = (
             former.mark if former and not former.done else f"{AFTER}{former.mark if former else ''}"
         )
         self._note_promoted(table, mark)
-        with self._taken(table, "promote", is_alone=is_alone):
+        with self.stream.taken(table, "promote"):
             entry = rebuild.promote(table, self.lake, self.site, on_commit=self.on_commit)
         self._note_promoted(table, str(entry.promoted))
         return entry
@@ -330,41 +337,21 @@ class _Worker:
         keep(self.lake, self.migration)
 
     def _recompute(self, table: Table) -> Done:
-        with handed_over(table, self.lake, clock.now, "migrate", note=self.says):
-            self.stream.release(table.id)
-            if isinstance(table, Recomputed) and computable_from(table, self.lake) is not None:
-                with lease(
-                    self.site.spark, table, self.lake
-                ):  # older windows lack rows by now, and stay
-                    Afresh(self.site.spark, table, self.lake, Batch().name).anew()
-                self._note_same(table, latest_version(self.lake.table(table)))
-                return self._noted(table, "all windows of which no row was deleted were recomputed")
-            run(table, Batch(), self.lake, site=self.site, on_commit=self.on_commit)
-        return self._noted(table, "all its windows were recomputed in one commit")
+        with self.stream.taken(table, "migrate"):
+            if not isinstance(table, Recomputed) or computable_from(table, self.lake) is None:
+                run(table, Batch(), self.lake, site=self.site, on_commit=self.on_commit)
+                return self._noted(table, "all its windows were recomputed in one commit")
+            with lease(
+                self.site.spark, table, self.lake
+            ):  # older windows lack rows by now, and stay
+                Afresh(self.site.spark, table, self.lake, Batch().name).anew()
+            self._note_same(table, latest_version(self.lake.table(table)))
+        return self._noted(table, "all windows of which no row was deleted were recomputed")
 
     def _noted(self, table: Table, words: str) -> Done:
         self.migration.others[table.id] = words
         keep(self.lake, self.migration)
         return Done(table=table.id, says=words)
-
-    @contextmanager
-    def _taken(self, table: Table, verb: str, *, is_alone: bool = False) -> Iterator[None]:
-        """Have a table for an exchange of its rows, which its stream hands over meanwhile."""
-        with _exchanging(table, self.lake, self.says, verb, is_alone=is_alone):
-            self.stream.release(table.id)
-            yield
-
-
-@contextmanager
-def _exchanging(
-    table: Table, lake: Lake, says: Says, verb: str, *, is_alone: bool
-) -> Iterator[None]:
-    if is_alone:
-        with handed_over(table, lake, clock.now, verb, note=says):
-            yield
-        return
-    with shadow_lake.alone(table, lake), handed_over(table, lake, clock.now, verb, note=says):
-        yield
 
 
 # The same in a branch, of which nothing is left.
@@ -432,8 +419,7 @@ def _undone(table: Table, where: Lake, mark: str, site: Site, stream: _Stream) -
     if not _is_to_undo(_own(table, where, mark)):
         stream.release(table.id)
         return Done(table=table.id, says="was undone before")
-    with _exchanging(table, where, stream.says, "undo", is_alone=False):
-        stream.release(table.id)
+    with shadow_lake.alone(table, where), stream.taken(table, "undo"):
         entry = rebuild.undo(site.spark, table, where)
     above = stale_above(table, where)
     more = f"; {' and '.join(above)} read rows of it meanwhile" if above else ""

@@ -204,16 +204,13 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     """
     found, where = place.existing(lake, writes=True)
     chosen = rebuildable(table, where)
-    differences = rebuilt(chosen, found, where, note, _note_batch)
+    differences = rebuilt(chosen, found, where, note, note_batch)
     if as_json:
         emit([asdict(each) for each in differences])
         return
-    show(None, REBUILT, [_rebuilt_row(each) for each in differences])
+    show(None, REBUILT, [rebuilt_row(each) for each in differences])
     for each in differences:
-        if each.apart:
-            say(f"{each.table}: only one of the two has the columns {', '.join(each.apart)}")
-        for sample in each.samples:
-            say(f"{each.table} {sample}")
+        print_samples(each)
     note(
         f"`strandline promote {chosen.id}` replaces the live table, `strandline undo {chosen.id}` reverts that"
     )
@@ -230,7 +227,7 @@ def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption =
     """
     found, where = place.existing(lake, writes=True)
     chosen = rebuildable(table, where)
-    entry = promoted(chosen, found, where, note, _note_batch)
+    entry = promoted(chosen, found, where, note, note_batch)
     _print_rebuilt(chosen, where, entry, ("promote", "promoted"), as_json=as_json)
 
 
@@ -269,11 +266,21 @@ def _print_rebuilt(
         note(left)
 
 
-def _note_batch(entry: Entry) -> None:
+def note_batch(entry: Entry) -> None:
+    """Print a batch of a table that is computed anew."""
     note(f"{entry.table}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")
 
 
-def _rebuilt_row(found: Comparison) -> tuple[object, ...]:
+def print_samples(found: Comparison) -> None:
+    """Print what only one of two sides has: columns, and some rows."""
+    if found.apart:
+        say(f"{found.table}: only one of the two has the columns {', '.join(found.apart)}")
+    for sample in found.samples:
+        say(f"{found.table} {sample}")
+
+
+def rebuilt_row(found: Comparison) -> tuple[object, ...]:
+    """Return how a table differs from what the code of now makes, as a row of ``REBUILT``."""
     return (
         found.table,
         found.left_rows,

@@ -1,6 +1,5 @@
 """``migrate``: what an edit asks of each table, as a plan; carried out, and taken back as one."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import timedelta
@@ -11,15 +10,16 @@ import typer
 from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, say, show
+from strandline.cli.verbs.backfill import note_batch, print_samples, rebuilt_row
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.proof.branch import Tried
-from strandline.engine.proof.compare import Comparison
 from strandline.engine.repair.migrate import Stage, Step
 from strandline.operate import migrate as work
+from strandline.operate.words import seconds
 
 TRIED = ("table", "rows now", "rows then", "added", "gone", "changed")
-LONGEST = timedelta(days=3650)
+LONGEST = 3650 * 86_400.0
+"""Seconds; more has no lake, and a length of time in Python has a bound."""
 COLUMNS = ("table", "what", "rows", "to read", "about")
 
 
@@ -68,6 +68,10 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline migrate silver.orders --forward --go
     strandline migrate --undo
     """
+    if try_ and go:
+        raise DefinitionError(
+            "--try changes nothing, and --go does all of it", hint="type one of them."
+        )
     if undo and (go or forward or tables or try_):
         raise DefinitionError(
             "--undo takes back the whole of the last migration",
@@ -79,12 +83,12 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         return
     stages = work.plan(found, where, tables, note, forward=forward)
     if try_:
-        refuse_both(go=go)
-        _print_tried(work.try_out(found, where, stages, span(last), note), as_json=as_json)
+        newest = timedelta(seconds=min(seconds(last), LONGEST))
+        _print_tried(work.try_out(found, where, stages, newest, note), as_json=as_json)
     elif not go:
         _print_plan(stages, as_json=as_json, is_forward=forward)
     else:
-        _print_done(work.carry_out(found, where, stages, note, _note_batch), as_json=as_json)
+        _print_done(work.carry_out(found, where, stages, note, note_batch), as_json=as_json)
         _print_rest(stages)
     if any(each.step is Step.BLOCKED for each in stages):
         raise SystemExit(DefinitionError.exit_code)
@@ -142,36 +146,11 @@ def _print_done(done: "work.Dones", *, as_json: bool) -> None:
                 f"  {compared.table}: {compared.changed:,} rows changed, {added - compared.changed:,} added, "
                 f"{gone - compared.changed:,} gone"
             )
-            _print_samples(compared)
+            print_samples(compared)
     if as_json:
         emit([asdict(each) for each in found])
     elif not found:
         say("there is nothing to do: the rows of each table are those of today's code")
-
-
-def refuse_both(*, go: bool) -> None:
-    """Refuse to try and to do the same at once.
-
-    Raises:
-        DefinitionError: Both were typed.
-    """
-    if go:
-        raise DefinitionError(
-            "--try changes nothing, and --go does all of it", hint="type one of them."
-        )
-
-
-def span(text: str) -> timedelta:
-    """Return a length of time that was typed.
-
-    Raises:
-        DefinitionError: It is none.
-    """
-    found = re.fullmatch(r"(\d{1,6})\s*([mhd])", text.strip())
-    if found is None or not int(found[1]):
-        raise DefinitionError(f"{text!r} is no length of time", hint="write 30m, 6h or 1d.")
-    units = {"m": "minutes", "h": "hours", "d": "days"}
-    return min(timedelta(**{units[found[2]]: int(found[1])}), LONGEST)
 
 
 def _print_tried(tried: Iterator[Tried], *, as_json: bool) -> None:
@@ -179,39 +158,20 @@ def _print_tried(tried: Iterator[Tried], *, as_json: bool) -> None:
     for each in tried:
         found.append(each)
         if not as_json:
-            rows = [_compared_row(one) for one in each.differences]
+            rows = [rebuilt_row(one) for one in each.differences]
             if rows:
                 show(None, TRIED, rows)
             say(f"{each.table}: compared from {each.since.isoformat()} on, {each.seconds:,.1f} s")
             if not rows:
                 say(f"{each.table}: it is not in the lake yet, and would have {each.rows:,} rows")
             for one in each.differences:
-                _print_samples(one)
+                print_samples(one)
     if as_json:
         emit([asdict(each) for each in found])
     elif not found:
         say("there is nothing to try: the rows of each table are those of today's code")
     else:
         note("nothing was changed, and nothing is left of it; `strandline migrate --go` does it")
-
-
-def _compared_row(found: Comparison) -> tuple[object, ...]:
-    return (
-        found.table,
-        found.left_rows,
-        found.right_rows,
-        found.only_right - found.changed,
-        found.only_left - found.changed,
-        found.changed,
-    )
-
-
-def _print_samples(compared: Comparison) -> None:
-    if compared.apart:
-        columns = ", ".join(compared.apart)
-        say(f"  {compared.table}: only one of the two has the columns {columns}")
-    for sample in compared.samples:
-        say(f"  {compared.table} {sample}")
 
 
 def _print_rest(stages: list[Stage]) -> None:
@@ -224,7 +184,3 @@ def _print_rest(stages: list[Stage]) -> None:
         if each.step is Step.BLOCKED:
             note(f"{each.table}: {'; '.join(each.why)}")
             note(f"hint: {each.hint}")
-
-
-def _note_batch(entry: Entry) -> None:
-    note(f"{entry.table}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")

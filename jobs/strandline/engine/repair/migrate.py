@@ -263,10 +263,11 @@ def _stage(  # noqa: PLR0911  # one for each step
     if isinstance(table, Ingested):
         return Stage(table=table.id, step=Step.GOES_ON)
     needs = Remedy.REBUILD in verdict.remedies
-    reasons = (*differences, *_reasons(table, lake, anew))
-    changes = bool(reasons[len(differences) :])
+    by_what = made(table, lake)
+    changes = [*_reasons(table, by_what, anew)]
+    reasons = (*differences, *changes)
     if isinstance(table, Recomputed) or _is_by_batch(table, lake):
-        if made(table, lake).code and not forward:
+        if by_what.code and not forward:
             return _foreseen(table, lake, Step.RECOMPUTED, reasons)
         return Stage(table=table.id, step=Step.GOES_ON)
     if replaced := [each.id for each in table.upstream if _is_by_batch(each, lake)]:
@@ -275,8 +276,13 @@ def _stage(  # noqa: PLR0911  # one for each step
         return Stage(table=table.id, step=Step.BLOCKED, why=(why,), hint=hint)
     if needs or (not forward and (changes or Remedy.ADD_COLUMNS in verdict.remedies)):
         return _rebuilt(table, lake, verdict, reasons, needs=needs)
+    return _in_place(table, verdict, reasons)
+
+
+def _in_place(table: Table, verdict: Verdict, why: tuple[str, ...], hint: str = "") -> Stage:
+    """Return the stage of a table whose rows stay as they are."""
     step = Step.ALTERED if verdict.remedies else Step.GOES_ON
-    return Stage(table=table.id, step=step, why=reasons, must=bool(verdict.remedies))
+    return Stage(table=table.id, step=step, why=why, hint=hint, must=bool(verdict.remedies))
 
 
 def _is_by_batch(table: Table, lake: Lake) -> bool:
@@ -293,8 +299,7 @@ def _unmade(table: Table, verdict: Verdict) -> Stage:
     return Stage(table=table.id, step=Step.MADE, why=("it is not in the lake yet",))
 
 
-def _reasons(table: Table, lake: Lake, anew: Collection[str]) -> Iterator[str]:
-    found = made(table, lake)
+def _reasons(table: Table, found: Made, anew: Collection[str]) -> Iterator[str]:
     if found.code:
         yield "other code than today's has made rows that it has"
     if found.sources:
@@ -313,12 +318,10 @@ def _rebuilt(
     try:
         refuse_lossy(table, lake)
     except DefinitionError as error:
+        more = (*why, error.message)
         if needs:
-            return Stage(
-                table=table.id, step=Step.BLOCKED, why=(*why, error.message), hint=error.hint
-            )
-        step = Step.ALTERED if verdict.remedies else Step.GOES_ON
-        return Stage(table=table.id, step=step, why=(*why, error.message), hint=error.hint)
+            return Stage(table=table.id, step=Step.BLOCKED, why=more, hint=error.hint)
+        return _in_place(table, verdict, more, error.hint)
     return replace(_foreseen(table, lake, Step.REBUILT, why), must=bool(verdict.remedies))
 
 
