@@ -1,6 +1,9 @@
 """Tables are added, edited, broken and retired while the stream runs: one process, no table that is not concerned waits."""
 
 import json
+import os
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +17,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime import clock
-from tests.cli.typed import Answer, strandline
+from tests.cli.typed import Answer, start, strandline
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.whole]
 
@@ -64,6 +67,7 @@ class Shop:
         assert isinstance(found, dict)
         self._producer = Producer({"bootstrap.servers": found["address"]})
         self._ended = threading.Event()
+        self._restarted: subprocess.Popen[bytes] | None = None
         self.sent = 0
         self._thread = threading.Thread(target=self._send, daemon=True)
         self._thread.start()
@@ -106,6 +110,27 @@ class Shop:
             assert time.monotonic() < due, what
             time.sleep(0.5)
 
+    def is_failing(self, name: str) -> bool:
+        """Return whether a table fails."""
+        found = self.tables().get(name)
+        return isinstance(found, dict) and bool(found.get("failing"))
+
+    def killed_and_restarted(self) -> None:
+        """Kill the stream, and start it as a watchdog does."""
+        pid = int(str(self.pulse()["pid"]))
+        os.kill(pid, signal.SIGKILL)
+        self.until(lambda: not Path(f"/proc/{pid}").exists(), "the killed process is gone")
+        log = self.folder / "restarted.log"
+        self._restarted = start("stream", "--patient", "--every", "1s", cwd=self.folder, log=log)
+
+    def stop(self) -> None:
+        """Stop what runs."""
+        self.typed("pause")
+        if self._restarted is not None:
+            self._restarted.terminate()
+            self._restarted.wait(120)
+        self.typed("down")
+
     def end(self) -> None:
         """Send no more."""
         self._ended.set()
@@ -135,8 +160,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield found
     finally:
         found.end()
-        found.typed("pause")
-        found.typed("down")
+        found.stop()
 
 
 def test_tables_come_change_break_and_go_under_one_stream(shop: Shop) -> None:
@@ -155,7 +179,13 @@ def test_tables_come_change_break_and_go_under_one_stream(shop: Shop) -> None:
     assert (broken.code, "silver/orders.py" in broken.err) == (2, True), broken.printed
 
     assert SELECTED in text
+    assert shop.pulse()["pid"] == began["pid"]
     silver.write_text(text.replace(SELECTED, WITH_CENTS))
+    shop.killed_and_restarted()
+    shop.until(lambda: shop.is_failing("silver.orders"), "an edited table waits for its migration")
+    before = len(shop.entries("bronze.orders"))
+    shop.until(lambda: len(shop.entries("bronze.orders")) > before, "the others run on")
+    again = shop.pulse()
     edited = shop.typed("migrate", "--go").succeeded()
     assert "silver.orders: replaced by" in edited.out
     before = len(shop.entries("silver.orders"))
@@ -172,7 +202,7 @@ def test_tables_come_change_break_and_go_under_one_stream(shop: Shop) -> None:
     shop.until(lambda: shop.query(counted) == [{"n": shop.sent, "cents": shop.sent}], "all read")
 
     after = shop.pulse()
-    assert after["pid"] == began["pid"]
+    assert after["pid"] == again["pid"]
     streams = {stream for stream, _ in shop.entries("bronze.orders")}
     assert len(streams) == 1
     numbers = [number for _, number in shop.entries("bronze.orders")]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from strandline.core.errors import LakeError, TransientError
+from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.modes import AvailableNow, Mode
 from strandline.core.table import Ingested, Table
 from strandline.engine.flow.preflight import (
@@ -350,7 +350,11 @@ def without_retired(tables: list[Table], where: Lake) -> list[Table]:
 def ready_to_stay(
     found: Settings, where: Lake, chosen: list[Table], says: Says, *, patient: bool
 ) -> Site:
-    """Refuse early what cannot work, and start Spark for a stream; the lake's own broker is located whenever it is needed."""
+    """Refuse early what cannot work, and start Spark for a stream; the lake's own broker is located whenever it is needed.
+
+    A patient start has no reader of its refusal, so of several tables those that may not go on fail by themselves while the
+    others run: a watchdog may restart a stream in the middle of an edit.
+    """
     refuse_early(where, chosen)
     refuse_too_many(len(chosen))
 
@@ -361,5 +365,12 @@ def ready_to_stay(
     if needs_kafka and not (patient and locate()):
         lakes.demanded_address(found, where)
     site = session.site(found, where, found.kafka, locate=locate, says=says)
-    refuse(*(judge(site.spark, table, where) for table in chosen if needs_spark(table, where)))
+    verdicts = [judge(site.spark, each, where) for each in chosen if needs_spark(each, where)]
+    try:
+        refuse(*verdicts)
+    except DefinitionError as error:
+        unsafe = error.fields["tables"]
+        if not patient or not isinstance(unsafe, list) or len(unsafe) == len(chosen):
+            raise
+        says(f"{error.message}\nthe other {len(chosen) - len(unsafe)} tables run")
     return site

@@ -191,7 +191,11 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = EVERY,
     max_offsets: MaxOffsets = None,
     patient: Annotated[
-        bool, typer.Option("--patient", help="Start even without Kafka, and wait for it.")
+        bool,
+        typer.Option(
+            "--patient",
+            help="Start even without Kafka, and wait for it; a table that may not go on ends no other.",
+        ),
     ] = False,
     lake: LakeOption = None,
     as_json: Annotated[
