@@ -46,6 +46,7 @@ from strandline.operate.backfill import (
     topic_of,
     undone,
 )
+from strandline.operate.maintenance import give_way
 
 COLUMNS = ("table", "since", "until", "rows that came", "rows that went", "seconds")
 
@@ -84,6 +85,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     if downstream:
         refuse_open_above(chosen, where, span)
         refuse_behind_above(chosen, where)
+    give_way(where)
     note("starting Spark …")
     spark = session.site(found, where, None, is_brief=True, says=note).spark
     done = []
@@ -204,6 +206,7 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     """
     found, where = place.existing(lake, writes=True)
     chosen = rebuildable(table, where)
+    give_way(where)
     differences = rebuilt(chosen, found, where, note, note_batch)
     if as_json:
         emit([asdict(each) for each in differences])
