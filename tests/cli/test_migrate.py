@@ -1,5 +1,6 @@
 """`migrate` shows what an edit asks of each table, does it downstream, and takes it back as one."""
 
+import shutil
 from pathlib import Path
 from unittest.mock import patch
 
@@ -7,6 +8,7 @@ import pytest
 
 from fleet.gold import device_daily
 from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.migrate import Migration, keep, migrations
 from strandline.operate import migrate, session
@@ -46,6 +48,21 @@ def test_an_edit_is_planned_done_and_taken_back_as_one(edited: Lake) -> None:
     again = strandline("migrate", "--undo", "--lake", edited.root)
     assert (again.code, "no migration to undo" in again.err) == (2, True)
     assert strandline("preflight", gold.TABLE.id, "--lake", edited.root).code == 2
+
+
+def test_a_table_whose_windows_are_open_is_replaced_although_its_rows_are_the_same(
+    filled: Path, tmp_path: Path
+) -> None:
+    """A window that is open has no row yet, so a comparison sees nothing of what its state lacks of the rows that came below."""
+    lake = tmp_path / "lake"
+    shutil.copytree(filled, lake)
+    for verb in ("rebuild", "promote"):
+        succeeded(verb, silver.TABLE.id, "--lake", lake)
+
+    done = succeeded("migrate", "--go", "--lake", lake)
+
+    assert f"{gold.TABLE.id}: replaced by" in done.out
+    assert "there is nothing to do" in succeeded("migrate", "--go", "--lake", lake).out
 
 
 @pytest.mark.parametrize("writes", [1, 2])

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.modes import AvailableNow, Batch
-from strandline.core.table import Ingested, Recomputed, Table
+from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.flow import preflight, shadow_lake
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site, run
@@ -32,6 +32,7 @@ from strandline.engine.repair.migrate import (
     begun,
     keep,
     last,
+    made,
     note_equal,
     planned,
 )
@@ -151,8 +152,9 @@ def carry_out(
         says("starting Spark …")
         site = session.site(found, where, None, says=says)
         try:
+            worker = _Worker(site, where, migration, stream, says, on_commit)
             for stage in work:
-                yield _Worker(site, where, migration, stream, says, on_commit).do(stage)
+                yield worker.do(stage)
         except LakeError as error:
             left = "What was done stays; `strandline migrate` shows what is left."
             error.hint = f"{error.hint} {left}"
@@ -251,6 +253,8 @@ class _Worker:
     stream: _Stream
     says: Says
     on_commit: Callable[[Entry], None]
+    with_same_rows: set[str] = field(default_factory=set)
+    """The tables that were replaced by the same rows, which only have other columns."""
 
     def do(self, stage: Stage) -> Done:
         """Do a stage."""
@@ -290,21 +294,34 @@ class _Worker:
         return self._noted(table, "; ".join(each.what for each in before.differences))
 
     def _rebuild(self, table: Table, stage: Stage) -> Done:
+        must = stage.must or self._may_wait_otherwise(table)
         with shadow_lake.alone(table, self.lake):
             shadow = rebuild.rebuild(table, self.lake, self.site, on_commit=self.on_commit)
             version = latest_version(self.lake.table(table))
             differences = compared(table, self.lake, shadow, self.says)
-            if _came_since(differences) and not stage.must:
+            if _came_since(differences) and not must:
                 differences = self._again(table, shadow)
-            if not stage.must and _is_same(differences) and table.id in self.stream.held:
+            if not must and _is_same(differences) and table.id in self.stream.held:
                 self._note_same(table, version)
-            if stage.must or not _is_same(differences):
+            if must or not _is_same(differences):
                 entry = self._promote(table)
+                if not any(each.only_left or each.only_right for each in differences):
+                    self.with_same_rows.add(table.id)
                 words = f"replaced by {entry.written:,} rows"
                 return Done(table=table.id, says=words, differences=differences)
         rebuild.remove_shadow(table, self.lake)
         self.stream.release(table.id)
         return self._noted(table, "the same rows as before, so nothing was replaced")
+
+    def _may_wait_otherwise(self, table: Table) -> bool:
+        """Return whether rows that wait in a table's state, which no comparison sees, may be others than today's code makes wait.
+
+        A window that is open has no row yet: a late change of its rows below would be lost with the state that the rebuild has.
+        """
+        if isinstance(table, Judged) or not (self.lake.checkpoint(table) / "state").names():
+            return False
+        found = made(table, self.lake)
+        return found.code or any(each not in self.with_same_rows for each in found.sources)
 
     def _again(self, table: Table, shadow: Lake) -> list[Comparison]:
         """Compare a table whose stream has read on since: it hands the table over, and the rebuild catches up."""
