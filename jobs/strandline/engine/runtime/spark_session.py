@@ -18,6 +18,7 @@ from pyspark import SparkConf
 from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError
@@ -331,6 +332,7 @@ def start(
     # above 1,023, its thread dies without a word, and no batch is ever handed to Python.
     ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001  # PySpark has neither
     _write_no_sidecars(session)
+    _log_no_failures()
     remember(session)
     if found.master:
         spark_on_cluster.equip(session, found, _scratch(log))
@@ -428,6 +430,16 @@ def _write_no_sidecars(spark: SparkSession) -> None:
     machine = jvm(spark)
     here = machine.java.net.URI("file:///")
     machine.org.apache.hadoop.fs.FileSystem.get(here, hadoop(spark)).setWriteChecksum(False)
+
+
+def _log_no_failures() -> None:
+    """Keep Spark's Python from printing each error that it raises, with a hundred lines of Java and the text that failed.
+
+    We say it in a sentence, or the error ends the program and is printed then.
+    """
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # Made as Spark makes it: a plain one of that name breaks its calls.
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def for_sorted_state(spark: SparkSession) -> SparkSession:
