@@ -1,19 +1,27 @@
 """`migrate` shows what an edit asks of each table, does it downstream, and takes it back as one."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+from strandline import CARRIED, rescued
 
 from fleet.gold import device_daily
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
+from fleet.silver import process_events
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.migrate import Migration, keep, migrations
 from strandline.operate import migrate, session
 from tests.cli.inside import strandline, succeeded
 from tests.cli.test_preflight import edited as edited  # noqa: PLC0414  # a fixture
+from tests.support import starts
+from tests.support.modes import derive
 
 pytestmark = pytest.mark.slow
 
@@ -103,3 +111,39 @@ def test_words_that_contradict_each_other_are_refused(filled: Path) -> None:
     assert answer.code == 2, answer.printed
     assert "by itself: `strandline migrate --undo`" in answer.err
     assert device_daily.TABLE.id not in answer.err
+
+
+FORMER = StructType(process_events.FIELDS.fields[:10])
+
+
+def of_before(events: DataFrame) -> DataFrame:
+    """Make rows as the table had them before it had all fields of Sysmon."""
+    return starts.TOPIC.parse(events, FORMER).select(
+        *CARRIED, *FORMER.fieldNames(), rescued(FORMER)
+    )
+
+
+def test_a_lake_from_before_its_columns_were_declared_is_altered_in_place_and_goes_on(
+    spark: SparkSession, lake: Lake
+) -> None:
+    table, asked = process_events.TABLE, ("--forward", "--lake", lake.root)
+    starts.arrived(lake, starts.STARTS[:20])
+    derive(spark, lake, replace(table, transform=of_before))
+    (stage,) = (
+        each
+        for each in succeeded("migrate", table.id, *asked, "--json").json
+        if each["table"] == table.id
+    )
+    assert stage["step"] == "altered in place"
+
+    succeeded("migrate", "--go", *asked)
+    more = {**starts.STARTS[21], "OriginalFileName": "TOOL.EXE", "ParentUser": "ana"}
+    starts.arrived(lake, [more], batch=1, first=20)
+    derive(spark, lake, table)
+
+    assert "safe" in succeeded("preflight", table.id, "--lake", lake.root).out
+    rows = DeltaTable(lake.table(table)).to_pyarrow_table().to_pylist()
+    found = {row["ProcessGuid"]: (row["OriginalFileName"], row["ParentUser"]) for row in rows}
+    assert len(found) == len(rows) == 21
+    assert found["p21"] == ("TOOL.EXE", "ana")
+    assert {each for name, each in found.items() if name != "p21"} == {(None, None)}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
@@ -66,15 +67,22 @@ def believed(lake: Lake, rows: Sequence[Start]) -> None:
     )
 
 
-def arrived(lake: Lake, rows: Sequence[Start]) -> None:
-    """Append starts to bronze in one commit, each received when it happened."""
+def arrived(lake: Lake, rows: Sequence[Start], batch: int = 0, first: int = 0) -> None:
+    """Append starts to bronze in one commit, each received when it happened.
+
+    Args:
+        lake: Gets them.
+        rows: The starts.
+        batch: The number of the commit.
+        first: The offset of the first one.
+    """
     values = [
-        (*_place(n, row), b"key", _payload(row), [], 0, row["UtcTime"], NOTHING_ARRIVED)
-        for n, row in enumerate(rows)
+        (*_place(n, row), b"key", _payload(row), [], batch, row["UtcTime"], NOTHING_ARRIVED)
+        for n, row in enumerate(rows, first)
     ]
     by_hand.create(lake.table(bronze.TABLE), RECEIVED, PROPERTIES)
-    offsets = {f"{TOPIC.name}/0": (0, len(rows))}
-    entry = _entry(bronze.TABLE.id, len(rows), offsets)
+    offsets = {f"{TOPIC.name}/0": (first, first + len(rows))}
+    entry = replace(_entry(bronze.TABLE.id, len(rows), offsets), batch=batch)
     by_hand.commit(lake.table(bronze.TABLE), [by_hand.table(RECEIVED, values)], entry.encoded())
 
 

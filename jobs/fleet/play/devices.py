@@ -10,7 +10,7 @@ Clean payloads are, as bytes, in the order of their arrival::
     {"ProcessGuid": "1a…", "UtcTime": "2026-11-20T08:15:30.123Z", "Computer": "dev-00042",
      "User": "CORP\\user-00007", "Image": "C:\\Windows\\System32\\cmd.exe", "CommandLine": "cmd.exe /c dir",
      "ParentImage": "C:\\Windows\\explorer.exe", "ParentCommandLine": "explorer.exe", "ProcessId": 4242,
-     "Hashes": "SHA256=…"}
+     "Hashes": "SHA256=…", "OriginalFileName": "Cmd.Exe", …, "ParentUser": "CORP\\user-00007"}
 
 ``seq`` is the number of the event in its run, so any row of the lake can be traced to its event.
 Values wander between whole hours around a level of their own for each device and signal. They are whole
@@ -281,7 +281,11 @@ OWNERS = (b"facilities", b"logistics", b"research", b"security")
 PROCESS = (
     b'{"ProcessGuid": "%b", "UtcTime": "%b%b", "Computer": "%b", "User": "CORP\\\\user-%05d", '
     b'"Image": "%b", "CommandLine": "%b", "ParentImage": "%b", "ParentCommandLine": "%b", '
-    b'"ProcessId": %d, "Hashes": "SHA256=%b"}'
+    b'"ProcessId": %d, "Hashes": "SHA256=%b", '
+    b'"OriginalFileName": "%b", "Description": "%b", "Product": "%b", "Company": "%b", "FileVersion": "%b", '
+    b'"CurrentDirectory": "C:\\\\Users\\\\user-%05d\\\\", "IntegrityLevel": "%b", "LogonId": "0x%x", '
+    b'"LogonGuid": "%b", "TerminalSessionId": %d, "ParentProcessGuid": "%b", "ParentProcessId": %d, '
+    b'"ParentUser": "CORP\\\\user-%05d"}'
 )
 SYSTEM = b"C:\\\\Windows\\\\System32\\\\"
 PROGRAMS = (
@@ -301,6 +305,18 @@ PROGRAMS = (
     (SYSTEM + b"certutil.exe", b"certutil.exe -decode report.txt report.bin"),
     (SYSTEM + b"rundll32.exe", b"rundll32.exe shell32.dll,Control_RunDLL"),
 )
+MAKERS = (
+    # What is written in each of these files: its first name, what it is, and of which product and maker in which version.
+    (b"EXPLORER.EXE", b"File manager", b"Desktop", b"Example Systems", b"10.0.1"),
+    (b"Cmd.Exe", b"Command line", b"Desktop", b"Example Systems", b"10.0.1"),
+    (b"svchost.exe", b"Host of services", b"Desktop", b"Example Systems", b"10.0.1"),
+    (b"mail.exe", b"Mail", b"Mail", b"Example Mail", b"7.2.0"),
+    (b"PowerShell.EXE", b"Shell", b"Desktop", b"Example Systems", b"10.0.1"),
+    (b"PowerShell.EXE", b"Shell", b"Desktop", b"Example Systems", b"10.0.1"),
+    (b"CertUtil.exe", b"Certificates", b"Desktop", b"Example Systems", b"10.0.1"),
+    (b"RUNDLL32.EXE", b"Runs a library", b"Desktop", b"Example Systems", b"10.0.1"),
+)
+LEVELS = (b"Low", b"Medium", b"Medium", b"Medium", b"High", b"System")
 USUAL = 4
 """The number of programs that run all day; the others run now and then."""
 
@@ -353,16 +369,27 @@ class Processes(Player):
         images = texts([image for image, _ in PROGRAMS])
         lines = texts([line for _, line in PROGRAMS])
         parent = np.maximum(program - 1, 0)
+        users = below(self.plan.devices, "user", numbers).tolist()
+        makers = [texts(list(each))[program].tolist() for each in zip(*MAKERS, strict=True)]
         columns = (
             self.ids(numbers),
             *moments(happened_at),
             self.keys(numbers),
-            below(self.plan.devices, "user", numbers).tolist(),
+            users,
             images[program].tolist(),
             lines[program].tolist(),
             images[parent].tolist(),
             lines[parent].tolist(),
             (4 + 4 * below(16_000, "process", numbers)).tolist(),
             self.ids(program + (1 << 40)),
+            *makers,
+            users,
+            self.one_of(LEVELS, "integrity", numbers),
+            below(1 << 24, "logon", numbers).tolist(),
+            self.ids(numbers + (1 << 41)),
+            below(4, "session", numbers).tolist(),
+            self.ids(numbers + (1 << 42)),
+            (4 + 4 * below(16_000, "parent process", numbers)).tolist(),
+            users,
         )
         return list(map(PROCESS.__mod__, zip(*columns, strict=True)))

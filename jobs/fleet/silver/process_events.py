@@ -25,7 +25,21 @@ FIELDS = (
     .add("ParentCommandLine", StringType())
     .add("ProcessId", LongType())
     .add("Hashes", StringType())
+    .add("OriginalFileName", StringType())
+    .add("CurrentDirectory", StringType())
+    .add("IntegrityLevel", StringType())
+    .add("Product", StringType())
+    .add("Company", StringType())
+    .add("Description", StringType())
+    .add("FileVersion", StringType())
+    .add("LogonId", StringType())
+    .add("LogonGuid", StringType())
+    .add("TerminalSessionId", LongType())
+    .add("ParentProcessGuid", StringType())
+    .add("ParentProcessId", LongType())
+    .add("ParentUser", StringType())
 )
+"""All that Sysmon sends of a start (its event 1) and rules of Sigma ask for; a logon is a text there, ``0x3e7``."""
 
 
 def process_events(events: DataFrame) -> DataFrame:
@@ -41,6 +55,6 @@ TABLE = Judged(
     key=("ProcessGuid",),
     event_at="UtcTime",
     owner="security",
-    sensitive=("User", "CommandLine", "ParentCommandLine"),
+    sensitive=("User", "CommandLine", "ParentCommandLine", "CurrentDirectory", "ParentUser"),
     rules=(*required("ProcessGuid", "Image", "Computer", "UtcTime"), no_unknown_fields()),
 )

@@ -280,13 +280,18 @@ def test_no_folder_is_part_of_a_hash(tmp_path: Path) -> None:
     assert len({version(own, TEXTS, engine=engine) for own, engine in places}) == 1
 
 
+EDITED = {"silver.process_events"}
+"""Tables of the example whose own rows were made otherwise since: of these a certificate lapses, and of no other."""
+
+
 def test_what_a_program_of_before_kept_is_still_of_this_code() -> None:
     """Its hashes are of whole files; these are of the example as the last such program had it."""
     known = json.loads(Path(__file__).with_name("former_code.json").read_text())
     today = {table.id: table for table in catalog.tables()}
 
     assert set(known) == set(today)
-    assert not [name for name, code in known.items() if not meter.is_code_of(today[name], code)]
+    unknown = {name for name, code in known.items() if not meter.is_code_of(today[name], code)}
+    assert unknown == EDITED
     assert not [name for name, table in today.items() if meter.is_code_of(table, "0" * 12)]
 
 
@@ -299,7 +304,8 @@ def test_a_release_that_makes_the_same_rows_is_known_by_its_own_hashes(release: 
     """A module that is merged or a kind of table that is new changes the vocabulary of all, and no row of those that were there."""
     said, today = RELEASES[release], {table.id: table for table in catalog.tables()}
 
-    assert [name for name, code in said.items() if not meter.is_code_of(today[name], code)] == []
+    unknown = {name for name, code in said.items() if not meter.is_code_of(today[name], code)}
+    assert unknown <= EDITED
     assert not meter.is_code_of(today["silver.devices"], said["silver.dhcp_events"])
 
 
