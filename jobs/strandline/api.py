@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from strandline.core.items import Skip
     from strandline.core.kind import Emit, Layer
-    from strandline.core.lateness import Lateness
+    from strandline.core.lateness import Fresh, Lateness
     from strandline.core.local_day import Day
     from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
     from strandline.core.parse import avro, parse_csv, parse_json, parse_raw, rescued
@@ -93,7 +93,10 @@ _HOMES = {
         "Emit",
         "Layer",
     ),
-    "strandline.core.lateness": ("Lateness",),
+    "strandline.core.lateness": (
+        "Fresh",
+        "Lateness",
+    ),
     "strandline.core.local_day": ("Day",),
     "strandline.core.model": (
         "Clusters",
@@ -202,6 +205,7 @@ __all__ = [
     "Folded",
     "Forest",
     "Format",
+    "Fresh",
     "Ingested",
     "Judged",
     "KafkaTopic",

@@ -34,7 +34,7 @@ from typing import Any
 from strandline.core.errors import DefinitionError
 from strandline.core.items import Skip
 from strandline.core.kind import Emit, Layer
-from strandline.core.lateness import Lateness, length_of
+from strandline.core.lateness import AGES, Fresh, Lateness, length_of
 from strandline.core.local_day import Day, Window
 from strandline.core.table import Appended, Computed, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.sql_function import Written, made, short
@@ -310,6 +310,15 @@ def _skips(text: str) -> tuple[Skip, ...]:
     return tuple(found)
 
 
+def _fresh(text: str) -> Fresh:
+    """Read a promise: ``5 minutes``, or ``5 minutes by arrival``."""
+    within, by, age = text.partition(" by ")
+    found = age.strip() if by else "event"
+    if found not in AGES:
+        raise _Unread("5 minutes, or 5 minutes by arrival")
+    return Fresh(_length(within.strip()), found)
+
+
 class _Unread(Exception):  # noqa: N818  # said as a SqlError, with the field
     """A text is not what its field needs; what it needs is said."""
 
@@ -331,6 +340,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "on_wrong_type": _text,
     **dict.fromkeys(TEXTS, _texts),
     **dict.fromkeys(LENGTHS, _length),
+    "fresh": _fresh,
     "believes_history": _bool,
     "emits": _emits,
     "window": _window,

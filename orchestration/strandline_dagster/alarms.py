@@ -80,6 +80,7 @@ class Alarm(StrEnum):
     ALERTS_STUCK = "alerts_stuck"
     EXPIRING = "expiring"
     LOST = "lost"
+    OVERDUE = "overdue"
     RUN_DATA = "run_data"
     RUN_DEFINITION = "run_definition"
     RUN_TRANSIENT = "run_transient"

@@ -35,13 +35,13 @@ from strandline.core.table import Table
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.proof.day_verdicts import QUESTIONS, Sign, questions, signs
+from strandline.engine.proof.day_verdicts import PROMISE, QUESTIONS, Sign, questions, signs
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import AWAY as STORE
-from strandline.engine.service.condition import Condition, Trouble, condition, damaged
+from strandline.engine.service.condition import OVERDUE, Condition, Trouble, condition, damaged
 from strandline.engine.service.stream_health import heartbeat, order, watch
 from strandline_dagster import publishing
-from strandline_dagster.alarms import Alarm, page
+from strandline_dagster.alarms import Alarm, page, send_or_keep
 from strandline_dagster.checks import More, evaluation, key, let_the_second_pass, plain
 from strandline_dagster.resources import LakeResource, linked, refuse_away, unless_away
 
@@ -74,15 +74,36 @@ def look_at_tables(context: SensorEvaluationContext, lake: LakeResource) -> Sens
     answers = []
     for table in due(where, seen, time.time()):
         seen[table.id] = (_version(table, where), time.time())
-        answers += [evaluation(each) for each in answered(table, lake)]
+        found = [*answered(table, lake)]
+        answers += [evaluation(each) for each in found]
         answers += [evaluation(each) for each in publishing.answered(table, lake)]
+        _alarm(context, table, where, seen, [each for each in found if each.check_name == PROMISE])
         if time.monotonic() - begun > LONG:
             break
     return SensorResult(asset_events=answers, cursor=json.dumps(seen))
 
 
+def _alarm(
+    context: SensorEvaluationContext,
+    table: Table,
+    lake: Lake,
+    seen: Seen,
+    found: Sequence[AssetCheckResult],
+) -> None:
+    """Send one alarm when a table breaks its promise, which names the hop that is late, and another after it was kept again."""
+    mark = f"{OVERDUE} {table.id}"
+    broken = [each.description or "" for each in found if not each.passed]
+    if not broken:
+        seen.pop(mark, None)
+    elif mark not in seen:
+        seen[mark] = seen[table.id]
+        facts = {"job": table.id, "kind": "data", "says": broken[0], "runbook": Alarm.OVERDUE.path}
+        context.log.error("%s", json.dumps(facts))
+        send_or_keep(facts, lake, plain(mark))  # one that is not accepted is sent again
+
+
 def due(lake: Lake, seen: Seen, at: float) -> list[Table]:
-    """Return the tables to check, the one with the oldest look first.
+    """Return the tables to check, the one with the oldest look first; one that promises an age is due at every look.
 
     Args:
         lake: The lake.
@@ -94,7 +115,7 @@ def due(lake: Lake, seen: Seen, at: float) -> list[Table]:
     news = [
         table
         for table, (version, then) in last.items()
-        if at - then >= OLD or version != _version(table, lake)
+        if at - then >= OLD or table.promise or version != _version(table, lake)
     ]
     return sorted(news, key=lambda table: last[table][1])
 

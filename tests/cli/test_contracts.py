@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
+from strandline.core.lateness import Fresh
 from strandline.core.table import Judged
 from strandline.operate import contract_import
 from strandline.operate.contract import (
@@ -42,6 +43,7 @@ COLUMNS = (
 TABLE = replace(
     user_actions.TABLE,
     keeps="400 days",
+    fresh="5 minutes",
     rules=(
         *required("action_id", "event_at"),
         one_of("action", ["login", "it's"], on_fail=OnFail.WARN),
@@ -81,6 +83,9 @@ def test_a_contract_has_what_is_declared() -> None:
     assert {each["name"] for each in schema["quality"]} == {"one row a key", "odd"}
     assert of()["team"] == {"name": TABLE.owner}
     assert of()["slaProperties"][0]["value"] == 400
+    fresh = of()["slaProperties"][1]
+    assert (fresh["property"], fresh["value"], fresh["unit"]) == ("freshness", 5, "m")
+    assert fresh["element"] == "user_actions.event_at"
 
 
 RULES = TABLE.rules
@@ -125,9 +130,25 @@ EDITS: list[tuple[str, Contract, bool]] = [
         ),
         True,
     ),
-    ("retention was 400 d and is 30", of(replace(TABLE, keeps="30 days")), True),
-    ("retention was 400 d and is 800", of(replace(TABLE, keeps="800 days")), False),
+    ("retention was 400 d and is 30 d", of(replace(TABLE, keeps="30 days")), True),
+    ("retention was 400 d and is 800 d", of(replace(TABLE, keeps="800 days")), False),
     ("retention is promised no more", of(replace(TABLE, keeps=None)), False),
+    (
+        "freshness was 5 m by event and is 2 h by event",
+        of(replace(TABLE, fresh="2 hours")),
+        True,
+    ),
+    (
+        "freshness was 5 m by event and is 30 s by event",
+        of(replace(TABLE, fresh="30 seconds")),
+        False,
+    ),
+    (
+        "freshness was 5 m by event and is 5 m by arrival",
+        of(replace(TABLE, fresh=Fresh("5 minutes", by="arrival"))),
+        True,
+    ),
+    ("freshness is promised no more", of(replace(TABLE, fresh=None)), True),
     (
         "column action_id is another part of the key, or none",
         of(replace(TABLE, key=("user_id",))),
@@ -279,6 +300,18 @@ def test_a_contract_that_was_exported_is_drafted_from_without_loss(
         (each.name, each.predicate) for each in TABLE.rules
     }
     assert table.key == TABLE.key
+    assert table.promise == TABLE.promise
+
+
+@pytest.mark.parametrize("fresh", [Fresh("90 seconds", by="arrival"), Fresh("2 days"), None])
+def test_a_promise_of_freshness_is_had_back_from_a_contract(
+    fresh: Fresh | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _written(tmp_path, monkeypatch, of(replace(TABLE, fresh=fresh))).TABLE
+
+    assert (table.promise and (table.promise.length, table.promise.by)) == (
+        fresh and (fresh.length, fresh.by)
+    )
 
 
 def _written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Contract) -> Any:  # noqa: ANN401  # a module

@@ -1,11 +1,15 @@
 """A table is looked at soon after it was written, and now and then when it was not; no look takes the whole minute."""
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dagster import build_sensor_context
+from strandline import catalog
 
+from strandline.core.lateness import Fresh
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.day_verdicts import LEDGER
 from strandline_dagster import vitals
@@ -14,6 +18,7 @@ from strandline_dagster.resources import LakeResource
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.held import hold, record
 from tests.support.instance import ephemeral
+from tests.support.rows import NOON
 
 ALL = {table.id for table in (BRONZE, SILVER, GOLD)}
 
@@ -77,3 +82,33 @@ def test_a_table_without_commits_is_looked_at_now_and_then(small: Lake) -> None:
     assert vitals.due(small, seen, at + 10) == []
     assert vitals.due(small, seen, at + vitals.OLD + 1) == [GOLD, SILVER]
     assert vitals.due(small, seen, at + vitals.OLD + 2) == [GOLD, SILVER, BRONZE]
+
+
+def test_a_broken_promise_is_one_alarm_that_names_the_hop(
+    small: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is looked at each time although nothing is written, and the alarm is sent once."""
+    sent = list[dict[str, Any]]()
+    monkeypatch.setattr(
+        vitals, "send_or_keep", lambda facts, _, name: sent.append({**facts, "name": name})
+    )
+    promised = replace(SILVER, fresh=Fresh("5 minutes", by="arrival"))
+    monkeypatch.setattr(catalog, "tables", lambda: (BRONZE, promised, GOLD))
+    monkeypatch.setattr(vitals.clock, "now", lambda: NOON + timedelta(days=400))
+
+    _, cursor = looked(None)
+    news, cursor = looked(cursor)
+
+    assert news == [".".join(key(SILVER).path)]
+    (alarm,) = sent
+    assert alarm["runbook"] == "infra/runbooks/overdue.md"
+    assert alarm["says"].startswith(f"{SILVER.id} ")
+    assert "is silent" in alarm["says"]
+    assert alarm["name"] == f"overdue_{SILVER.id.replace('.', '_')}"
+
+    monkeypatch.setattr(catalog, "tables", lambda: (BRONZE, SILVER, GOLD))
+    written(small.table(SILVER), numbers(1), entry(SILVER, batch=1, written=1).encoded())
+    _, cursor = looked(cursor)
+    monkeypatch.setattr(catalog, "tables", lambda: (BRONZE, promised, GOLD))
+    looked(cursor)
+    assert len(sent) == 2

@@ -51,7 +51,9 @@ def test_what_a_vendor_adds_is_kept_as_it_was_sent(spark: SparkSession) -> None:
 
     (row, broken) = read(spark, TABLE, more, more + b"}")
 
-    assert row["_rescued"] == '{"Signed":"false","Parents":"[{\\"Image\\":\\"x\\"}]","Publisher":"é"}'
+    assert (
+        row["_rescued"] == '{"Signed":"false","Parents":"[{\\"Image\\":\\"x\\"}]","Publisher":"é"}'
+    )
     assert row["_problem"] == "-"
     assert broken["_problem"] == "malformed"
 

@@ -17,7 +17,7 @@ from strandline.core.drift import ON_NEW_FIELD, ON_WRONG_TYPE
 from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM, NO_ITEMS, Skip, skips_of
 from strandline.core.kind import Emit, Kind, Layer
-from strandline.core.lateness import length_of
+from strandline.core.lateness import AGES, Fresh, length_of
 from strandline.core.local_day import Window, length_of_window
 from strandline.core.routes import Takes, odd_kinds, shared
 from strandline.core.static import Static
@@ -57,6 +57,7 @@ def check(table: Kind) -> None:
     refuse_empty(table, "reads")
     _refuse_wrong_items(table)
     refuse_short(table, "keeps", table.keeps)
+    _refuse_promise(table, table.fresh)
     both = sorted({*table.sensitive} & {*table.unmasked})
     if both:
         raise _refused(
@@ -209,6 +210,29 @@ def refuse_short(table: Kind, name: str, length: str | None) -> None:
             table,
             f"declares {name}={length!r}, which is no length of time of an hour or more",
             f"write it as Spark reads it, such as {name}='400 days'; leave it out to keep rows for ever.",
+        )
+
+
+def _refuse_promise(table: Kind, fresh: object) -> None:
+    """Refuse a promise of which no length or no kind of age can be read."""
+    if fresh is None:
+        return
+    found = table.promise if isinstance(fresh, str) else fresh
+    try:
+        is_fit = isinstance(found, Fresh) and found.by in AGES and bool(found.length)
+    except (ValueError, AttributeError):
+        is_fit = False
+    if not is_fit:
+        raise _refused(
+            table,
+            f"promises fresh={fresh!r}, which is no age of a row",
+            "write fresh='5 minutes', or fresh=Fresh('5 minutes', by='arrival').",
+        )
+    if table.layer is Layer.BRONZE and isinstance(found, Fresh) and found.by == "event":
+        raise _refused(
+            table,
+            "promises an age by event, and bronze knows no time but the arrival",
+            "write fresh='5 minutes', which is by arrival there; or promise it of the silver table.",
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from strandline.core.lateness import Lateness, length_of
+from strandline.core.lateness import Fresh, Lateness, length_of
 from strandline.core.local_day import IN_UTC, Day
 from strandline.core.static import Static
 from strandline.core.topic import Topic
@@ -42,6 +42,8 @@ class Kind:
             no such word, because it is seen in the table's own function.
         keeps: How long rows are kept, as Spark reads it, such as ``400 days``; for ever when None. Rows of bronze are as
             old as their arrival, others as old as their event time or the end of their validity.
+        fresh: How old its newest row may be: a promise to its readers, which changes no row. A text is an age by event, of bronze
+            by arrival; nothing is promised when None.
     """
 
     name: str
@@ -49,6 +51,14 @@ class Kind:
     sensitive: tuple[str, ...] = ()
     unmasked: tuple[str, ...] = ()
     keeps: str | None = None
+    fresh: str | Fresh | None = None
+
+    @property
+    def promise(self) -> Fresh | None:
+        """Return how old its newest row may be; None where nothing is promised. Bronze knows no time but the arrival."""
+        if not isinstance(self.fresh, str):
+            return self.fresh
+        return Fresh(self.fresh, "arrival" if self.layer is Layer.BRONZE else "event")
 
     @property
     def layer(self) -> Layer:

@@ -27,6 +27,7 @@ The reader of Kafka aligns partitions by time, so that a backlog is in order (se
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Literal, TypeAlias, get_args
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -146,6 +147,38 @@ def length_of(text: str) -> timedelta:
         message = f"{text!r} is no length of time"
         raise ValueError(message)
     return length
+
+
+# A promise: how old the newest row of a table may be.
+
+
+Age: TypeAlias = Literal["event", "arrival"]
+AGES: tuple[Age, ...] = get_args(Age)
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """How old the newest row of a table may be, as ``fresh=Fresh("5 minutes", by="arrival")``; ``fresh="5 minutes"`` is by event.
+
+    >>> Fresh("1 hour 30 minutes").length
+    datetime.timedelta(seconds=5400)
+
+    Args:
+        within: The length of time, as Spark reads it.
+        by: Since when a row grows old: since its event, or since the arrival in Kafka of the newest record that the table has read.
+    """
+
+    within: str
+    by: Age = "event"
+
+    @property
+    def length(self) -> timedelta:
+        """Return the same as a length."""
+        return length_of(self.within)
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"{self.within} by {self.by}"
 
 
 # A moment, from a text or a value that may name no zone, and within the years that Python has.

@@ -8,6 +8,7 @@ that goes or gets another type, a value that may be missing, a promise that is l
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -52,6 +53,8 @@ OURS = "strandlineRule"
 SEVERITIES = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.INFO: "info"}
 ORDER = ("info", "warning", "error")
 RESTRICTED = "restricted"
+FRESHNESS = "freshness"
+"""The promise of an age; the standard's own list has ``latency`` alone, and takes other names."""
 COUNTED = "SELECT COUNT(*) FROM {object} WHERE NOT "
 """Begins the query of a check: the rows that break a rule."""
 ONE_OF = re.compile(r"`([^`]+)` IN \((.*)\)")
@@ -224,6 +227,23 @@ def _promises(table: Table) -> Iterator[dict[str, Any]]:
         days = length_of(table.keeps).total_seconds() / 86_400
         value = int(days) if days == int(days) else days
         yield {"property": "retention", "value": value, "unit": "d", "element": element}
+    if (promise := table.promise) is not None:
+        value, unit = in_units(promise.length)
+        column = table.event_at if promise.by == "event" else "_arrived_at"
+        made = {"property": FRESHNESS, "value": value, "unit": unit}
+        yield {**made, "element": f"{table.name}.{column}", "description": f"by {promise.by}"}
+
+
+def in_units(length: timedelta) -> tuple[float, str]:
+    """Return a length in the largest unit of which it has a whole number.
+
+    >>> in_units(timedelta(minutes=90)), in_units(timedelta(hours=48))
+    ((90, 'm'), (2, 'd'))
+    """
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        if not length % timedelta(seconds=seconds):
+            return length // timedelta(seconds=seconds), unit
+    return length.total_seconds(), "s"
 
 
 # Files.
@@ -435,14 +455,40 @@ def _of_promises(before: Sequence[Contract], now: Sequence[Contract]) -> Iterato
         if name not in is_now:
             # Kept for ever is more than was promised; of all else less is promised.
             yield f"{name} is promised no more", name != "retention"
-        elif (values := (each["value"], is_now[name]["value"]))[0] != values[1]:
-            is_less = values[1] < values[0] if name == "retention" else values[1] > values[0]
-            yield f"{name} was {values[0]} {each.get('unit', '')} and is {values[1]}", is_less
+        elif _promised(each) != _promised(is_now[name]):
+            lengths = _length(each), _length(is_now[name])
+            is_less = lengths[1] < lengths[0] if name == "retention" else lengths[1] > lengths[0]
+            # By event is not comparable with by arrival: who relied on the one has it no more.
+            is_other = name == FRESHNESS and each.get("element") != is_now[name].get("element")
+            yield (
+                f"{name} was {_in_words(each)} and is {_in_words(is_now[name])}",
+                is_less or is_other,
+            )
     yield from (
-        (f"{name} is {each['value']} {each.get('unit', '')}", name == "retention")
+        (f"{name} is {_in_words(each)}", name == "retention")
         for name, each in is_now.items()
         if name not in was
     )
+
+
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "y": 365 * 86_400}
+"""Of each unit, by its first letter."""
+
+
+def _length(promise: Contract) -> float:
+    """Return the value of a promise in seconds, where its unit is one of time."""
+    unit = str(promise.get("unit") or "s").lower()
+    return float(promise["value"]) * SECONDS.get(unit[:1], 1)
+
+
+def _promised(promise: Contract) -> tuple[object, ...]:
+    of_what = promise.get("element") if promise["property"] == FRESHNESS else None
+    return _length(promise), of_what
+
+
+def _in_words(promise: Contract) -> str:
+    words = [str(promise["value"]), promise.get("unit"), promise.get("description")]
+    return " ".join(str(each) for each in words if each)
 
 
 def changes(name: str | None, against: Path | None) -> list[Change]:

@@ -25,9 +25,10 @@ from pyspark.sql.types import (
 
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
+from strandline.core.lateness import UNITS
 from strandline.core.parse import DOUBLE_DIGITS
 from strandline.operate import scaffold
-from strandline.operate.contract import OURS, Contract, read
+from strandline.operate.contract import FRESHNESS, OURS, Contract, read
 from strandline.operate.draft import table_name
 from strandline.operate.draft_text import call, imported, literal, quoted, type_text
 from strandline.operate.sampled_traits import cannot_be_read, column_names, is_plain
@@ -354,6 +355,7 @@ def module_of(made: Drafted, found: Contract, source: str, takes: str) -> str:
         {"CARRIED", "Judged"}
         | ({"required"} if made.required else set())
         | ({"PLACE"} if not made.key else set())
+        | ({"Fresh"} if _fresh(found).startswith("Fresh(") else set())
     )
     used = " ".join(made.rules)
     own |= {
@@ -391,7 +393,7 @@ def module_of(made: Drafted, found: Contract, source: str, takes: str) -> str:
         f"FIELDS = StructType(\n    [\n{lines}    ]\n)\n\n\n"
         f"def {made.name}(events: DataFrame) -> DataFrame:\n"
         f'    """Read each event\'s payload."""\n    topic = bronze.TABLE.topics[0]\n    {selected}\n\n\n'
-        f"{_table(made, takes, owner, _keeps(found))}"
+        f"{_table(made, takes, owner, _keeps(found), _fresh(found))}"
     )
 
 
@@ -417,6 +419,20 @@ def _keeps(found: Contract) -> str:
     return ""
 
 
+def _fresh(found: Contract) -> str:
+    """Return how a promised age is declared; nothing where none is promised, or in a unit that is none of time."""
+    for each in found.get("slaProperties") or []:
+        value, unit = each.get("value"), str(each.get("unit") or "").lower()
+        named = next((name for name in UNITS if unit and name.startswith(unit)), None)
+        named = "minutes" if unit == "m" else named
+        is_one = each.get("property") == FRESHNESS and isinstance(value, int) and value > 0
+        if is_one and named:
+            length, column = quoted(f"{value} {named}"), str(each.get("element", ""))
+            by_arrival = column.endswith("._arrived_at")
+            return f'Fresh({length}, by="arrival")' if by_arrival else length
+    return ""
+
+
 def _kinds(kind: DataType) -> Iterator[DataType]:
     yield kind
     inner: Sequence[Any] = [each.dataType for each in kind] if isinstance(kind, StructType) else []
@@ -424,7 +440,7 @@ def _kinds(kind: DataType) -> Iterator[DataType]:
         yield from _kinds(each)
 
 
-def _table(made: Drafted, takes: str, owner: str, keeps: str) -> str:
+def _table(made: Drafted, takes: str, owner: str, keeps: str, fresh: str) -> str:
     key = [name for _, name in sorted(made.key)]
     lines = [
         f"name={quoted(made.name)},",
@@ -437,6 +453,7 @@ def _table(made: Drafted, takes: str, owner: str, keeps: str) -> str:
         *([f"takes=({quoted(takes)},),"] if takes else []),
         *([f"owner={quoted(owner)},"] if owner else []),
         *([f"keeps={quoted(keeps)},"] if keeps else []),
+        *([f"fresh={fresh},"] if fresh else []),
     ]
     if made.sensitive:
         comma = "," if len(made.sensitive) == 1 else ""

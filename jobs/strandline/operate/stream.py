@@ -19,7 +19,14 @@ from strandline.engine.lake.shelves import Promotion, promotions
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings, environment
 from strandline.engine.service.background_stream import STREAM, Always, Program
-from strandline.engine.service.condition import Condition, condition, damaged, outdated, unrouted
+from strandline.engine.service.condition import (
+    Condition,
+    condition,
+    damaged,
+    outdated,
+    overdue,
+    unrouted,
+)
 from strandline.engine.service.stream_health import SILENT, Order, heartbeat, order
 from strandline.operate import lakes
 
@@ -107,7 +114,8 @@ def status_of(found: Settings, where: Lake) -> Status:
         condition=condition(where, clock.now(), starting=starting)
         .beside(damaged(catalog.tables(), where))
         .below(unrouted(catalog.tables(), where))
-        .below(outdated(fed(catalog.tables(), where), where)),
+        .below(outdated(fed(catalog.tables(), where), where))
+        .below(overdue(fed(catalog.tables(), where), where, clock.now())),
     )
 
 

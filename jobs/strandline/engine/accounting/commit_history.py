@@ -23,15 +23,15 @@ import pyarrow as pa
 
 from strandline.core.errors import TransientError
 from strandline.core.lateness import in_utc
-from strandline.core.table import Table
+from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.history_queries import Past
 from strandline.engine.lake.commit.claimed_rows import ClaimedRows, compact
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
-from strandline.engine.lake.log.ledger import Entry, entry_at, latest_version
-from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry, latest_version
+from strandline.engine.lake.log.log_actions import highest, table_id
 
 # The figures of a commit, each a name and a value, so every question about the past has the same query.
 #
@@ -297,3 +297,46 @@ def _rows(log: str, version: int, schema: str, found: Measured) -> Iterable[dict
     for measure, value in found.values.items():
         note = found.opened if measure == "opened" else None
         yield {**common, "measure": measure, "value": value, "note": note}
+
+
+# The time of a table's newest row, by event and by arrival, from its last commits.
+
+
+SEEN = 50
+"""The newest commits among which the newest event is looked for; the last one may have late rows alone."""
+
+
+def newest_event(table: Table, lake: Lake) -> datetime | None:
+    """Return the newest event time among the rows that the last commits of a table brought."""
+    path = lake.table(table)
+    last = latest_version(path)
+    versions = range(last, max(last - SEEN, -1), -1)
+    texts = (_newest_of(table, path, version) for version in versions)
+    return max((moment for text in texts if (moment := _moment(text))), default=None)
+
+
+def _newest_of(table: Table, path: Place, version: int) -> str | None:
+    entry = entry_at(path, version) if isinstance(table, Judged) else None
+    return (entry.newest if entry else None) or highest(path, version, str(table.event_at))
+
+
+def newest_arrival(table: Table, lake: Lake, until: int | None = None) -> datetime | None:
+    """Return when the newest record arrived that a table has read, as far as a version of it."""
+    path = lake.table(table)
+    if isinstance(table, Ingested):
+        newest = last_entry(path, until)
+        return _moment(newest[1].newest_arrival) if newest else None
+    seen, version = dict[str, int](), until
+    for _ in range(SEEN):
+        found = last_entry(path, version)
+        if found is None or len(seen) == len(table.upstream):
+            break
+        for source, (_, last) in found[1].versions.items():
+            seen.setdefault(source, last)
+        version = found[0] - 1
+    below = (
+        newest_arrival(source, lake, seen[source.id])
+        for source in table.upstream
+        if source.id in seen
+    )
+    return max((each for each in below if each), default=None)

@@ -50,6 +50,7 @@ from strandline.engine.proof.day_verdicts import (
     versions_in,
     worst,
 )
+from strandline.engine.proof.freshness import freshness
 from strandline.engine.quarantine.browse import open_rows, samples
 from strandline.engine.repair.migrate import made
 from strandline_infra.broker import HOST
@@ -361,13 +362,17 @@ class _Desk:
         return days
 
     def _warnings(self, table: Table, sheet: Balance) -> dict[date, list[str]]:
-        """Return what else needs a look; on the last judged day, that the table rests on rows that are not there any more."""
+        """Return what else needs a look; on the last judged day, that the table rests on rows that are gone, or is older than promised."""
         found = {day: [*each] for day, each in warnings(self._drifts.get(table.id, {})).items()}
         is_fed = table.id not in self._retired and sheet.damage is None
         replaced = made(table, self._lake, asks_code=False).sources if is_fed else ()
         if replaced:
             why = f"it was computed from rows of {' and '.join(replaced)} that were replaced since (`strandline migrate`)"
             found.setdefault(self._period.days[-1], []).append(why)
+        is_of_now = self._period.now < begins(self._period.until + DAY)
+        promised = freshness(table, self._lake, self._period.now) if is_fed and is_of_now else None
+        if promised is not None and not promised.is_kept:
+            found.setdefault(self._period.days[-1], []).append(promised.says)
         return found
 
     def _changes(self, table: Table) -> list[Mark]:

@@ -31,6 +31,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log import commit_log
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.certificate import kept, status
+from strandline.engine.proof.freshness import freshness
 from strandline.engine.quarantine.browse import open_rows
 from strandline_quality.report.findings import (
     Failing,
@@ -405,6 +406,7 @@ LAGS = "lag"
 QUARANTINE = "quarantine_age"
 ROUTED = "routed"
 DRIFT = "drift"
+PROMISE = "promise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,6 +435,7 @@ QUESTIONS = {
     LAGS: f"Fewer than {LAG:,} rows of what it reads wait.",
     QUARANTINE: f"No row waits in its quarantine for more than {LONG.days} days.",
     ROUTED: "Each record has a kind, and a table that takes it or a declaration that leaves it.",
+    PROMISE: "Its newest row is not older than its `fresh` promises.",
     DRIFT: "Its records have no field that is not declared, and seldom a value of another type.",
 }
 
@@ -442,7 +445,8 @@ def questions(table: Table) -> tuple[str, ...]:
     derived = () if isinstance(table, Ingested) else (CERTIFICATE, FRESH, LAGS)
     held = (QUARANTINE, DRIFT) if isinstance(table, Judged) else ()
     routed = (ROUTED,) if isinstance(table, Ingested) and table.has_kinds else ()
-    return (LEDGER, *derived, *held, *routed)
+    promised = (PROMISE,) if table.promise else ()
+    return (LEDGER, *derived, *held, *routed, *promised)
 
 
 def signs(table: Table, lake: Lake, now: datetime) -> Iterator[Sign]:
@@ -467,6 +471,7 @@ def signs(table: Table, lake: Lake, now: datetime) -> Iterator[Sign]:
         yield _drift(table, lake)
     if isinstance(table, Ingested) and table.has_kinds:
         yield _routed(sheet)
+    yield from _promised(table, lake, now)
 
 
 def _of_retired(table: Table, ended: Retirement) -> Iterator[Sign]:
@@ -547,6 +552,15 @@ def _fresh(table: Table, lake: Lake, sheet: Balance, now: datetime) -> Sign:
     return Sign(
         name=FRESH, well=not waits, message=message, figures={"minutes since commit": minutes}
     )
+
+
+def _promised(table: Table, lake: Lake, now: datetime) -> Iterator[Sign]:
+    if (found := freshness(table, lake, now)) is not None:
+        figures: dict[str, Figure] = {
+            "seconds old": round(found.age.total_seconds()),
+            "seconds promised": round(found.promise.length.total_seconds()),
+        }
+        yield Sign(name=PROMISE, well=found.is_kept, message=found.says, figures=figures)
 
 
 def _lags(sheet: Balance) -> Sign:

@@ -21,6 +21,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.store_lease import note_of_holder
+from strandline.engine.proof.freshness import freshness
 from strandline.engine.repair.migrate import stale
 from strandline.engine.service.background_stream import ALERTS, STREAM
 from strandline.engine.service.stream_health import (
@@ -35,6 +36,7 @@ from strandline.engine.service.stream_health import (
 
 GATE, WAITS, DISK, ALARMS, RADAR = "gate", "waits", "disk", "alarms", "radar"
 RESTARTED, DAMAGED, UNROUTED, OUTDATED = "restarted", "damaged", "unrouted", "outdated"
+OVERDUE = "overdue"
 WELL = "all is well"
 MANY = 3
 """So many names are in a sentence; all of them are in the list."""
@@ -175,6 +177,21 @@ def outdated(tables: Sequence[Table], lake: Lake) -> Iterator[Trouble]:
             grave=False,
             hint="`strandline migrate` shows what follows, and with `--go` does it.",
         )
+
+
+def overdue(tables: Sequence[Table], lake: Lake, now: datetime) -> Iterator[Trouble]:
+    """Yield the tables whose newest row is older than they promise, each with the hop that is late."""
+    for table in tables:
+        if table.promise is None or not lake.exists(table):
+            continue
+        try:
+            found = freshness(table, lake, now)
+        except Exception as error:
+            if damage(error, table) is None:
+                raise
+            continue
+        if found is not None and not found.is_kept:
+            yield Trouble(what=OVERDUE, says=found.says, tables=(table.id,), page=OVERDUE)
 
 
 def _of_stream(

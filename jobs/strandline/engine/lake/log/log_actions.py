@@ -74,6 +74,16 @@ def _added(path: Place, adds: Iterable[Mapping[str, Any]]) -> Added:
     return Added(rows=rows, bytes=size, lowest=lowest, files=tuple(names))
 
 
+def highest(path: Place, version: int, column: str) -> str | None:
+    """Return the largest time of a column among the files that a version added, by their statistics or their folder."""
+    found = []
+    for each in actions(path, version, Kind.ADD):
+        stats = json.loads(each.body.get("stats") or "{}").get("maxValues") or {}
+        value = stats.get(column) or (each.body.get("partitionValues") or {}).get(column)
+        found += [value] if isinstance(value, str) else []
+    return max(found, default=None)
+
+
 def files_between(path: Place, first: int, last: int) -> tuple[set[str], set[str]]:
     """Return the net changes of a range of versions: the files that were added, and those that were removed."""
     came: set[str] = set()
