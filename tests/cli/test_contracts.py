@@ -1,5 +1,6 @@
 """Contracts of tables: written in the Open Data Contract Standard, compared with what was released, and drafted from."""
 
+import ast
 import importlib
 import json
 import subprocess
@@ -19,6 +20,7 @@ from strandline.core.lateness import Fresh
 from strandline.core.table import Judged
 from strandline.operate import contract_import
 from strandline.operate.contract import (
+    OURS,
     Contract,
     contract,
     differences,
@@ -331,6 +333,44 @@ def _written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Contract) -
     (root / "silver/orders.py").write_text(text)
     importlib.invalidate_caches()
     return importlib.import_module(f"{name}.silver.orders")
+
+
+HOSTILE = "x\nimport os; os.system('id')\n# \x1b[2J\u202e\0\u2028\x0c\x85" + "y" * 1_000
+
+
+def test_no_text_of_others_is_code_of_the_module() -> None:
+    """Nor moves a cursor: each is in one comment, of signs that are seen, however long it is."""
+    ours = {"property": OURS, "value": {"holds": f"a / {HOSTILE}", "onFail": "quarantine"}}
+    schema: dict[str, Any] = {
+        "name": "t",
+        "properties": [
+            {"name": "a", "logicalType": "string", "relationships": [{"to": HOSTILE}]},
+            {"name": HOSTILE},
+            {"name": "b", "logicalType": "object", "physicalType": HOSTILE},
+        ],
+        "quality": [
+            {"name": HOSTILE, "customProperties": [ours]},
+            {"metric": HOSTILE, "description": HOSTILE},
+        ],
+        "relationships": [{"from": HOSTILE, "to": HOSTILE}],
+    }
+    clean = contract_import.drafted("orders", schema | {"quality": [], "relationships": []})
+    made = contract_import.drafted("orders", schema)
+    about = {
+        "id": HOSTILE,
+        "version": HOSTILE,
+        "description": {"purpose": HOSTILE},
+        "team": {"name": HOSTILE},
+    }
+    text = contract_import.module_of(made, about, "records", "")
+
+    assert len(made.left) == 6
+    plain = contract_import.module_of(clean, {}, "records", "")
+    assert [type(each) for each in ast.parse(text).body] == [
+        type(each) for each in ast.parse(plain).body
+    ]
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert max(map(len, made.left)) == 300
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,15 @@ from strandline.core.parse import DOUBLE_DIGITS
 from strandline.operate import scaffold
 from strandline.operate.contract import FRESHNESS, OURS, Contract, read
 from strandline.operate.draft import table_name
-from strandline.operate.draft_text import call, imported, literal, quoted, type_text
+from strandline.operate.draft_text import (
+    call,
+    imported,
+    in_docstring,
+    literal,
+    plain,
+    quoted,
+    type_text,
+)
 from strandline.operate.sampled_traits import cannot_be_read, column_names, is_plain
 from strandline.project import package
 from strandline_quality.linear import Flavour, RefusedError, linear
@@ -86,6 +94,10 @@ class Drafted:
         times = [each.name for each in self.fields if isinstance(each.dataType, TimestampType)]
         return next((each for each in times if each in self.required), times[0] if times else "")
 
+    def leave(self, sentence: str) -> None:
+        """Leave something to a person, as a comment of the module; the names and texts in the sentence are those of others."""
+        self.left.append(plain(sentence))
+
 
 def write(file: Path, reads: str, takes: str, name: str | None) -> Iterator[Path]:
     """Write a silver table for what a contract promises, and yield the path of each file within the project.
@@ -121,7 +133,7 @@ def drafted(name: str, schema: Contract) -> Drafted:
     for check in schema.get("quality") or []:
         _add_check(made, "", check)
     for each in schema.get("relationships") or []:
-        made.left.append(
+        made.leave(
             f"the reference {each.get('from')} to {each.get('to')} is `references` of the table"
         )
     return made
@@ -130,14 +142,14 @@ def drafted(name: str, schema: Contract) -> Drafted:
 def _add_column(made: Drafted, each: Contract) -> None:
     name = str(each.get("name") or each.get("id") or "")
     if cannot_be_read(name) or not is_plain(name):
-        made.left.append(f"the column {quoted(name)} has a name that no column has here")
+        made.leave(f"the column {quoted(name)} has a name that no column has here")
         return
     if each.get("name", "").lower() in {known.lower() for known in made.fields.fieldNames()}:
-        made.left.append(f"the column {quoted(name)} is there twice")
+        made.leave(f"the column {quoted(name)} is there twice")
         return
     kind = _kind(each)
     if kind is None:
-        made.left.append(
+        made.leave(
             f"the column {quoted(name)} is {each.get('logicalType') or each.get('physicalType')}, of unknown fields"
         )
         return
@@ -153,9 +165,7 @@ def _add_column(made: Drafted, each: Contract) -> None:
     for check in each.get("quality") or []:
         _add_check(made, name, check)
     for link in each.get("relationships") or []:
-        made.left.append(
-            f"the reference of {name} to {link.get('to')} is `references` of the table"
-        )
+        made.leave(f"the reference of {name} to {link.get('to')} is `references` of the table")
 
 
 def _kind(each: Contract) -> DataType | None:
@@ -225,7 +235,7 @@ def _add_check(made: Drafted, column: str, check: Contract) -> None:
     elif metric == "invalidValues" and column and isinstance(arguments.get("pattern"), str):
         _add_pattern(made, column, arguments["pattern"], check)
     elif metric == "duplicateValues":
-        made.left.append(
+        made.leave(
             "that no key is there twice follows from `key`: copies are counted, and are no rows"
         )
     elif check.get("type") == "sql" and (condition := _condition(check, column)):
@@ -234,11 +244,7 @@ def _add_check(made: Drafted, column: str, check: Contract) -> None:
         what = (
             check.get("name") or check.get("description") or metric or check.get("query") or "one"
         )
-        made.left.append(f"the check {_plain(what)} asks nothing that a rule of a row can say")
-
-
-def _plain(text: object) -> str:
-    return " ".join(str(text).split())[:200]
+        made.leave(f"the check {plain(what)} asks nothing that a rule of a row can say")
 
 
 def _ours(check: Contract) -> Contract | None:
@@ -297,7 +303,7 @@ def _add_rule(
     made: Drafted, name: str, holds: str, check: Contract, *, null_ok: bool = True
 ) -> None:
     if hazards(holds):
-        made.left.append(f"the check {name} asks {_plain(holds)}, which can throw on a row")
+        made.leave(f"the check {name} asks {plain(holds)}, which can throw on a row")
         return
     words = [
         f"name={quoted(name)}",
@@ -305,7 +311,7 @@ def _add_rule(
         *(["null_ok=True"] if null_ok else []),
     ]
     if about := check.get("description"):
-        words.append(f"about={quoted(_plain(about))}")
+        words.append(f"about={quoted(plain(about))}")
     words.append("max_failed=MAX_FAILED" if _severe(check) else ON_WARN)
     made.rules.append(call("Rule", words, "    ", "", margin=4).strip())
 
@@ -333,7 +339,7 @@ def _add_pattern(made: Drafted, name: str, pattern: str, check: Contract) -> Non
     try:
         linear(pattern, flavour=Flavour.JAVA)
     except RefusedError as error:
-        made.left.append(f"the pattern {quoted(pattern)} of {name} is not run: {error}")
+        made.leave(f"the pattern {quoted(pattern)} of {name} is not run: {error}")
         return
     how = "max_failed=MAX_FAILED" if _severe(check) else ON_WARN
     made.rules.append(
@@ -398,8 +404,8 @@ def module_of(made: Drafted, found: Contract, source: str, takes: str) -> str:
 
 
 def _sentence(text: object) -> str:
-    plain = " ".join(str(text or "").split()).replace("\\", "").replace('"', "'")
-    return plain if not plain or plain.endswith(".") else f"{plain}."
+    shown = in_docstring(text or "")
+    return shown if not shown or shown.endswith(".") else f"{shown}."
 
 
 def _owner(found: Contract) -> str:

@@ -21,7 +21,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes, scaffold
 from strandline.operate.draft_table import Draft, draft, silver, silver_test
-from strandline.operate.draft_text import call, quoted
+from strandline.operate.draft_text import call, in_docstring, quoted
 from strandline.operate.sampled_fields import percent
 from strandline.operate.sampled_topic import Format, Look, Schema, kind_of, look, no_registry
 from strandline.operate.sampled_traits import Kinds
@@ -177,12 +177,8 @@ def _shares(kinds: Kinds) -> Iterator[str]:
     whole = sum(kinds.counts.values())
     yield "Kinds, by the shares that were seen:"
     yield from (
-        f"* {_shown(kind)}: {percent(count / whole)}" for kind, count in kinds.counts.items()
+        f"* {in_docstring(kind)}: {percent(count / whole)}" for kind, count in kinds.counts.items()
     )
-
-
-def _shown(kind: str) -> str:
-    return kind.replace("\\", "").replace('"', "'")
 
 
 def _bronze_test(name: str, topic: str) -> str:

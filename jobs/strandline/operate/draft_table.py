@@ -29,6 +29,7 @@ from strandline.operate.draft_text import (
     call,
     ddl,
     imported,
+    in_docstring,
     left_out,
     literal,
     quoted,
@@ -256,7 +257,7 @@ def silver(found: Draft, package: str) -> str:
 def _docstring(found: Draft) -> str:
     look = found.look
     since = f", which arrived from {_day(look.first)} to {_day(look.last)}" if look.first else ""
-    of = f" of kind {quoted(found.takes)}" if found.takes else ""
+    of = f" of kind {in_docstring(quoted(found.takes))}" if found.takes else ""
     grain = (
         f"one row an event, by {found.key_column}"
         if found.key
@@ -270,13 +271,9 @@ def _docstring(found: Draft) -> str:
         f"Reads: bronze.{found.source}. Read by: FILL IN.\n"
         "Late data: what is later than `lateness` admits, an hour without one, and what clocks that run ahead have stamped, "
         "goes to the quarantine.\n"
-        f"Drafted from {look.count:,} records{_plain(of)}{since}: {look.copies:,} were copies, {look.unread:,} could not be read.\n"
+        f"Drafted from {look.count:,} records{of}{since}: {look.copies:,} were copies, {look.unread:,} could not be read.\n"
         '"""\n\n'
     )
-
-
-def _plain(text: str) -> str:
-    return text.replace("\\", "").replace('"', "'")
 
 
 def _day(at: datetime | None) -> str:

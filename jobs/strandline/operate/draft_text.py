@@ -35,6 +35,25 @@ def quoted(text: str) -> str:
     return written
 
 
+def plain(text: object, most: int = 300) -> str:
+    """Return foreign text as it may be in a comment: one line of signs that are seen, not more than so many.
+
+    >>> plain("a  " + chr(27) + "[2J")
+    'a [2J'
+    """
+    shown = "".join(each for each in " ".join(str(text).split()) if each.isprintable())
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def in_docstring(text: object) -> str:
+    """Return the same as it may be in a docstring.
+
+    >>> in_docstring('say "a"')
+    "say 'a'"
+    """
+    return plain(text).replace("\\", "").replace('"', "'")
+
+
 def call(
     name: str, parts: Sequence[str], before: str = "", after: str = ",", margin: int = 0
 ) -> str:
