@@ -15,7 +15,7 @@ from strandline.engine.flow.ingest import PROPERTIES
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.operate.drift import Found, Proposal, apply, likely_type, shown
+from strandline.operate.drift import Found, Proposal, apply, likely_type, shown, with_edits
 from strandline.operate.module_edit import with_field
 from tests.cli.typed import Answer, strandline
 from tests.support import by_hand
@@ -184,9 +184,34 @@ def test_an_edit_that_does_not_load_is_taken_back(
         apply(found)
     assert file.read_text() == whole
     file.write_text(SILVER)
-    apply(replace(found, before=SILVER))
+    apply(
+        replace(
+            found, before=SILVER, proposals=tuple(with_edits(found.table, found.proposals, SILVER))
+        )
+    )
     assert '.add("coupon", StringType())' in file.read_text()
     assert [each.name for each in file.parent.iterdir() if "new" in each.name] == []
+
+
+def test_of_names_that_differ_in_their_case_alone_one_is_declared() -> None:
+    """The other is left with the reason; a producer that sends both ends no verb."""
+    proposals = [
+        Proposal(
+            field=Beside(path=path, declared="", since="", places=(), share=0.5), kind="LongType()"
+        )
+        for path in ("foo", "Foo", "bar")
+    ]
+    found = Found(
+        table=dhcp_events.TABLE,
+        seen=Seen(table="silver.orders"),
+        proposals=tuple(with_edits(dhcp_events.TABLE, proposals, SILVER)),
+        file=Path("orders.py"),
+        before=SILVER,
+    )
+    assert [bool(each.edited) for each in found.proposals] == [True, False, True]
+    assert "Foo differs from the declared foo in case alone" in found.proposals[1].why_not
+    added = [line[1:].strip() for line in found.diff.splitlines() if line.startswith("+ ")]
+    assert added == ['.add("foo", LongType())', '.add("bar", LongType())']
 
 
 @pytest.mark.parametrize(
@@ -201,6 +226,7 @@ def test_an_edit_that_does_not_load_is_taken_back(
         ([True], "BooleanType()"),
         ([[1], []], "ArrayType(LongType())"),
         ([{"a": 1, "b": None}, {"a": 2.5}], 'StructType().add("a", DoubleType())'),
+        ([{"id": 1, "ID": 2}], "MapType(StringType(), LongType())"),
         ([{"a b": 1}], "MapType(StringType(), LongType())"),
         ([{}], "MapType(StringType(), StringType())"),
         ([1, "x"], ""),

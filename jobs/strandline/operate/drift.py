@@ -11,8 +11,8 @@ import re
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import chain
 from pathlib import Path
@@ -97,12 +97,9 @@ class Found:
     before: str
 
     def after(self) -> str:
-        """Return the text of the module with all edits that can be made."""
-        text = self.before
-        for each in self.proposals:
-            if each.edited is not None:
-                text = edit_of(each.field, each.kind)(text).text
-        return text
+        """Return the text of the module with all edits that can be made; each is made behind those before it."""
+        made = [each.edited.text for each in self.proposals if each.edited is not None]
+        return made[-1] if made else self.before
 
     @property
     def diff(self) -> str:
@@ -153,11 +150,11 @@ def found(table: Judged, lake: Lake, since: str | None = None) -> Found:
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     is_secret = any(_masks(each, table) for each in catalog.tables()) or bool(table.secret)
     newest = _newest(table, lake) if seen.fields else []
-    proposals = [_proposed(each, table, lake, newest, text, is_secret) for each in seen.fields]
+    proposals = (_proposed(each, table, lake, newest, is_secret) for each in seen.fields)
     return Found(
         table=table,
         seen=seen,
-        proposals=tuple(proposals),
+        proposals=tuple(with_edits(table, proposals, text)),
         file=file if text else None,
         before=text,
     )
@@ -167,30 +164,45 @@ def _masks(other: Table, table: Judged) -> bool:
     return isinstance(other, Judged) and other.bronze.id == table.bronze.id and bool(other.secret)
 
 
-def _proposed(  # noqa: PLR0913, PLR0917  # what is known of a field, and where the edit goes
+def with_edits(table: Judged, proposals: Iterable[Proposal], text: str) -> Iterator[Proposal]:
+    """Yield each proposal with its edit behind those before it, or with why there is none.
+
+    A producer may send names of which one alone can be declared, such as two that differ in their case alone.
+
+    Args:
+        table: The table.
+        proposals: What was seen of each field, and its type.
+        text: The module of the table; empty where it has none of its own.
+    """
+    for each in proposals:
+        if not each.kind:
+            yield each
+        elif not text:
+            yield replace(each, why_not=f"{table.id} has no module of its own")
+        else:
+            try:
+                edited = edit_of(each.field, each.kind)(text)
+            except UnclearError as unclear:
+                yield replace(each, why_not=str(unclear))
+            else:
+                text = edited.text
+                yield replace(each, edited=edited)
+
+
+def _proposed(
     each: Beside,
     table: Judged,
     lake: Lake,
     newest: Sequence[object],
-    text: str,
-    is_secret: bool,  # noqa: FBT001  # as above
+    is_secret: bool,  # noqa: FBT001  # what is known of a field
 ) -> Proposal:
     own = [*chain.from_iterable(values_at(one, each.path) for one in _examples(each, table, lake))]
     later = [*chain.from_iterable(values_at(one, each.path) for one in newest)]
     values = [*own, *later][:MOST_VALUES]
     kind = likely_type(values) if each.is_new else wider(each, values)
     example = shown(own[0], is_secret=is_secret) if own else ""
-    edited, why_not = None, ""
-    if not kind:
-        why_not = _why_no_type(each, values)
-    elif not text:
-        why_not = f"{table.id} has no module of its own"
-    else:
-        try:
-            edited = edit_of(each, kind)(text)
-        except UnclearError as unclear:
-            why_not = str(unclear)
-    return Proposal(field=each, example=example, kind=kind, edited=edited, why_not=why_not)
+    why_not = "" if kind else _why_no_type(each, values)
+    return Proposal(field=each, example=example, kind=kind, why_not=why_not)
 
 
 def _why_no_type(each: Beside, values: Sequence[object]) -> str:
@@ -287,14 +299,15 @@ def _is(read: Callable[[str], object], text: str) -> bool:
 
 
 def _type_of_objects(objects: Sequence[dict[str, Any]], depth: int) -> str:
-    """Return a record of their fields; a map where names are data."""
+    """Return a record of their fields; a map where names are data, or differ in their case alone."""
     inner: dict[str, list[object]] = {}
     for each in objects:
         for name, value in each.items():
             inner.setdefault(name, [])
             if value is not None:
                 inner[name].append(value)
-    if not inner or len(inner) > MOST_FIELDS or not all(map(NAME.fullmatch, inner)):
+    is_mixed = len({name.lower() for name in inner}) < len(inner)
+    if not inner or len(inner) > MOST_FIELDS or is_mixed or not all(map(NAME.fullmatch, inner)):
         every = [*chain.from_iterable(inner.values())]
         within = likely_type(every[:MOST_VALUES], depth + 1) if every else "StringType()"
         return f"MapType(StringType(), {within})" if within else ""
