@@ -3,6 +3,7 @@
 The topics are those of strangers (tests/support/foreign_topics.py), written before the drafter, with the declaration of a person.
 """
 
+import ast
 import importlib
 import json
 import random
@@ -343,6 +344,25 @@ def test_a_draft_of_another_format_passes_its_test(
     rows = judge(spark, module.TABLE, *payloads[:20], arrived_at=BEGIN.replace(minute=5))
 
     assert {str(row["reasons"]) for row in rows} == {"None"}
+
+
+HUGE = [b'{"id": %d, "price": %d.5}' % (n, n) for n in range(90)]
+PLAIN: list[tuple[str, list[bytes]]] = [
+    ("a line of many letters", [b"x" * 200_000] * 10),
+    ("a number of many digits", [b'{"id": %d, "price": -1%s}' % (n, b"0" * 400) for n in range(9)]),
+    ("a number with an exponent", [*HUGE, b'{"id": 99, "price": 1e9999999}']),
+    ("a small one", [*HUGE, b'{"id": 99, "price": 1e-9999999}']),
+]
+
+
+@pytest.mark.parametrize("payloads", [each for _, each in PLAIN], ids=[name for name, _ in PLAIN])
+def test_of_any_record_there_is_a_draft(payloads: list[bytes]) -> None:
+    """Whatever a producer sends: nothing that a library takes no further ends it."""
+    made = draft("orders", "foreign", look(sampled(payloads)))
+
+    assert made.held() in {0, 1}
+    ast.parse(silver(made, "shop"))
+    ast.parse(silver_test(made, "shop"))
 
 
 def test_the_kinds_of_a_topic_are_found_by_what_decides_about_its_fields() -> None:

@@ -1,7 +1,7 @@
 """How a drafted module is written: texts, calls, types with what was seen of their fields, values; each as the formatter has it."""
 
-import math
 from collections.abc import Sequence
+from decimal import Decimal
 
 from pyspark.sql.types import (
     ArrayType,
@@ -140,7 +140,7 @@ def _remark(each: StructField, seen: Field, records: int, *, shows: bool) -> str
     if isinstance(each.dataType, LongType | DoubleType | DecimalType) and shows and seen.count:
         if seen.units.total() >= seen.count * ALWAYS:
             parts.append(f"counts {seen.units.most_common(1)[0][0]} since 1970")
-        elif math.isfinite(seen.low):
+        elif not isinstance(seen.low, float):  # that of none is infinite
             low, high = _number(seen.low), _number(seen.high)
             parts.append(f"always {low}" if low == high else f"from {low} to {high}")
     if isinstance(each.dataType, StringType) and seen.looks_like("number") and shows:
@@ -154,7 +154,7 @@ def _remark(each: StructField, seen: Field, records: int, *, shows: bool) -> str
 
 def _number(value: object) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 24 else f"{float(text):.6g}"  # noqa: PLR2004  # digits of a large one
+    return text if len(text) <= 24 else f"{Decimal(text):.6g}"  # noqa: PLR2004  # digits of a large one
 
 
 def literal(value: object, depth: int) -> str:

@@ -507,7 +507,7 @@ def _is_exact(value: object, kind: DecimalType) -> bool:
     try:
         number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
         before, behind = digits_of(number.normalize())
-    except InvalidOperation:
+    except ArithmeticError:  # more digits than a context has, or an exponent
         return False
     return behind <= kind.scale and before + kind.scale <= kind.precision
 

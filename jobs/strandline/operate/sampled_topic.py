@@ -117,7 +117,10 @@ def _cells(payload: bytes) -> list[str]:
         return []
     if "\n" in text or "\r" in text or "\0" in text or not text.isprintable():
         return []
-    cells = next(csv.reader(io.StringIO(text)), [])
+    try:
+        cells = next(csv.reader(io.StringIO(text)), [])
+    except csv.Error:  # a cell of more letters than a reader takes
+        return []
     return cells if len(cells) > 1 else []
 
 
