@@ -33,11 +33,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from strandline.core.errors import DefinitionError
 from strandline.engine.ask.sample_records import Sample, Seen
 from strandline.operate.draft import bronze_module, table_name
 from strandline.operate.draft_table import Draft, draft, silver, silver_test
 from strandline.operate.sampled_fields import fits, read_json
 from strandline.operate.sampled_topic import Format, Look, format_of, kind_of, look
+from strandline.operate.scaffold import takes_line
 from strandline.operate.session import judge
 from tests.support.foreign_topics import BEGIN, COPIES, FOREIGN, Foreign
 
@@ -363,6 +365,56 @@ def test_of_any_record_there_is_a_draft(payloads: list[bytes]) -> None:
     assert made.held() in {0, 1}
     ast.parse(silver(made, "shop"))
     ast.parse(silver_test(made, "shop"))
+
+
+def test_a_kind_has_no_sign_that_moves_a_cursor() -> None:
+    """Neither that of a field nor the begin of a key, which is printed, and written into the module."""
+    odd = "\x1b]0;x\x07\u202eevil"
+    keys = [f"{odd if n % 2 else 'order'}:{n}".encode() for n in range(400)]
+    fields = [{"page": n} if n % 2 else {"sku": n} for n in range(400)]
+    records = [
+        Seen(topic="t", arrived_at=BEGIN, payload=json.dumps(each).encode(), key=key)
+        for each, key in zip(fields, keys, strict=True)
+    ]
+    whole = look(Sample(records=records, held=400, place="t", partitions=4))
+
+    assert not [label for by in whole.labels.found.values() for label in by if odd in label]
+    assert all(line.isprintable() for line in bronze_module("t", "t", whole).split("\n"))
+
+
+@pytest.mark.parametrize("name", ["ty\\pe", "it's 'x'", 'say "x"', "both ' and \"", "a\nb"])
+def test_a_kind_is_declared_by_a_name_of_any_letters(name: str) -> None:
+    """As it is: the module loads, and names the header that the records have."""
+    records = [
+        Seen(
+            topic="t",
+            arrived_at=BEGIN,
+            payload=json.dumps({("page" if n % 2 else "sku"): n}).encode(),
+            headers=((name, b"view" if n % 2 else b"buy"),),
+        )
+        for n in range(400)
+    ]
+    whole = look(Sample(records=records, held=400, place="t", partitions=4))
+    module = ast.parse(bronze_module("foreign", "t", whole))
+
+    assert whole.kinds
+    (call,) = (
+        n for n in ast.walk(module) if isinstance(n, ast.Call) and ast.unparse(n.func) == "header"
+    )
+    assert ast.literal_eval(call.args[0]) == name
+
+
+def test_a_kind_that_is_typed_is_a_text_of_the_draft() -> None:
+    """Quotes are its own, and what SQL has no words for is refused there."""
+    kind = 'a"b\\'
+    line = takes_line(kind, in_sql=False)
+
+    assert ast.literal_eval(line.strip().removeprefix("takes=").removesuffix(",")) == (kind,)
+    assert takes_line("order.v1", in_sql=True) == "-- takes: order.v1\n"
+    assert takes_line("", in_sql=True) == takes_line("", in_sql=False) == ""
+    for each in ("x\nDROP", "two words", "a,b", 'a"b', "x\u202e"):
+        with pytest.raises(DefinitionError, match="cannot be written in the head"):
+            takes_line(each, in_sql=True)
 
 
 def test_the_kinds_of_a_topic_are_found_by_what_decides_about_its_fields() -> None:

@@ -23,7 +23,15 @@ from strandline.operate import lakes, scaffold
 from strandline.operate.draft_table import Draft, draft, silver, silver_test
 from strandline.operate.draft_text import call, in_docstring, quoted
 from strandline.operate.sampled_fields import percent
-from strandline.operate.sampled_topic import Format, Look, Schema, kind_of, look, no_registry
+from strandline.operate.sampled_topic import (
+    Format,
+    Look,
+    Schema,
+    call_of,
+    kind_of,
+    look,
+    no_registry,
+)
 from strandline.operate.sampled_traits import Kinds
 from strandline.project import package
 
@@ -170,7 +178,8 @@ def bronze_module(name: str, topic: str, seen: Look) -> str:
 
 def _call(by: str) -> str:
     """Return a call with its texts as the formatter writes them."""
-    return re.sub(r"'([^']*)'", lambda found: quoted(found[1]), by)
+    name, words = call_of(by)
+    return f"{name}({', '.join(map(quoted, words))})"
 
 
 def _shares(kinds: Kinds) -> Iterator[str]:

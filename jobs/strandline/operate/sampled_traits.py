@@ -499,8 +499,9 @@ def _labels(record: Record, seen: Seen) -> Iterator[tuple[str, str]]:
             yield f"header({name!r})", label
     key = (seen.key or b"").decode(errors="replace")
     for until in (":", "/"):
-        if 0 < key.find(until) <= LONG_TEXT:
-            yield f"key_prefix({until!r})", key.partition(until)[0]
+        label, is_there, _ = key.partition(until)
+        if is_there and _is_label(label):
+            yield f"key_prefix({until!r})", label
 
 
 def _is_label(value: object) -> bool:

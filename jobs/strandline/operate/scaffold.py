@@ -94,6 +94,26 @@ def _refuse_kinds(source: Ingested, takes: str) -> None:
             )
 
 
+def takes_line(takes: str, *, in_sql: bool) -> str:
+    """Return the line of a draft with the kind that its table takes; empty where its source has no kinds.
+
+    Raises:
+        DefinitionError: A file of SQL has no words for the kind: there several are divided by blanks or commas, and a line ends a field.
+    """
+    from strandline.operate.draft_text import quoted  # noqa: PLC0415  # with DuckDB, which samples are read by
+
+    if not takes:
+        return ""
+    if not in_sql:
+        return f"    takes=({quoted(takes)},),\n"
+    if not takes.isprintable() or re.search(r"[\s,()\[\]'\"`]", takes):
+        raise DefinitionError(
+            f"the kind {takes!r} cannot be written in the head of a file of SQL",
+            hint="leave --sql out: a module in Python can name any kind.",
+        )
+    return f"-- takes: {takes}\n"
+
+
 def write(layer: Layer, name: str, facts: Mapping[str, str]) -> Iterator[Path]:
     """Write the module and the test of a new table, and yield the path of each within the project.
 

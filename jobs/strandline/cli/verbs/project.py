@@ -148,12 +148,8 @@ def new_silver(  # noqa: PLR0913, PLR0917  # each is an option of the command li
         _say_seen(draft.new_silver(name, reads, takes, sample, lake))
         return
     source = scaffold.bronze(reads, takes)
-    if in_sql:
-        facts = {"source": source.name, "takes": f"-- takes: {takes}\n" if takes else ""}
-        _say(scaffold.write_sql(Layer.SILVER, name, facts))
-        return
-    facts = {"source": source.name, "takes": f'    takes=("{takes}",),\n' if takes else ""}
-    _say(scaffold.write(Layer.SILVER, name, facts))
+    facts = {"source": source.name, "takes": scaffold.takes_line(takes, in_sql=in_sql)}
+    _say((scaffold.write_sql if in_sql else scaffold.write)(Layer.SILVER, name, facts))
 
 
 @new.command("dimension")
