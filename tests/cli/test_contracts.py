@@ -21,13 +21,12 @@ from strandline.core.table import Judged
 from strandline.operate import contract_import
 from strandline.operate.contract import (
     OURS,
-    Contract,
     contract,
     differences,
-    read,
     refuse_breaking,
     text_of,
 )
+from strandline.operate.contract_file import Contract, read
 from strandline.operate.session import judge
 from strandline_quality.rules import OnFail, Rule, between, matches, one_of, required
 from tests.architecture.tree import ROOT
@@ -385,6 +384,75 @@ def test_what_is_no_contract_is_refused_with_a_sentence(text: str, tmp_path: Pat
         read(file)
     with pytest.raises(DefinitionError, match="cannot be read"):
         read(tmp_path / "nothing.yaml")
+
+
+HEAD = "apiVersion: v3.1.0\nkind: DataContract\n"
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 10)}]\n" for n in range(12)
+)
+ODD = {
+    "a day that is none": "version: 2026-02-30",
+    "many digits": f"version: {'9' * 5_000}",
+    "many digits of sixteen": f"schema: [{{name: 0x{'f' * 5_000}}}]",
+    "a value of another type": "version: !!timestamp x",
+    "nested": f"x: {'[' * 2_000}",
+    "no table": "schema: []",
+    "names itself": "schema: [{name: t, properties: [&p {name: a, items: *p}]}]",
+    "a bomb": f"schema: [{{name: t}}]\n{BOMB}",
+    **{
+        f"of a table: {each}": f"schema: [{{name: t, {each}}}]"
+        for each in ("properties: {}", "properties: [x]", "quality: x", "quality: [5]", "relationships: [x]")
+    },
+    **{
+        f"of a column: {each}": f"schema: [{{name: t, properties: [{{{each}}}]}}]"
+        for each in (
+            "logicalType: string", "name: 2024", "name: no", "name: a, primaryKey: true, primaryKeyPosition: x",
+            "name: a, items: x", "name: a, logicalTypeOptions: 5", "name: a, quality: [{metric: 5}]", "name: a, required: maybe",
+            "name: a, quality: [{metric: invalidValues, arguments: {validValues: 5}}]", "name: a, relationships: [{to: {}}]",
+        )
+    },
+    **{
+        f"of a promise: {each}": f"schema: [{{name: t}}]\nslaProperties: {each}"
+        for each in ("x", "[x]", "[{property: retention}]", "[{value: 1}]", "[{property: retention, value: []}]")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+def test_a_mistake_in_a_contract_is_named_with_its_file(text: str, tmp_path: Path) -> None:
+    """Wherever it is, however deep, and whatever it would be worth in memory."""
+    file = tmp_path / "odd.yaml"
+    file.write_text(HEAD + text)
+
+    with pytest.raises(DefinitionError, match=r"odd\.yaml") as caught:
+        read(file)
+    assert caught.value.hint
+    assert len(str(caught.value)) < 600
+
+
+LAX = {
+    "nothing": "schema: [{name: t, properties: null, quality: null}]\nslaProperties: null\nteam: null",
+    "other types": "schema: [{name: t, relationships: [{from: [a, b], to: [c, d]}]}]\nteam: [x]\ndescription: [y]\nid: 5",
+    "mixed values": "schema: [{name: t, properties: [{name: a, logicalType: string, quality: [{name: x, metric: invalidValues, mustBe: 0, arguments: {validValues: [1, a, true]}}]}]}]",
+    "no bounds": "schema: [{name: t, properties: [{name: a, logicalType: number, logicalTypeOptions: {minimum: .nan, maximum: .inf, maxLength: true}}]}]",
+    "a length of time": "schema: [{name: t}]\nslaProperties: [{property: retention, value: 1y}]",
+}
+
+
+@pytest.mark.parametrize("text", LAX.values(), ids=LAX)
+def test_what_is_odd_but_no_mistake_is_compared_and_drafted_from(text: str, tmp_path: Path) -> None:
+    """Nothing is a value that is not there."""
+    file = tmp_path / "lax.yaml"
+    file.write_text(HEAD + text)
+    found = read(file)
+    made = contract_import.drafted("orders", found["schema"][0])
+    module = contract_import.module_of(made, found, "records", "")
+
+    assert differences("t", found, found) == []
+    assert differences("t", found, of())
+    ast.parse(module)
+    assert " nan" not in module
+    assert "between" not in module
 
 
 @pytest.mark.whole

@@ -6,7 +6,7 @@ that goes or gets another type, a value that may be missing, a promise that is l
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -37,11 +37,10 @@ from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE
 from strandline.engine.flow.lineage.column_lineage import declared_columns
 from strandline.operate import scaffold
+from strandline.operate.contract_file import Contract, read
 from strandline.operate.session import trial_spark
 from strandline.project import package
 from strandline_quality.rules import OnFail, Rule, Severity
-
-Contract: TypeAlias = Mapping[str, Any]
 
 VERSION = "v3.1.0"
 """Of the standard."""
@@ -257,34 +256,6 @@ def text_of(made: Contract) -> str:
     return text
 
 
-def read(file: Path) -> Contract:
-    """Read a contract.
-
-    Raises:
-        DefinitionError: There is no such file, or it is no contract of a standard that is known.
-    """
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DefinitionError(
-            f"{file} cannot be read: {error.strerror}", hint="name a file that is there."
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DefinitionError(
-            f"{file} is no YAML: {' '.join(str(error).split())}", hint="correct that line."
-        ) from error
-    is_one = isinstance(found, dict) and found.get("kind") == "DataContract"
-    if not is_one or not str(found.get("apiVersion", "")).startswith("v3"):
-        raise DefinitionError(
-            f"{file} is no contract of the Open Data Contract Standard 3",
-            hint="its kind is DataContract, and its apiVersion v3.1.0 or another of version 3.",
-        )
-    schemas = found.get("schema")
-    if not isinstance(schemas, list) or not all(isinstance(each, dict) for each in schemas):
-        raise DefinitionError(f"{file} has no schema", hint="a contract says what its tables have.")
-    return dict(found)
-
-
 def released(table: Table) -> Path:
     """Return the file with the contract that was released of a table."""
     return scaffold.root() / FOLDER / f"{table.id}{SUFFIX}"
@@ -373,7 +344,7 @@ def _of_property(name: str, was: Contract, now: Contract) -> Iterator[Found]:
     if was.get("classification") != now.get("classification"):
         is_hidden = now.get("classification") == RESTRICTED
         yield f"column {name} is {'masked' if is_hidden else 'masked no more'}", is_hidden
-    links = [{each["to"] for each in side.get("relationships", [])} for side in (was, now)]
+    links = [{str(each.get("to")) for each in side.get("relationships", [])} for side in (was, now)]
     yield from ((f"column {name} refers to {each} no more", True) for each in links[0] - links[1])
     yield from ((f"column {name} refers to {each}", False) for each in links[1] - links[0])
     yield from _of_checks(f"column {name}", was.get("quality", []), now.get("quality", []))
@@ -416,8 +387,8 @@ def _of_check(name: str, was: Contract, now: Contract) -> Iterator[Found]:
         yield f"{name} has another severity", levels[1] < levels[0]
     values = [(side.get("arguments") or {}).get("validValues") for side in (was, now)]
     if values[0] is not None and values[1] is not None:
-        more = sorted(set(values[1]) - set(values[0]))
-        less = sorted(set(values[0]) - set(values[1]))
+        more = sorted(set(values[1]) - set(values[0]), key=repr)
+        less = sorted(set(values[0]) - set(values[1]), key=repr)
         if more:
             yield f"{name} takes {', '.join(map(repr, more))} as well", True
         if less:
@@ -456,13 +427,12 @@ def _of_promises(before: Sequence[Contract], now: Sequence[Contract]) -> Iterato
             # Kept for ever is more than was promised; of all else less is promised.
             yield f"{name} is promised no more", name != "retention"
         elif _promised(each) != _promised(is_now[name]):
-            lengths = _length(each), _length(is_now[name])
-            is_less = lengths[1] < lengths[0] if name == "retention" else lengths[1] > lengths[0]
+            was_long, is_long = _length(each), _length(is_now[name])
             # By event is not comparable with by arrival: who relied on the one has it no more.
             is_other = name == FRESHNESS and each.get("element") != is_now[name].get("element")
             yield (
                 f"{name} was {_in_words(each)} and is {_in_words(is_now[name])}",
-                is_less or is_other,
+                is_other or _is_less(name, was_long, is_long),
             )
     yield from (
         (f"{name} is {_in_words(each)}", name == "retention")
@@ -475,20 +445,29 @@ SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "y": 365 * 86_400}
 """Of each unit, by its first letter."""
 
 
-def _length(promise: Contract) -> float:
-    """Return the value of a promise in seconds, where its unit is one of time."""
-    unit = str(promise.get("unit") or "s").lower()
-    return float(promise["value"]) * SECONDS.get(unit[:1], 1)
+def _length(promise: Contract) -> float | None:
+    """Return the value of a promise in seconds, where its unit is one of time; None where it is no number."""
+    unit, value = str(promise.get("unit") or "s").lower(), promise["value"]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) * SECONDS.get(unit[:1], 1) if is_number else None
 
 
 def _promised(promise: Contract) -> tuple[object, ...]:
     of_what = promise.get("element") if promise["property"] == FRESHNESS else None
-    return _length(promise), of_what
+    length = _length(promise)
+    return promise["value"] if length is None else length, of_what
 
 
 def _in_words(promise: Contract) -> str:
     words = [str(promise["value"]), promise.get("unit"), promise.get("description")]
     return " ".join(str(each) for each in words if each)
+
+
+def _is_less(name: str, was: float | None, now: float | None) -> bool:
+    """Return whether less is promised than was; where a value is no number that cannot be known, and may be."""
+    if was is None or now is None:
+        return True
+    return now < was if name == "retention" else now > was
 
 
 def changes(name: str | None, against: Path | None) -> list[Change]:

@@ -3,6 +3,7 @@
 What a check asks of a row becomes a rule; what it asks of a whole table, or in words of another tool, is a line with FILL IN.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,12 +24,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.lateness import UNITS
 from strandline.core.parse import DOUBLE_DIGITS
 from strandline.operate import scaffold
-from strandline.operate.contract import FRESHNESS, OURS, Contract, read
+from strandline.operate.contract import FRESHNESS, OURS
+from strandline.operate.contract_file import Contract, read
 from strandline.operate.draft import table_name
 from strandline.operate.draft_text import (
     call,
@@ -61,6 +62,8 @@ COUNT = re.compile(
 )
 NOT_OURS = re.compile(r"\bselect\b|\$\{|\{\w+\}", re.IGNORECASE)
 MOMENT = "2026-11-20T08:15:30Z"
+LONGEST = 1_000_000
+"""Days that are kept at most."""
 ON_WARN = "on_fail=OnFail.WARN"
 
 
@@ -113,10 +116,6 @@ def write(file: Path, reads: str, takes: str, name: str | None) -> Iterator[Path
     """
     found = read(file)
     source = scaffold.bronze(reads, takes)
-    if not found["schema"]:
-        raise DefinitionError(
-            f"{file} has no table", hint="a contract names at least one in its schema."
-        )
     schema = found["schema"][0]
     own = name or table_name(str(schema.get("name", "")))
     scaffold.refuse_files(Layer.SILVER, own)
@@ -134,7 +133,7 @@ def drafted(name: str, schema: Contract) -> Drafted:
         _add_check(made, "", check)
     for each in schema.get("relationships") or []:
         made.leave(
-            f"the reference {each.get('from')} to {each.get('to')} is `references` of the table"
+            f"the reference {_linked(each, 'from')} to {_linked(each, 'to')} is `references` of the table"
         )
     return made
 
@@ -165,7 +164,13 @@ def _add_column(made: Drafted, each: Contract) -> None:
     for check in each.get("quality") or []:
         _add_check(made, name, check)
     for link in each.get("relationships") or []:
-        made.leave(f"the reference of {name} to {link.get('to')} is `references` of the table")
+        made.leave(f"the reference of {name} to {_linked(link, 'to')} is `references` of the table")
+
+
+def _linked(link: Contract, side: str) -> str:
+    """Return one side of a reference, which may be of several columns."""
+    found = link.get(side)
+    return ", ".join(map(plain, found[:9])) if isinstance(found, list) else plain(found)
 
 
 def _kind(each: Contract) -> DataType | None:
@@ -203,23 +208,30 @@ def _value(kind: DataType) -> object:  # noqa: PLR0911  # a type a line
 
 
 def _add_options(made: Drafted, name: str, options: Contract) -> None:
-    low, high = options.get("minimum"), options.get("maximum")
-    if isinstance(low, int | float) and isinstance(high, int | float):
+    low, high = _number(options.get("minimum")), _number(options.get("maximum"))
+    if low is not None and high is not None:
         made.rules.append(
             f"between({quoted(name)}, {low}, {high}, max_failed=MAX_FAILED, null_ok=True)"
         )
         made.values[name] = low
-    elif isinstance(low, int | float):
+    elif low is not None:
         _add_rule(made, f"too_small:{name}", f"`{name}` >= {low}", options)
         made.values[name] = low
-    elif isinstance(high, int | float):
+    elif high is not None:
         _add_rule(made, f"too_large:{name}", f"`{name}` <= {high}", options)
         made.values[name] = high
     if isinstance(options.get("pattern"), str):
         _add_pattern(made, name, options["pattern"], {})
     for bound, sign in (("minLength", ">="), ("maxLength", "<=")):
-        if isinstance(options.get(bound), int):
+        if _number(options.get(bound)) is not None:
             _add_rule(made, f"{bound}:{name}", f"length(`{name}`) {sign} {options[bound]}", {})
+
+
+def _number(value: object) -> int | float | None:
+    """Return a number with which another is compared; infinity is no bound."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
 
 
 def _add_check(made: Drafted, column: str, check: Contract) -> None:
@@ -411,7 +423,7 @@ def _sentence(text: object) -> str:
 def _owner(found: Contract) -> str:
     team = found.get("team")
     name = team.get("name") if isinstance(team, Mapping) else None
-    return str(name or found.get("domain") or "")
+    return plain(name) or plain(found.get("domain"))
 
 
 def _keeps(found: Contract) -> str:
@@ -420,7 +432,12 @@ def _keeps(found: Contract) -> str:
         days = {"d": 1, "day": 1, "days": 1, "y": 365, "yr": 365, "year": 365, "years": 365}.get(
             unit
         )
-        if each.get("property") == "retention" and days and isinstance(value, int) and value > 0:
+        if (
+            each.get("property") == "retention"
+            and days
+            and type(value) is int
+            and 0 < value * days < LONGEST
+        ):
             return f"{value * days} days"
     return ""
 

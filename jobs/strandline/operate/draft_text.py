@@ -38,10 +38,13 @@ def quoted(text: str) -> str:
 def plain(text: object, most: int = 300) -> str:
     """Return foreign text as it may be in a comment: one line of signs that are seen, not more than so many.
 
+    What is neither a text nor a number says nothing there, and may be worth more memory than there is.
+
     >>> plain("a  " + chr(27) + "[2J")
     'a [2J'
     """
-    shown = "".join(each for each in " ".join(str(text).split()) if each.isprintable())
+    words = str(text).split() if isinstance(text, str | int | float) else []
+    shown = "".join(each for each in " ".join(words) if each.isprintable())
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
