@@ -437,6 +437,33 @@ def test_the_kinds_of_a_topic_are_found_by_what_decides_about_its_fields() -> No
     assert number.kinds.by == "field('event_type')"
 
 
+MADE: list[tuple[dict[str, Any], str, str]] = [
+    ({"meta": {"event-id": "const", "event_id": "e{n}"}}, "key=", 'F.col("meta.event_id_2")'),
+    ({"meta": {"event_id": "e{n}", "event-id": "const"}}, "key=", 'F.col("meta.event_id")'),
+    ({"event": {"id": "e{n}"}, "event_id": "const"}, "key=", '"event_id_2": F.col("event.id")'),
+    ({"meta": {"id": "e{n}"}, "meta_id": "c", "meta_id_2": "d"}, "key=", '"meta_id_3": F.col("meta.id")'),
+    ({"id": "e{n}", "ts": 1795161600, "event_ms": 1795161600000}, 'event_at="event_at"', '"event_at_2": F.when('),
+    ({"id": "e{n}", "event_at": "x", "event_at_2": "y", "ts": 1795161600}, 'event_at="event_at_3"', '"event_at_3": F.when('),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("record", "declares", "made"), MADE, ids=[each for *_, each in MADE])
+def test_a_made_column_has_a_name_of_its_own(
+    record: dict[str, Any], declares: str, made: str
+) -> None:
+    """And is made of the value that was meant: names within objects are those that the draft gives them."""
+    records = [json.loads(json.dumps(record).replace("{n}", str(n))) for n in range(500)]
+    found = draft("events", "foreign", of_json(*records))
+    text = silver(found, "shop")
+
+    assert made in text
+    assert declares in text
+    columns = [*found.names.values(), *found.times]
+    columns += [found.key_column] if found.key and len(found.key.place.path) > 1 else []
+    assert len(columns) == len(set(columns))
+    assert f'key=("{found.key_column}",)' in text
+
+
 def test_a_topic_of_history_is_believed_as_history() -> None:
     """Rows of years ago would all be late; of some hours a bound admits them."""
     old = draft(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from textwrap import indent
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql.types import (
     ArrayType,
@@ -183,11 +183,12 @@ def draft(  # noqa: PLR0913  # of what, and how it is reached
     found = list(places(look.whole, look.records))
     key = next(iter(keys(found, [name, source, takes])), None)
     candidates = [each for each in moments(found) if each.place.is_always_there]
+    used = {each.lower() for each in names.values()}
+    used |= {CHANGED_AT, POSITION} if look.form is Format.DEBEZIUM else set()
     times = {
-        _free(_time_name(each.place.path, first=not number), names): each
+        _free(_time_name(each.place.path, first=not number), used): each
         for number, each in enumerate(candidates)
-        if each.unit or len(each.place.path) > 1
-        if not number or each.unit
+        if each.unit or (not number and len(each.place.path) > 1)
     }
     moment = candidates[0] if candidates else None
     return Draft(
@@ -199,9 +200,9 @@ def draft(  # noqa: PLR0913  # of what, and how it is reached
         left_out=left_out,
         times=times,
         moment=moment,
-        event_at=_event_at(look, moment, times, names),
+        event_at=_event_at(look, moment, times, names, used),
         key=key,
-        key_column=_column(key, names) if key else "",
+        key_column=_column(key, names, used) if key else "",
         takes=takes,
         by=by,
         topics=topics,
@@ -209,12 +210,16 @@ def draft(  # noqa: PLR0913  # of what, and how it is reached
 
 
 def _event_at(
-    look: Look, moment: Moment | None, times: Mapping[str, Moment], names: Mapping[str, str]
+    look: Look,
+    moment: Moment | None,
+    times: Mapping[str, Moment],
+    names: Mapping[str, str],
+    used: set[str],
 ) -> str:
     if look.form is Format.DEBEZIUM:
         return CHANGED_AT
     if moment is None:
-        return _free(ARRIVED_AT, names)
+        return _free(ARRIVED_AT, used)
     made = next((name for name, each in times.items() if each is moment), None)
     return made or names[moment.place.path[0]]
 
@@ -226,15 +231,22 @@ def _time_name(path: Sequence[str], *, first: bool) -> str:
     return "_".join([*(words or words_of(path[-1]) or ["time"]), "at"])
 
 
-def _free(name: str, names: Mapping[str, str]) -> str:
-    used = {each.lower() for each in names.values()}
-    return name if name.lower() not in used else f"{name}_time"
+def _free(name: str, used: set[str]) -> str:
+    """Return a name that no column has, and let it be had from now on: a made column would write over one of the payload's own."""
+    chosen, number = name, 2
+    while chosen.lower() in used:
+        chosen, number = f"{name}_{number}", number + 1
+    used.add(chosen.lower())
+    return chosen
 
 
-def _column(key: Key, names: Mapping[str, str]) -> str:
+def _column(key: Key, names: Mapping[str, str], used: set[str]) -> str:
     first, *more = key.place.path
-    joined = "_".join([names[first], *(word for each in more for word in words_of(each))])
-    return joined if more else names[first]
+    if not more:
+        return names[first]
+    return _free(
+        "_".join([names[first], *(word for each in more for word in words_of(each))]), used
+    )
 
 
 # The silver module.
@@ -393,17 +405,22 @@ def _made_columns(found: Draft) -> Iterator[tuple[str, str]]:
     if _shapes(found):
         yield "", ""
     for name, moment in found.times.items():
-        yield name, _time(moment, _path(moment.place.path, found.names))
+        yield name, _time(moment, _path(moment.place.path, found))
     if found.key and _is_nested_key(found):
-        yield found.key_column, f"F.col({quoted(_path(found.key.place.path, found.names))})"
+        yield found.key_column, f"F.col({quoted(_path(found.key.place.path, found))})"
     if _by_arrival(found):
         yield found.event_at, 'F.col("_arrived_at")'
 
 
-def _path(path: Sequence[str], names: Mapping[str, str]) -> str:
-    """Return how a value is named among the columns: names within others were made plain, one by one."""
+def _path(path: Sequence[str], found: Draft) -> str:
+    """Return how a value is named among the columns: names within others were made plain beside their own neighbours."""
     first, *more = path
-    return ".".join([names[first], *(column_names([each])[each] for each in more)])
+    named, kind = [found.names[first]], found.fields[first].dataType
+    for each in more:
+        inner = cast("StructType", kind)
+        named.append(column_names(inner.fieldNames())[each])
+        kind = inner[each].dataType
+    return ".".join(named)
 
 
 def _time(moment: Moment, path: str) -> str:
