@@ -68,6 +68,43 @@ def test_a_function_that_names_its_columns_gets_one_more() -> None:
     assert '        "port",' not in nested.text
 
 
+DRAFTED = """
+NAMES = {
+    "a-b": "a_b",
+}
+
+
+def orders(events):
+    names = FIELDS.fieldNames()
+    columns = [F.col(f"`{name}`").alias(NAMES.get(name, name)) for name in names]
+    rows = parse_json(events, FIELDS).select(*CARRIED, *columns)
+    rows = rows.withColumn("day", F.col("at").cast("date"))
+    return rows.withColumns(
+        {
+            "event_at": F.timestamp_micros(F.col("ts")),
+        }
+    )
+"""
+
+
+def test_a_function_that_takes_its_columns_from_a_list_is_left_as_it_is() -> None:
+    """The list of a drafted one is that of all fields: selected once more the column were there twice."""
+    edited = with_field(HEAD + FIELDS + DRAFTED, "coupon", "StringType()")
+    assert edited.text.endswith(DRAFTED)
+    assert '.add("coupon", StringType())' in edited.text
+    assert "see that the function of the table selects coupon" in edited.left
+
+
+@pytest.mark.parametrize("name", ["event_at", "EVENT_AT", "a_b", "day"])
+def test_a_field_named_as_a_column_that_is_made_is_left_to_its_author(name: str) -> None:
+    """Declared as it is it were there twice, or written over."""
+    with pytest.raises(UnclearError, match=f"makes a column {name} itself"):
+        with_field(HEAD + FIELDS + DRAFTED, name, "StringType()")
+    with pytest.raises(UnclearError, match="makes a column host itself"):
+        with_field(HEAD + FIELDS + NAMED, "host", "StringType()")
+    assert with_field(HEAD + FIELDS + DRAFTED, f"meta.{name}", "StringType()").text
+
+
 def test_fields_may_be_a_list() -> None:
     """Of fields that are written out."""
     fields = '\nFIELDS = StructType([StructField("id", StringType())])\n'

@@ -99,6 +99,8 @@ def with_field(text: str, path: str, kind: str) -> Edited:
     root = _fields_of(module)
     chain = _at(module, module.values[root], way, path)
     _refuse_known(chain, name, path)
+    if not way:
+        _refuse_made(module, name)
     module = _with_declared(module, chain, name, kind)
     module = _with_import(module, kind)
     if way:
@@ -237,6 +239,38 @@ def _refuse_known(chain: ast.expr, name: str, path: str) -> None:
         )
 
 
+def _refuse_made(module: _Module, name: str) -> None:
+    """Refuse a field with the name of a column that the function makes, which would be there twice, or written over."""
+    if name.lower() in {each.lower() for each in _made(module)}:
+        raise UnclearError(
+            f"the function makes a column {name} itself: read the field there, under another name"
+        )
+
+
+def _made(module: _Module) -> Iterator[str]:
+    """Yield the names of columns that are written out as such: aliases, what is added, and what fields are renamed to."""
+    for call in _calls(module.tree):
+        made: list[ast.expr | None] = []
+        match _called(call):
+            case "alias" | "withColumn":
+                made = [*call.args[:1]]
+            case "withColumns":
+                made = [
+                    key for each in call.args if isinstance(each, ast.Dict) for key in each.keys
+                ]
+            case "withColumnRenamed":
+                made = [*call.args[1:2]]
+        yield from _texts(made)
+    names = module.values.get("NAMES")
+    yield from _texts(names.values if isinstance(names, ast.Dict) else [])
+
+
+def _texts(found: Sequence[ast.expr | None]) -> Iterator[str]:
+    for each in found:
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value
+
+
 def _with_declared(module: _Module, chain: ast.expr, name: str, kind: str) -> _Module:
     if (listed := _listed(chain)) is not None:
         at = module.end(listed.elts[-1])
@@ -305,6 +339,14 @@ def _with_selected(module: _Module, root: str, name: str) -> Edited:
     if len(found) != 1:
         return Edited(module.text, f"let the function of the table select {name}")
     (call,) = found
+    if any(
+        isinstance(each, ast.Starred) and ast.unparse(each.value) != "CARRIED" for each in call.args
+    ):
+        # What it names may have the field by now, and twice is an error.
+        return Edited(
+            module.text,
+            f"see that the function of the table selects {name}: it takes columns from a list",
+        )
     last = call.args[-1]
     at = module.end(last)
     is_below = last.lineno > call.lineno
