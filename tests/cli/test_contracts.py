@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pytest
 import yaml
@@ -28,7 +28,7 @@ from strandline.operate.contract import (
 )
 from strandline.operate.contract_file import Contract, read
 from strandline.operate.session import judge
-from strandline_quality.rules import OnFail, Rule, between, matches, one_of, required
+from strandline_quality.rules import OnFail, Options, Rule, between, matches, one_of, required
 from tests.architecture.tree import ROOT
 from tests.support.project import TYPED, copied, ran, tried
 
@@ -173,6 +173,58 @@ def test_a_change_is_breaking_where_a_reader_may_fail(
     assert found[says] is is_breaking
     assert differences(TABLE.id, before, before) == []
     assert any(found.values()) == is_breaking
+
+
+def ruled(*rules: Rule) -> Contract:
+    return of(replace(TABLE, rules=rules))
+
+
+def total(holds: str = "paid > 1", **options: Unpack[Options]) -> Contract:
+    return ruled(Rule(name="total", holds=holds, **options))
+
+
+def listed(**options: Unpack[Options]) -> Contract:
+    return ruled(one_of("action", ["a"], **options))
+
+
+WEAKER: list[tuple[Contract, Contract, str]] = [
+    (total(), total(on_fail=OnFail.WARN), "was of on_fail quarantine and is of warn"),
+    (listed(), listed(on_fail=OnFail.WARN), "was of on_fail quarantine and is of warn"),
+    (listed(), listed(null_ok=True), "takes NULL as well"),
+    (total(), total(null_ok=True), "takes NULL as well"),
+    (
+        listed(on_fail=OnFail.WARN, max_failed=0.01),
+        listed(on_fail=OnFail.WARN, max_failed=0.9),
+        "may be broken by 90.0000% of a batch, and was by 1.0000%",
+    ),
+    (total(max_failed=0.01), total(max_failed=0.2), "may be broken by 20.0000% of a batch"),
+]
+
+
+@pytest.mark.parametrize(("before", "now", "says"), WEAKER, ids=[each for *_, each in WEAKER])
+def test_a_rule_that_holds_fewer_rows_is_a_broken_promise(
+    before: Contract, now: Contract, says: str
+) -> None:
+    """Rows are published that were held; the other way round nothing is broken."""
+    (weaker,) = differences(TABLE.id, before, now)
+    assert says in weaker.says
+    assert weaker.is_breaking
+    (stronger,) = differences(TABLE.id, now, before)
+    assert not stronger.is_breaking
+
+
+def test_a_check_of_others_is_compared_by_all_that_it_asks() -> None:
+    """Also where it lists values."""
+    check = {"name": "x", "metric": "invalidValues", "arguments": {"validValues": ["a"]}}
+    before, now = (
+        {"schema": [{"properties": [{"name": "a", "quality": [check | {"mustBeLessThan": most}]}]}]}
+        for most in (1, 90)
+    )
+    (found,) = differences("t", before, now)
+    assert found.says == "column a: the check x asks for something else"
+    assert found.is_breaking
+    (other,) = differences("t", total(), total("paid > 2"))
+    assert "asks for something else" in other.says
 
 
 def test_a_breaking_change_ends_with_what_to_type() -> None:

@@ -386,17 +386,55 @@ def _of_check(name: str, was: Contract, now: Contract) -> Iterator[Found]:
     if levels[0] != levels[1]:
         yield f"{name} has another severity", levels[1] < levels[0]
     values = [(side.get("arguments") or {}).get("validValues") for side in (was, now)]
-    if values[0] is not None and values[1] is not None:
-        more = sorted(set(values[1]) - set(values[0]), key=repr)
-        less = sorted(set(values[0]) - set(values[1]), key=repr)
-        if more:
+    is_listed = all(each is not None for each in values)
+    if is_listed:
+        before, after = (set(each or ()) for each in values)
+        if more := sorted(after - before, key=repr):
             yield f"{name} takes {', '.join(map(repr, more))} as well", True
-        if less:
+        if less := sorted(before - after, key=repr):
             yield f"{name} takes {', '.join(map(repr, less))} no more", False
-        return
-    bounds = [{k: side.get(k) for k in BOUNDS} for side in (was, now)]
-    if bounds[0] != bounds[1]:
+    ours = ours_of(was), ours_of(now)
+    if all(ours):
+        yield from _of_ours(name, *ours)
+        asked = [{} if is_listed else {"holds": each.get("holds")} for each in ours]
+    else:
+        known = [each for each in BOUNDS if each != "arguments" or not is_listed]
+        asked = [{each: side.get(each) for each in known} for side in (was, now)]
+    if asked[0] != asked[1]:
         yield f"{name} asks for something else", True
+
+
+def ours_of(check: Contract) -> Contract:
+    """Return what a check says of the rule of ours that it was made of; nothing of the checks of others."""
+    found = (
+        each.get("value")
+        for each in check.get("customProperties") or []
+        if each.get("property") == OURS
+    )
+    return next((each for each in found if isinstance(each, dict)), {})
+
+
+def _of_ours(name: str, was: Contract, now: Contract) -> Iterator[Found]:
+    """Yield what a rule does to other rows than before: one that is weaker publishes rows that were held."""
+    acts = was.get("onFail"), now.get("onFail")
+    if acts[0] != acts[1]:
+        yield f"{name} was of on_fail {acts[0]} and is of {acts[1]}", acts[1] == OnFail.WARN
+    elif (allowed := (_allowed(was), _allowed(now)))[0] != allowed[1]:
+        yield (
+            f"{name} may be broken by {allowed[1]:.4%} of a batch, and was by {allowed[0]:.4%}",
+            allowed[1] > allowed[0],
+        )
+    if bool(was.get("nullOk")) != bool(now.get("nullOk")):
+        is_loose = bool(now.get("nullOk"))
+        yield f"{name} takes NULL {'as well' if is_loose else 'no more'}", is_loose
+
+
+def _allowed(ours: Contract) -> float:
+    """Return the share of a batch that may break a rule, as the rule has it (quality/strandline_quality/rules.py)."""
+    most = ours.get("maxFailed")
+    if isinstance(most, int | float):
+        return most
+    return 1.0 if ours.get("onFail") == OnFail.QUARANTINE else 0.0
 
 
 BOUNDS = (

@@ -28,7 +28,7 @@ from strandline.core.kind import Layer
 from strandline.core.lateness import UNITS
 from strandline.core.parse import DOUBLE_DIGITS
 from strandline.operate import scaffold
-from strandline.operate.contract import FRESHNESS, OURS
+from strandline.operate.contract import FRESHNESS, ours_of
 from strandline.operate.contract_file import Contract, read
 from strandline.operate.draft import table_name
 from strandline.operate.draft_text import (
@@ -238,7 +238,7 @@ def _add_check(made: Drafted, column: str, check: Contract) -> None:
     """Add a check as a rule, or as a sentence where it asks nothing of a row."""
     metric = check.get("metric") or check.get("rule")
     arguments = check.get("arguments") or {}
-    if ours := _ours(check):
+    if ours := ours_of(check):
         _add_ours(made, check, ours)
     elif metric == "nullValues" and column and check.get("mustBe") == 0:
         made.required += [] if column in made.required else [column]
@@ -257,17 +257,6 @@ def _add_check(made: Drafted, column: str, check: Contract) -> None:
             check.get("name") or check.get("description") or metric or check.get("query") or "one"
         )
         made.leave(f"the check {plain(what)} asks nothing that a rule of a row can say")
-
-
-def _ours(check: Contract) -> Contract | None:
-    return next(
-        (
-            each["value"]
-            for each in check.get("customProperties") or []
-            if each.get("property") == OURS and isinstance(each.get("value"), dict)
-        ),
-        None,
-    )
 
 
 def _add_ours(made: Drafted, check: Contract, ours: Contract) -> None:
