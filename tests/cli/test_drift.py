@@ -3,19 +3,31 @@
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
 from fleet.silver import dhcp_events
 from strandline.core.errors import DefinitionError
+from strandline.core.table import Judged
 from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.drift import Beside, Seen
 from strandline.engine.flow.ingest import PROPERTIES
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.operate.drift import Found, Proposal, apply, likely_type, shown, with_edits
+from strandline.operate.drift import (
+    Found,
+    Proposal,
+    apply,
+    evolving,
+    likely_type,
+    settled,
+    shown,
+    wider,
+    with_edits,
+)
 from strandline.operate.module_edit import with_field
 from tests.cli.typed import Answer, strandline
 from tests.support import by_hand
@@ -212,6 +224,83 @@ def test_of_names_that_differ_in_their_case_alone_one_is_declared() -> None:
     assert "Foo differs from the declared foo in case alone" in found.proposals[1].why_not
     added = [line[1:].strip() for line in found.diff.splitlines() if line.startswith("+ ")]
     assert added == ['.add("foo", LongType())', '.add("bar", LongType())']
+
+
+AMOUNT = Beside(
+    path="amount", declared="bigint", kinds={"number": 9}, since="", places=(), share=0.5
+)
+COUPON = Beside(path="coupon", declared="", kinds={"text": 9}, since="", places=(), share=0.001)
+
+
+def proposed(table: Judged, amount: Beside = AMOUNT) -> Found:
+    """Return what is proposed of a new field, and of one whose type is another."""
+    seen = Seen(table=table.id, fields=(COUPON, amount))
+    proposals = [
+        Proposal(field=COUPON, kind="StringType()"),
+        Proposal(field=amount, kind="DoubleType()"),
+    ]
+    made = tuple(with_edits(table, settled(table, seen, proposals), SILVER))
+    return Found(table=table, seen=seen, proposals=made, file=Path("orders.py"), before=SILVER)
+
+
+def edited(found: Found) -> tuple[bool, bool]:
+    """Return whether the new field is declared, and whether the type of the other is another."""
+    after = found.after()
+    return '.add("coupon", StringType())' in after, '.add("amount", DoubleType())' in after
+
+
+TABLE = dhcp_events.TABLE
+CHOICES: list[tuple[dict[str, Any], tuple[bool, bool], tuple[bool, bool]]] = [
+    ({}, (True, True), (False, False)),
+    ({"on_new_field": "evolve"}, (True, True), (True, False)),
+    ({"on_wrong_type": "evolve"}, (True, True), (False, True)),
+    ({"on_new_field": "evolve", "on_wrong_type": "discard_value"}, (True, False), (True, False)),
+    ({"on_new_field": "discard_row", "on_wrong_type": "evolve"}, (False, True), (False, True)),
+]
+
+
+@pytest.mark.parametrize(("declares", "named", "unnamed"), CHOICES)
+def test_that_alone_is_edited_which_the_table_lets_evolve(
+    declares: dict[str, Any], named: tuple[bool, bool], unnamed: tuple[bool, bool]
+) -> None:
+    """Of a table that is named all that waits for a decision; what goes on purpose waits for none."""
+    found = proposed(replace(TABLE, **declares))
+
+    assert edited(found) == named
+    if any(unnamed):
+        (chosen,) = evolving([found])
+        assert edited(chosen) == unnamed
+    else:
+        with pytest.raises(DefinitionError, match="no table that declares evolve"):
+            evolving([found])
+
+
+def test_of_dirt_no_type_is_made() -> None:
+    """A value in a million is no change of the producer: not shown as an edit, and not written beside another one."""
+    found = proposed(replace(TABLE, on_new_field="evolve"), replace(AMOUNT, share=0.000_001))
+
+    assert edited(found) == (True, False)
+    assert "dirt" in found.proposals[1].why_not
+
+
+@pytest.mark.parametrize(
+    ("declared", "kinds", "values", "kind"),
+    [
+        ("bigint", {"number"}, [1.5, 2], "DoubleType()"),
+        ("bigint", {"number"}, [1.5, 2**53 + 1], ""),
+        ("int", {"integer"}, [2**40], "LongType()"),
+        ("int", {"number"}, [1.5], "DoubleType()"),
+        ("decimal(15,2)", {"number"}, [1.555], ""),
+        ("bigint", {"integer"}, [2**70], ""),
+        ("bigint", {"text"}, ["x"], ""),
+    ],
+)
+def test_a_wider_type_rounds_nothing_that_was_exact(
+    declared: str, kinds: set[str], values: list[object], kind: str
+) -> None:
+    """Neither sums of money nor ids."""
+    each = replace(AMOUNT, declared=declared, kinds=dict.fromkeys(kinds, 1))
+    assert wider(each, values) == kind
 
 
 @pytest.mark.parametrize(

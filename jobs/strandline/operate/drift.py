@@ -24,7 +24,7 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
-from strandline.engine.accounting.drift import Beside, Seen, seen_by
+from strandline.engine.accounting.drift import SELDOM, Beside, Seen, seen_by, unsettled
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.find_rows import Where, look, newest_rows
 from strandline.engine.runtime.code_files import module_file
@@ -40,7 +40,8 @@ MOST_VALUES, DEEPEST, MOST_FIELDS, LETTERS = 1_000, 6, 60, 60
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*")
 WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
-LONGEST_WHOLE = 2**63
+LONGEST_WHOLE, EXACT = 2**63, 2**53
+"""Whole numbers from the first on are in no type of ours; beyond the second a double rounds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,11 +151,11 @@ def found(table: Judged, lake: Lake, since: str | None = None) -> Found:
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     is_secret = any(_masks(each, table) for each in catalog.tables()) or bool(table.secret)
     newest = _newest(table, lake) if seen.fields else []
-    proposals = (_proposed(each, table, lake, newest, is_secret) for each in seen.fields)
+    proposals = [_proposed(each, table, lake, newest, is_secret) for each in seen.fields]
     return Found(
         table=table,
         seen=seen,
-        proposals=tuple(with_edits(table, proposals, text)),
+        proposals=tuple(with_edits(table, settled(table, seen, proposals), text)),
         file=file if text else None,
         before=text,
     )
@@ -164,8 +165,24 @@ def _masks(other: Table, table: Judged) -> bool:
     return isinstance(other, Judged) and other.bronze.id == table.bronze.id and bool(other.secret)
 
 
+def settled(table: Judged, seen: Seen, found: Iterable[Proposal]) -> Iterator[Proposal]:
+    """Yield each proposal, and why there is to be no edit where nothing waits for a decision: it is dirt, or goes on purpose."""
+    waits = unsettled(table, seen)
+    for each in found:
+        if each.field in waits or each.why_not:
+            yield each
+            continue
+        choice = "on_new_field" if each.field.is_new else "on_wrong_type"
+        why_not = f"{table.id} declares {choice}={getattr(table, choice)!r}"
+        if not each.field.is_new and each.field.share < SELDOM:
+            why_not = (
+                f"in fewer than {SELDOM:.0%} of the records, which is dirt; the quarantine shows it"
+            )
+        yield replace(each, why_not=why_not)
+
+
 def with_edits(table: Judged, proposals: Iterable[Proposal], text: str) -> Iterator[Proposal]:
-    """Yield each proposal with its edit behind those before it, or with why there is none.
+    """Yield each proposal with its edit behind those before it, or with why there is none; one that says why gets none.
 
     A producer may send names of which one alone can be declared, such as two that differ in their case alone.
 
@@ -175,7 +192,7 @@ def with_edits(table: Judged, proposals: Iterable[Proposal], text: str) -> Itera
         text: The module of the table; empty where it has none of its own.
     """
     for each in proposals:
-        if not each.kind:
+        if each.why_not:
             yield each
         elif not text:
             yield replace(each, why_not=f"{table.id} has no module of its own")
@@ -206,6 +223,11 @@ def _proposed(
 
 
 def _why_no_type(each: Beside, values: Sequence[object]) -> str:
+    if not each.is_new and {*each.kinds} <= {"integer", "number"}:
+        return (
+            f"a double would round what {each.declared} keeps: declare a wider type by hand, or let the producer send such values "
+            "no more"
+        )
     if not each.is_new:
         return (
             f"no type reads {each.declared} and {' or '.join(each.kinds)}: let the producer send one of them, or declare a second "
@@ -320,15 +342,19 @@ def _type_of_objects(objects: Sequence[dict[str, Any]], depth: int) -> str:
 
 
 def wider(each: Beside, values: Sequence[object]) -> str:
-    """Return a type that reads what was declared and what came; empty where none does."""
+    """Return a type that reads what was declared and what came; empty where none does.
+
+    A double is none for a decimal, which is exact, nor for whole numbers that it would round, such as ids.
+    """
     kinds = {*each.kinds}
     if each.declared in WHOLE and kinds == {"integer"} and each.declared != "bigint":
         return "LongType()"
-    is_number = (
-        each.declared in WHOLE or each.declared == "float" or each.declared.startswith("decimal(")
-    )
+    is_number = each.declared in WHOLE or each.declared == "float"
     if is_number and kinds <= {"integer", "number"} and ("number" in kinds or values):
-        return "DoubleType()" if each.declared != "bigint" or "number" in kinds else ""
+        is_exact = all(abs(number) <= EXACT for number in values if type(number) is int)
+        return (
+            "DoubleType()" if is_exact and (each.declared != "bigint" or "number" in kinds) else ""
+        )
     return ""
 
 
@@ -348,23 +374,29 @@ def _as_json(value: object) -> str:
         return "[nested deeply]"
 
 
-def evolving(found: Sequence[Found]) -> list[Found]:
-    """Return what was found of tables that declare to evolve, and for which there is an edit.
+def evolving(found: Iterable[Found]) -> list[Found]:
+    """Return what was found of tables that declare to evolve, with the edits of that half alone which they let evolve.
 
     Raises:
         DefinitionError: There is none.
     """
-    some = [
-        each
-        for each in found
-        if "evolve" in {each.table.on_new_field, each.table.on_wrong_type} and each.diff
-    ]
+    some = [each for one in found if (each := _evolving(one)).diff]
     if not some:
         raise DefinitionError(
             "no table that declares evolve has a field for which there is an edit",
             hint="name the table: `strandline drift TABLE --apply`.",
         )
     return some
+
+
+def _evolving(found: Found) -> Found:
+    table = found.table
+    chosen = [
+        replace(each, edited=None)
+        for each in found.proposals
+        if (table.on_new_field if each.field.is_new else table.on_wrong_type) == "evolve"
+    ]
+    return replace(found, proposals=tuple(with_edits(table, chosen, found.before)))
 
 
 def _put(file: Path, text: str) -> None:
