@@ -5,6 +5,7 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -28,7 +29,16 @@ from strandline.operate.contract import (
 )
 from strandline.operate.contract_file import Contract, read
 from strandline.operate.session import judge
-from strandline_quality.rules import OnFail, Options, Rule, between, matches, one_of, required
+from strandline_quality.rules import (
+    OnFail,
+    Options,
+    Rule,
+    Severity,
+    between,
+    matches,
+    one_of,
+    required,
+)
 from tests.architecture.tree import ROOT
 from tests.support.project import TYPED, copied, ran, tried
 
@@ -343,15 +353,27 @@ def test_the_checks_of_a_foreign_contract_are_rules_of_the_stream(
         assert named in text
 
 
+ROUND = (
+    *RULES,
+    *required("user_id", on_fail=OnFail.FAIL, max_failed=0.01),
+    Rule(name="pos:paid", holds="`paid` > 0"),
+    Rule(name="fails", holds="paid > 3", on_fail=OnFail.FAIL, max_failed=0.01, about="so it is"),
+    Rule(name="shown", holds="paid > 2", severity=Severity.INFO),
+    Rule(name="warns", holds="paid > 1", on_fail=OnFail.WARN, max_failed=0.5),
+    matches("action", r"^\w+'s$", on_fail=OnFail.WARN),
+)
+
+
 def test_a_contract_that_was_exported_is_drafted_from_without_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its rules are the same, by name and predicate."""
-    table = _written(tmp_path, monkeypatch, of()).TABLE
+    """Its rules are the same: by name and predicate, and in what becomes of rows and batches that break them."""
+    table = _written(tmp_path, monkeypatch, of(replace(TABLE, rules=ROUND))).TABLE
 
-    assert {(each.name, each.predicate) for each in table.rules} == {
-        (each.name, each.predicate) for each in TABLE.rules
-    }
+    def said(rules: Sequence[Rule]) -> set[tuple[object, ...]]:
+        return {(r.name, r.predicate, r.on_fail, r.weight, r.allowed, r.runs_as) for r in rules}
+
+    assert said(table.rules) == said(ROUND)
     assert table.key == TABLE.key
     assert table.promise == TABLE.promise
 

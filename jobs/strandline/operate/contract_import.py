@@ -28,7 +28,7 @@ from strandline.core.kind import Layer
 from strandline.core.lateness import UNITS
 from strandline.core.parse import DOUBLE_DIGITS
 from strandline.operate import scaffold
-from strandline.operate.contract import FRESHNESS, ours_of
+from strandline.operate.contract import FRESHNESS, SEVERITIES, ours_of
 from strandline.operate.contract_file import Contract, read
 from strandline.operate.draft import table_name
 from strandline.operate.draft_text import (
@@ -43,7 +43,7 @@ from strandline.operate.draft_text import (
 from strandline.operate.sampled_traits import cannot_be_read, column_names, is_plain
 from strandline.project import package
 from strandline_quality.linear import Flavour, RefusedError, linear
-from strandline_quality.rules import hazards
+from strandline_quality.rules import OnFail, Rule, hazards
 
 LOGICAL: Mapping[str, DataType] = {
     "string": StringType(),
@@ -60,6 +60,8 @@ DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)", re.IGNORECASE)
 COUNT = re.compile(
     r"\s*select\s+count\(\*\)\s+from\s+\S+\s+where\s+(.+?)\s*;?\s*", re.IGNORECASE | re.DOTALL
 )
+PATTERN = re.compile(r"`([^`]+)` RLIKE '((?:\\.|[^'\\])*)'", re.DOTALL)
+"""How a rule that was made by ``matches`` holds."""
 NOT_OURS = re.compile(r"\bselect\b|\$\{|\{\w+\}", re.IGNORECASE)
 MOMENT = "2026-11-20T08:15:30Z"
 LONGEST = 1_000_000
@@ -75,6 +77,7 @@ class Drafted:
         name: The name of the table.
         fields: The fields of a payload.
         required: The columns that each row has.
+        demanded: What a row without a value meets, where a rule of ours says it.
         key: The columns of its key.
         sensitive: The columns that are masked.
         rules: Its other rules, as they are written.
@@ -85,6 +88,7 @@ class Drafted:
     name: str
     fields: StructType = field(default_factory=StructType)
     required: list[str] = field(default_factory=list)
+    demanded: dict[str, tuple[str, ...]] = field(default_factory=dict)
     key: list[tuple[int, str]] = field(default_factory=list)
     sensitive: list[str] = field(default_factory=list)
     rules: list[str] = field(default_factory=list)
@@ -264,6 +268,11 @@ def _add_ours(made: Drafted, check: Contract, ours: Contract) -> None:
     kind, _, column = name.partition(":")
     if kind == "missing" and column in made.fields.fieldNames() and ours.get("onFail") != "warn":
         made.required += [] if column in made.required else [column]
+        made.demanded[column] = tuple(_how(check))
+        return
+    if kind == "no_match" and (found := PATTERN.fullmatch(holds)):
+        pattern = re.sub(r"\\(.)", r"\1", found[2], flags=re.DOTALL)
+        _add_pattern(made, column, pattern, check, null_ok=bool(ours.get("nullOk")))
         return
     values = (check.get("arguments") or {}).get("validValues")
     if kind == "not_listed" and values:
@@ -296,8 +305,23 @@ def _rule_name(check: Contract, column: str) -> str:
     return re.sub(r"[^\w:]+", "_", text).strip("_") or "check"
 
 
-def _severe(check: Contract) -> bool:
-    return str(check.get("severity", "error")).lower() in {"error", "critical", "high", "blocker"}
+def _how(check: Contract) -> list[str]:
+    """Return what happens to a row that breaks a rule, and to its batch: as ours says it, else by the severity of others."""
+    ours = ours_of(check)
+    severity = str(check.get("severity", "error")).lower()
+    if not ours:
+        is_severe = severity in {"error", "critical", "high", "blocker"}
+        return ["max_failed=MAX_FAILED" if is_severe else ON_WARN]
+    known = {each.value: each for each in OnFail}
+    on_fail = known.get(str(ours.get("onFail")), OnFail.QUARANTINE)
+    most = _number(ours.get("maxFailed"))
+    usual = Rule(name="usual", holds="true", on_fail=on_fail, max_failed=most).weight
+    weight = next((each for each, text in SEVERITIES.items() if text == severity), usual)
+    return [
+        *([f"on_fail=OnFail.{on_fail.name}"] if on_fail is not OnFail.QUARANTINE else []),
+        *([f"severity=Severity.{weight.name}"] if weight is not usual else []),
+        *([f"max_failed={most}"] if most is not None else []),
+    ]
 
 
 def _add_rule(
@@ -313,7 +337,7 @@ def _add_rule(
     ]
     if about := check.get("description"):
         words.append(f"about={quoted(plain(about))}")
-    words.append("max_failed=MAX_FAILED" if _severe(check) else ON_WARN)
+    words += _how(check)
     made.rules.append(call("Rule", words, "    ", "", margin=4).strip())
 
 
@@ -325,29 +349,26 @@ def _add_values(
     *,
     null_ok: bool | None = None,
 ) -> None:
-    how = "max_failed=MAX_FAILED" if _severe(check) else ON_WARN
     listed = f"[{', '.join(map(quoted, values))}]"
     may_lack = name not in made.required if null_ok is None else null_ok
     more = ["null_ok=True"] if may_lack else []
     made.rules.append(
-        call("one_of", [quoted(name), listed, *more, how], "    ", "", margin=4).strip()
+        call("one_of", [quoted(name), listed, *more, *_how(check)], "    ", "", margin=4).strip()
     )
     if isinstance(made.values.get(name), str):
         made.values[name] = values[0]
 
 
-def _add_pattern(made: Drafted, name: str, pattern: str, check: Contract) -> None:
+def _add_pattern(
+    made: Drafted, name: str, pattern: str, check: Contract, *, null_ok: bool = True
+) -> None:
     try:
         linear(pattern, flavour=Flavour.JAVA)
     except RefusedError as error:
         made.leave(f"the pattern {quoted(pattern)} of {name} is not run: {error}")
         return
-    how = "max_failed=MAX_FAILED" if _severe(check) else ON_WARN
-    made.rules.append(
-        call(
-            "matches", [quoted(name), quoted(pattern), "null_ok=True", how], "    ", "", margin=4
-        ).strip()
-    )
+    words = [quoted(name), quoted(pattern), *(["null_ok=True"] if null_ok else []), *_how(check)]
+    made.rules.append(call("matches", words, "    ", "", margin=4).strip())
     made.values[name] = None
 
 
@@ -364,10 +385,10 @@ def module_of(made: Drafted, found: Contract, source: str, takes: str) -> str:
         | ({"PLACE"} if not made.key else set())
         | ({"Fresh"} if _fresh(found).startswith("Fresh(") else set())
     )
-    used = " ".join(made.rules)
+    used = " ".join([*made.rules, *(word for how in made.demanded.values() for word in how)])
     own |= {
         each
-        for each in ("Rule", "one_of", "matches", "between", "OnFail")
+        for each in ("Rule", "one_of", "matches", "between", "OnFail", "Severity")
         if re.search(rf"\b{each}\b", used)
     }
     kinds = {type(each).__name__ for each in _kinds(made.fields)} | {"StructField", "StructType"}
@@ -471,16 +492,14 @@ def _table(made: Drafted, takes: str, owner: str, keeps: str, fresh: str) -> str
         comma = "," if len(made.sensitive) == 1 else ""
         lines.append(f"sensitive=({', '.join(map(quoted, made.sensitive))}{comma}),")
     rules = [f"    {each}," for each in made.rules]
-    if made.required:
-        rules.insert(
-            0,
-            call(
-                "*required",
-                [*map(quoted, made.required), "max_failed=MAX_FAILED"],
-                "    ",
-                margin=4,
-            ),
-        )
+    by_how: dict[tuple[str, ...], list[str]] = {}
+    for name in made.required:
+        by_how.setdefault(made.demanded.get(name, ("max_failed=MAX_FAILED",)), []).append(name)
+    demanded = (
+        call("*required", [*map(quoted, names), *how], "    ", margin=4)
+        for how, names in by_how.items()
+    )
+    rules = [*demanded, *rules]
     if rules:
         lines += ["rules=(", *rules, "),"]
     inner = "".join(f"    {line}\n" for each in lines for line in each.split("\n"))
