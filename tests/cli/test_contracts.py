@@ -22,9 +22,11 @@ from strandline.core.table import Judged
 from strandline.operate import contract_import
 from strandline.operate.contract import (
     OURS,
+    changes,
     contract,
     differences,
     refuse_breaking,
+    released_of,
     text_of,
 )
 from strandline.operate.contract_file import Contract, read
@@ -235,6 +237,66 @@ def test_a_check_of_others_is_compared_by_all_that_it_asks() -> None:
     assert found.is_breaking
     (other,) = differences("t", total(), total("paid > 2"))
     assert "asks for something else" in other.says
+
+
+RETENTION: list[tuple[tuple[object, str], tuple[object, str], list[bool]]] = [
+    ((2, "y"), (5, "d"), [True]),
+    ((5, "d"), (2, "years"), [False]),
+    ((2, "y"), (730, "d"), []),
+    ((2, "weeks"), (5, "d"), [True]),
+    (("2y", "d"), (5, "d"), [True]),
+]
+
+
+@pytest.mark.parametrize(("was", "now", "found"), RETENTION)
+def test_a_promise_is_compared_in_days(
+    was: tuple[object, str], now: tuple[object, str], found: list[bool]
+) -> None:
+    """Whatever unit it is written in; what cannot be compared may be less."""
+    before, after = (
+        {"schema": [{}], "slaProperties": [{"property": "retention", "value": value, "unit": unit}]}
+        for value, unit in (was, now)
+    )
+    assert [each.is_breaking for each in differences("t", before, after)] == found
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_breaking"),
+    [
+        ("map<string,struct<a:int>>", "map<string,struct<a:bigint,b:string>>", False),
+        ("map<string,struct<a:int,b:decimal(9,2)>>", "map<string,struct<a:int>>", True),
+        ("map<string,array<int>>", "map<string,array<string>>", True),
+        ("map<string,int>", "array<int>", True),
+        ("map<string,int>", "string", True),
+    ],
+)
+def test_a_type_within_a_map_is_compared_as_one(before: str, now: str, is_breaking: bool) -> None:  # noqa: FBT001  # of the list
+    """A field that is new there harms no query."""
+    (found,) = differences(
+        "t",
+        *(
+            {"schema": [{"properties": [{"name": "m", "physicalType": each}]}]}
+            for each in (before, now)
+        ),
+    )
+    assert found.is_breaking is is_breaking
+
+
+def test_the_contract_of_a_table_is_chosen_by_its_name(tmp_path: Path) -> None:
+    """In a file of several tables; a file of others is refused, and so is one for no table."""
+    file = tmp_path / "several.yaml"
+    tables = [{"name": "other"}, {"name": "user_actions", "properties": [{"name": "gone"}]}]
+    file.write_text(yaml.safe_dump({**of(), "schema": tables}))
+
+    (first,) = released_of(TABLE, file)["schema"]
+    assert first["properties"] == [{"name": "gone"}]
+    file.write_text(yaml.safe_dump({**of(), "schema": tables[:1]}))
+    with pytest.raises(
+        DefinitionError, match=r"several\.yaml has no contract of silver.user_actions, but of other"
+    ):
+        released_of(TABLE, file)
+    with pytest.raises(DefinitionError, match="none is named"):
+        changes(None, file)
 
 
 def test_a_breaking_change_ends_with_what_to_type() -> None:

@@ -38,6 +38,7 @@ from strandline.core.topic import PLACE
 from strandline.engine.flow.lineage.column_lineage import declared_columns
 from strandline.operate import scaffold
 from strandline.operate.contract_file import Contract, read
+from strandline.operate.draft_text import plain
 from strandline.operate.session import trial_spark
 from strandline.project import package
 from strandline_quality.rules import OnFail, Rule, Severity
@@ -359,16 +360,37 @@ def is_wider(before: str, now: str) -> bool:
 
     >>> is_wider("int", "bigint"), is_wider("bigint", "int"), is_wider("decimal(10,2)", "decimal(12,2)")
     (True, False, True)
+    >>> is_wider("map<string,struct<a:int>>", "map<string,struct<a:int,b:string>>")
+    True
     """
     if before in INTEGERS and now in INTEGERS:
         return INTEGERS.index(before) <= INTEGERS.index(now)
     if (before, now) == ("float", "double"):
         return True
+    if (inner := _within(before)) and (others := _within(now)):
+        return all(name in others and is_wider(kind, others[name]) for name, kind in inner.items())
     was, is_now = DECIMAL.fullmatch(before), DECIMAL.fullmatch(now)
     if not was or not is_now:
-        return False
+        return before == now
     (digits, scale), (more, wider) = map(int, was.groups()), map(int, is_now.groups())
     return wider >= scale and more - wider >= digits - scale
+
+
+def _within(kind: str) -> dict[str, str]:
+    """Return the types within a type by their names; nothing of one that is plain."""
+    name, _, rest = kind.partition("<")
+    if not rest.endswith(">"):
+        return {}
+    parts, depth = [""], 0
+    for sign in rest[:-1]:
+        depth += (sign in "<(") - (sign in ">)")
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    if name != "struct":
+        return {f"{name} {number}": each for number, each in enumerate(parts)}
+    return {field: each for field, _, each in (part.partition(":") for part in parts)}
 
 
 def _of_checks(of: str, before: Sequence[Contract], now: Sequence[Contract]) -> Iterator[Found]:
@@ -465,12 +487,11 @@ def _of_promises(before: Sequence[Contract], now: Sequence[Contract]) -> Iterato
             # Kept for ever is more than was promised; of all else less is promised.
             yield f"{name} is promised no more", name != "retention"
         elif _promised(each) != _promised(is_now[name]):
-            was_long, is_long = _length(each), _length(is_now[name])
             # By event is not comparable with by arrival: who relied on the one has it no more.
             is_other = name == FRESHNESS and each.get("element") != is_now[name].get("element")
             yield (
                 f"{name} was {_in_words(each)} and is {_in_words(is_now[name])}",
-                is_other or _is_less(name, was_long, is_long),
+                is_other or _is_less(name, each, is_now[name]),
             )
     yield from (
         (f"{name} is {_in_words(each)}", name == "retention")
@@ -479,33 +500,48 @@ def _of_promises(before: Sequence[Contract], now: Sequence[Contract]) -> Iterato
     )
 
 
-SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "y": 365 * 86_400}
-"""Of each unit, by its first letter."""
+SECONDS = {
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), 3_600),
+    **dict.fromkeys(("d", "day", "days"), 86_400),
+    **dict.fromkeys(("y", "yr", "year", "years"), 365 * 86_400),
+}
+"""Of a unit of the standard."""
 
 
-def _length(promise: Contract) -> float | None:
-    """Return the value of a promise in seconds, where its unit is one of time; None where it is no number."""
-    unit, value = str(promise.get("unit") or "s").lower(), promise["value"]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) * SECONDS.get(unit[:1], 1) if is_number else None
+def days_of(promise: Contract) -> float | None:
+    """Return how many days a promise is of; None where nothing says that it counts time.
+
+    >>> days_of({"value": 2, "unit": "y"}), days_of({"value": 5})
+    (730.0, None)
+    """
+    value, unit = promise.get("value"), SECONDS.get(str(promise.get("unit", "")).lower())
+    if isinstance(value, bool) or not isinstance(value, int | float) or not unit:
+        return None
+    return value * unit / SECONDS["day"]
 
 
 def _promised(promise: Contract) -> tuple[object, ...]:
     of_what = promise.get("element") if promise["property"] == FRESHNESS else None
-    length = _length(promise)
-    return promise["value"] if length is None else length, of_what
+    days = days_of(promise)
+    counted = (promise.get("value"), promise.get("unit")) if days is None else (days, "d")
+    return *counted, of_what
 
 
 def _in_words(promise: Contract) -> str:
-    words = [str(promise["value"]), promise.get("unit"), promise.get("description")]
+    words = [str(promise.get("value")), promise.get("unit"), promise.get("description")]
     return " ".join(str(each) for each in words if each)
 
 
-def _is_less(name: str, was: float | None, now: float | None) -> bool:
-    """Return whether less is promised than was; where a value is no number that cannot be known, and may be."""
-    if was is None or now is None:
+def _is_less(name: str, was: Contract, now: Contract) -> bool:
+    """Return whether less is promised than was; where the two cannot be compared that cannot be known, and may be."""
+    lengths: tuple[Any, Any] = days_of(was), days_of(now)
+    if lengths == (None, None) and was.get("unit") == now.get("unit"):
+        lengths = was.get("value"), now.get("value")
+    if not all(isinstance(each, int | float) for each in lengths):
         return True
-    return now < was if name == "retention" else now > was
+    return bool(lengths[1] < lengths[0] if name == "retention" else lengths[1] > lengths[0])
 
 
 def changes(name: str | None, against: Path | None) -> list[Change]:
@@ -518,6 +554,11 @@ def changes(name: str | None, against: Path | None) -> list[Change]:
     Raises:
         DefinitionError: There is no such table, or nothing was released of it.
     """
+    if against is not None and name is None:
+        raise DefinitionError(
+            f"{against} is the contract of one table, and none is named",
+            hint=f"`strandline contract diff TABLE --against {against}`.",
+        )
     chosen = _chosen(name, against)
     tables = {each.id: each for each in catalog.tables()}
     gone = [
@@ -530,9 +571,31 @@ def changes(name: str | None, against: Path | None) -> list[Change]:
         return gone
     made = zip(there, contracts(there), strict=True)
     found = [
-        each for table, now in made for each in differences(table.id, read(chosen[table.id]), now)
+        each
+        for table, now in made
+        for each in differences(table.id, released_of(table, chosen[table.id]), now)
     ]
     return [*gone, *found]
+
+
+def released_of(table: Table, file: Path) -> Contract:
+    """Return the contract of a table in a file, which may have those of several.
+
+    Raises:
+        DefinitionError: It has none of the table.
+    """
+    found = read(file)
+    for field, names in (("physicalName", {table.id}), ("name", {table.id, table.name})):
+        if chosen := [each for each in found["schema"] if each.get(field) in names]:
+            return {**found, "schema": chosen[:1]}
+    named = ", ".join(
+        plain(each.get("name")) or "one without a name" for each in found["schema"][:9]
+    )
+    raise DefinitionError(
+        f"{file} has no contract of {table.id}, but of {named}",
+        hint=f"name a file in whose schema a table has the name or physicalName {table.id}.",
+        table=table.id,
+    )
 
 
 def _chosen(name: str | None, against: Path | None) -> dict[str, Path]:

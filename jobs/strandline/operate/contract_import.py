@@ -28,7 +28,7 @@ from strandline.core.kind import Layer
 from strandline.core.lateness import UNITS
 from strandline.core.parse import DOUBLE_DIGITS
 from strandline.operate import scaffold
-from strandline.operate.contract import FRESHNESS, SEVERITIES, ours_of
+from strandline.operate.contract import FRESHNESS, SEVERITIES, days_of, ours_of
 from strandline.operate.contract_file import Contract, read
 from strandline.operate.draft import table_name
 from strandline.operate.draft_text import (
@@ -438,17 +438,10 @@ def _owner(found: Contract) -> str:
 
 def _keeps(found: Contract) -> str:
     for each in found.get("slaProperties") or []:
-        value, unit = each.get("value"), str(each.get("unit", "")).lower()
-        days = {"d": 1, "day": 1, "days": 1, "y": 365, "yr": 365, "year": 365, "years": 365}.get(
-            unit
-        )
-        if (
-            each.get("property") == "retention"
-            and days
-            and type(value) is int
-            and 0 < value * days < LONGEST
-        ):
-            return f"{value * days} days"
+        days = days_of(each)
+        is_whole = days is not None and days == int(days) and 0 < days < LONGEST
+        if each.get("property") == "retention" and days and is_whole:
+            return f"{int(days)} days"
     return ""
 
 
