@@ -1,6 +1,5 @@
 """Contracts of tables: written in the Open Data Contract Standard, compared with what was released, and drafted from."""
 
-import ast
 import importlib
 import json
 import subprocess
@@ -21,7 +20,6 @@ from strandline.core.lateness import Fresh
 from strandline.core.table import Judged
 from strandline.operate import contract_import
 from strandline.operate.contract import (
-    OURS,
     changes,
     contract,
     differences,
@@ -29,7 +27,7 @@ from strandline.operate.contract import (
     released_of,
     text_of,
 )
-from strandline.operate.contract_file import Contract, read
+from strandline.operate.contract_file import Contract
 from strandline.operate.session import judge
 from strandline_quality.rules import (
     OnFail,
@@ -468,127 +466,6 @@ def _written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Contract) -
     (root / "silver/orders.py").write_text(text)
     importlib.invalidate_caches()
     return importlib.import_module(f"{name}.silver.orders")
-
-
-HOSTILE = "x\nimport os; os.system('id')\n# \x1b[2J\u202e\0\u2028\x0c\x85" + "y" * 1_000
-
-
-def test_no_text_of_others_is_code_of_the_module() -> None:
-    """Nor moves a cursor: each is in one comment, of signs that are seen, however long it is."""
-    ours = {"property": OURS, "value": {"holds": f"a / {HOSTILE}", "onFail": "quarantine"}}
-    schema: dict[str, Any] = {
-        "name": "t",
-        "properties": [
-            {"name": "a", "logicalType": "string", "relationships": [{"to": HOSTILE}]},
-            {"name": HOSTILE},
-            {"name": "b", "logicalType": "object", "physicalType": HOSTILE},
-        ],
-        "quality": [
-            {"name": HOSTILE, "customProperties": [ours]},
-            {"metric": HOSTILE, "description": HOSTILE},
-        ],
-        "relationships": [{"from": HOSTILE, "to": HOSTILE}],
-    }
-    clean = contract_import.drafted("orders", schema | {"quality": [], "relationships": []})
-    made = contract_import.drafted("orders", schema)
-    about = {
-        "id": HOSTILE,
-        "version": HOSTILE,
-        "description": {"purpose": HOSTILE},
-        "team": {"name": HOSTILE},
-    }
-    text = contract_import.module_of(made, about, "records", "")
-
-    assert len(made.left) == 6
-    plain = contract_import.module_of(clean, {}, "records", "")
-    assert [type(each) for each in ast.parse(text).body] == [
-        type(each) for each in ast.parse(plain).body
-    ]
-    assert all(line.isprintable() for line in text.split("\n"))
-    assert max(map(len, made.left)) == 300
-
-
-@pytest.mark.parametrize(
-    "text", ["a: [", "kind: Other", "kind: DataContract\napiVersion: v2.2.0", "", "- 1", "\0"]
-)
-def test_what_is_no_contract_is_refused_with_a_sentence(text: str, tmp_path: Path) -> None:
-    """Whatever the file has."""
-    file = tmp_path / "x.yaml"
-    file.write_text(text)
-
-    with pytest.raises(DefinitionError):
-        read(file)
-    with pytest.raises(DefinitionError, match="cannot be read"):
-        read(tmp_path / "nothing.yaml")
-
-
-HEAD = "apiVersion: v3.1.0\nkind: DataContract\n"
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 10)}]\n" for n in range(12)
-)
-ODD = {
-    "a day that is none": "version: 2026-02-30",
-    "many digits": f"version: {'9' * 5_000}",
-    "many digits of sixteen": f"schema: [{{name: 0x{'f' * 5_000}}}]",
-    "a value of another type": "version: !!timestamp x",
-    "nested": f"x: {'[' * 2_000}",
-    "no table": "schema: []",
-    "names itself": "schema: [{name: t, properties: [&p {name: a, items: *p}]}]",
-    "a bomb": f"schema: [{{name: t}}]\n{BOMB}",
-    **{
-        f"of a table: {each}": f"schema: [{{name: t, {each}}}]"
-        for each in ("properties: {}", "properties: [x]", "quality: x", "quality: [5]", "relationships: [x]")
-    },
-    **{
-        f"of a column: {each}": f"schema: [{{name: t, properties: [{{{each}}}]}}]"
-        for each in (
-            "logicalType: string", "name: 2024", "name: no", "name: a, primaryKey: true, primaryKeyPosition: x",
-            "name: a, items: x", "name: a, logicalTypeOptions: 5", "name: a, quality: [{metric: 5}]", "name: a, required: maybe",
-            "name: a, quality: [{metric: invalidValues, arguments: {validValues: 5}}]", "name: a, relationships: [{to: {}}]",
-        )
-    },
-    **{
-        f"of a promise: {each}": f"schema: [{{name: t}}]\nslaProperties: {each}"
-        for each in ("x", "[x]", "[{property: retention}]", "[{value: 1}]", "[{property: retention, value: []}]")
-    },
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
-def test_a_mistake_in_a_contract_is_named_with_its_file(text: str, tmp_path: Path) -> None:
-    """Wherever it is, however deep, and whatever it would be worth in memory."""
-    file = tmp_path / "odd.yaml"
-    file.write_text(HEAD + text)
-
-    with pytest.raises(DefinitionError, match=r"odd\.yaml") as caught:
-        read(file)
-    assert caught.value.hint
-    assert len(str(caught.value)) < 600
-
-
-LAX = {
-    "nothing": "schema: [{name: t, properties: null, quality: null}]\nslaProperties: null\nteam: null",
-    "other types": "schema: [{name: t, relationships: [{from: [a, b], to: [c, d]}]}]\nteam: [x]\ndescription: [y]\nid: 5",
-    "mixed values": "schema: [{name: t, properties: [{name: a, logicalType: string, quality: [{name: x, metric: invalidValues, mustBe: 0, arguments: {validValues: [1, a, true]}}]}]}]",
-    "no bounds": "schema: [{name: t, properties: [{name: a, logicalType: number, logicalTypeOptions: {minimum: .nan, maximum: .inf, maxLength: true}}]}]",
-    "a length of time": "schema: [{name: t}]\nslaProperties: [{property: retention, value: 1y}]",
-}
-
-
-@pytest.mark.parametrize("text", LAX.values(), ids=LAX)
-def test_what_is_odd_but_no_mistake_is_compared_and_drafted_from(text: str, tmp_path: Path) -> None:
-    """Nothing is a value that is not there."""
-    file = tmp_path / "lax.yaml"
-    file.write_text(HEAD + text)
-    found = read(file)
-    made = contract_import.drafted("orders", found["schema"][0])
-    module = contract_import.module_of(made, found, "records", "")
-
-    assert differences("t", found, found) == []
-    assert differences("t", found, of())
-    ast.parse(module)
-    assert " nan" not in module
-    assert "between" not in module
 
 
 @pytest.mark.whole

@@ -352,7 +352,7 @@ def _of_property(name: str, was: Contract, now: Contract) -> Iterator[Found]:
 
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
-DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+DECIMAL = re.compile(r"decimal\((\d{1,4}),(\d{1,4})\)")
 
 
 def is_wider(before: str, now: str) -> bool:

@@ -5,7 +5,7 @@ What a check asks of a row becomes a rule; what it asks of a whole table, or in 
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from strandline.operate.contract_file import Contract, read
 from strandline.operate.draft import table_name
 from strandline.operate.draft_text import (
     call,
+    free,
     imported,
     in_docstring,
     literal,
@@ -43,7 +44,7 @@ from strandline.operate.draft_text import (
 from strandline.operate.sampled_traits import cannot_be_read, column_names, is_plain
 from strandline.project import package
 from strandline_quality.linear import Flavour, RefusedError, linear
-from strandline_quality.rules import OnFail, Rule, hazards
+from strandline_quality.rules import WORDS, OnFail, Rule, hazards
 
 LOGICAL: Mapping[str, DataType] = {
     "string": StringType(),
@@ -53,10 +54,25 @@ LOGICAL: Mapping[str, DataType] = {
     "date": DateType(),
     "timestamp": TimestampType(),
 }
+PHYSICAL: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("string", "text", "varchar", "char", "nvarchar", "uuid", "character varying"), "string"
+    ),
+    **dict.fromkeys(
+        ("tinyint", "smallint", "int", "integer", "bigint", "long", "int64", "int32"), "integer"
+    ),
+    **dict.fromkeys(("float", "double", "real", "double precision", "float64"), "number"),
+    **dict.fromkeys(("boolean", "bool"), "boolean"),
+    "date": "date",
+    **dict.fromkeys(
+        ("timestamp", "timestamptz", "datetime", "timestamp_ntz", "timestamp_ltz"), "timestamp"
+    ),
+}
+"""Types of engines, where nothing says the logical one."""
 SECRET = frozenset(
     {"restricted", "confidential", "sensitive", "secret", "private", "pii", "personal"}
 )
-DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)", re.IGNORECASE)
+DECIMAL = re.compile(r"(?:decimal|numeric)\((\d{1,4}),\s*(\d{1,4})\)", re.IGNORECASE)
 COUNT = re.compile(
     r"\s*select\s+count\(\*\)\s+from\s+\S+\s+where\s+(.+?)\s*;?\s*", re.IGNORECASE | re.DOTALL
 )
@@ -83,6 +99,7 @@ class Drafted:
         rules: Its other rules, as they are written.
         left: Sentences about what is left to a person.
         values: A value of each field that keeps its rules.
+        named: The names of its rules, in small letters.
     """
 
     name: str
@@ -94,6 +111,7 @@ class Drafted:
     rules: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     values: dict[str, object] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
 
     @property
     def event_at(self) -> str:
@@ -104,6 +122,14 @@ class Drafted:
     def leave(self, sentence: str) -> None:
         """Leave something to a person, as a comment of the module; the names and texts in the sentence are those of others."""
         self.left.append(plain(sentence))
+
+    def has(self, rule: str) -> bool:
+        """Return whether there is a rule of a name, which is then said; there is one from now on."""
+        if rule.lower() in self.named:
+            self.leave(f"a second check is {rule}: one rule has the name, so write both as one")
+            return True
+        self.named.add(rule.lower())
+        return False
 
 
 def write(file: Path, reads: str, takes: str, name: str | None) -> Iterator[Path]:
@@ -123,16 +149,22 @@ def write(file: Path, reads: str, takes: str, name: str | None) -> Iterator[Path
     schema = found["schema"][0]
     own = name or table_name(str(schema.get("name", "")))
     scaffold.refuse_files(Layer.SILVER, own)
-    made = drafted(own, schema)
+    made = drafted(own, schema, found["schema"][1:])
     module = module_of(made, found, source.name, takes)
     yield from scaffold.write_texts(Layer.SILVER, own, module, _test(made))
 
 
-def drafted(name: str, schema: Contract) -> Drafted:
-    """Return what the table of a contract becomes."""
+def drafted(name: str, schema: Contract, others: Sequence[Contract] = ()) -> Drafted:
+    """Return what the table of a contract becomes; of others in it their names are said."""
     made = Drafted(name)
-    for each in schema.get("properties") or []:
-        _add_column(made, each)
+    for each in others:
+        made.leave(
+            f"the contract has a table {plain(each.get('name')) or 'without a name'} as well, of which nothing is here"
+        )
+    # A check of a column may ask for others.
+    columns = [each for each in schema.get("properties") or [] if _add_column(made, each)]
+    for each in columns:
+        _add_asked(made, each["name"], each)
     for check in schema.get("quality") or []:
         _add_check(made, "", check)
     for each in schema.get("relationships") or []:
@@ -142,20 +174,21 @@ def drafted(name: str, schema: Contract) -> Drafted:
     return made
 
 
-def _add_column(made: Drafted, each: Contract) -> None:
-    name = str(each.get("name") or each.get("id") or "")
+def _add_column(made: Drafted, each: Contract) -> bool:
+    """Add a column, and return whether it is one of the draft."""
+    name = str(each.get("name", ""))
     if cannot_be_read(name) or not is_plain(name):
         made.leave(f"the column {quoted(name)} has a name that no column has here")
-        return
-    if each.get("name", "").lower() in {known.lower() for known in made.fields.fieldNames()}:
+        return False
+    if name.lower() in {known.lower() for known in made.fields.fieldNames()}:
         made.leave(f"the column {quoted(name)} is there twice")
-        return
-    kind = _kind(each)
+        return False
+    kind = _kind(made, name, each)
     if kind is None:
         made.leave(
             f"the column {quoted(name)} is {each.get('logicalType') or each.get('physicalType')}, of unknown fields"
         )
-        return
+        return False
     made.fields = made.fields.add(name, kind)
     made.values[name] = _value(kind)
     if each.get("primaryKey"):
@@ -164,6 +197,11 @@ def _add_column(made: Drafted, each: Contract) -> None:
         made.required.append(name)
     if str(each.get("classification", "")).lower() in SECRET:
         made.sensitive.append(name)
+    return True
+
+
+def _add_asked(made: Drafted, name: str, each: Contract) -> None:
+    """Add what is asked of a column."""
     _add_options(made, name, each.get("logicalTypeOptions") or {})
     for check in each.get("quality") or []:
         _add_check(made, name, check)
@@ -177,20 +215,38 @@ def _linked(link: Contract, side: str) -> str:
     return ", ".join(map(plain, found[:9])) if isinstance(found, list) else plain(found)
 
 
-def _kind(each: Contract) -> DataType | None:
-    """Return the type of a column; None where nothing says which fields it has."""
-    logical = str(each.get("logicalType") or "")
-    digits = DECIMAL.fullmatch(str(each.get("physicalType") or ""))
-    if digits and int(digits[1]) <= DOUBLE_DIGITS:
+def _kind(made: Drafted, name: str, each: Contract) -> DataType | None:
+    """Return the type of a column; None where nothing says which fields it has. What is not read as it is said is left to a person."""
+    physical = str(each.get("physicalType") or "")
+    logical = str(each.get("logicalType") or _logical(physical))
+    digits = DECIMAL.fullmatch(physical)
+    if digits and int(digits[2]) <= int(digits[1]) <= DOUBLE_DIGITS:
         return DecimalType(int(digits[1]), int(digits[2]))
     if logical == "array":
-        item = _kind(each.get("items") or {"logicalType": "string"})
+        item = _kind(made, f"{name}[]", each.get("items") or {"logicalType": "string"})
         return ArrayType(item) if item else None
     if logical == "object":
-        inner = [(str(one.get("name")), _kind(one)) for one in each.get("properties") or []]
+        inner = [
+            (own, _kind(made, f"{name}.{own}", one))
+            for one in each.get("properties") or []
+            if (own := str(one.get("name")))
+        ]
         fields = StructType([StructField(name, kind) for name, kind in inner if kind])
         return fields if fields.fields and len(column_names(fields.fieldNames())) else None
+    if digits:
+        made.leave(
+            f"the column {quoted(name)} is {physical}, which no number of JSON has exactly: it is read as one that is rounded"
+        )
+        return DoubleType()
+    if logical not in LOGICAL:
+        said = logical or physical
+        made.leave(f"the type of {quoted(name)} is {said or 'not said'}: it is read as a text")
     return LOGICAL.get(logical, StringType())
+
+
+def _logical(physical: str) -> str:
+    """Return the logical type of a type of an engine; nothing where none is known."""
+    return PHYSICAL.get(physical.lower().partition("(")[0].strip(), "")
 
 
 def _value(kind: DataType) -> object:  # noqa: PLR0911  # a type a line
@@ -213,6 +269,9 @@ def _value(kind: DataType) -> object:  # noqa: PLR0911  # a type a line
 
 def _add_options(made: Drafted, name: str, options: Contract) -> None:
     low, high = _number(options.get("minimum")), _number(options.get("maximum"))
+    for bound, value in (("minimum", low), ("maximum", high)):
+        if bound in options and value is None:
+            made.leave(f"the {bound} of {name}, {plain(options[bound])}, is no number")
     if low is not None and high is not None:
         made.rules.append(
             f"between({quoted(name)}, {low}, {high}, max_failed=MAX_FAILED, null_ok=True)"
@@ -242,20 +301,26 @@ def _add_check(made: Drafted, column: str, check: Contract) -> None:
     """Add a check as a rule, or as a sentence where it asks nothing of a row."""
     metric = check.get("metric") or check.get("rule")
     arguments = check.get("arguments") or {}
+    # Of a share that is allowed no rule of a row knows.
+    is_invalid = metric == "invalidValues" and column and check.get("mustBe") == 0
     if ours := ours_of(check):
         _add_ours(made, check, ours)
     elif metric == "nullValues" and column and check.get("mustBe") == 0:
         made.required += [] if column in made.required else [column]
-    elif metric == "invalidValues" and column and arguments.get("validValues"):
+    elif is_invalid and arguments.get("validValues"):
         _add_values(made, column, [str(each) for each in arguments["validValues"]], check)
-    elif metric == "invalidValues" and column and isinstance(arguments.get("pattern"), str):
+    elif is_invalid and isinstance(arguments.get("pattern"), str):
         _add_pattern(made, column, arguments["pattern"], check)
     elif metric == "duplicateValues":
         made.leave(
             "that no key is there twice follows from `key`: copies are counted, and are no rows"
         )
     elif check.get("type") == "sql" and (condition := _condition(check, column)):
-        _add_rule(made, _rule_name(check, column), f"NOT ({condition})", check)
+        name = _rule_name(check, column)
+        if why_not := _why_not(condition, made.fields.fieldNames()):
+            made.leave(f"the check {name} asks {plain(condition)}, which has {why_not}")
+        else:
+            _add_rule(made, name, f"NOT ({condition})", check)
     else:
         what = (
             check.get("name") or check.get("description") or metric or check.get("query") or "one"
@@ -297,7 +362,105 @@ def _condition(check: Contract, column: str) -> str:
     )
     if found is None or NOT_OURS.search(found[1]) or hazards(found[1]):
         return ""
-    return " ".join(found[1].split())
+    return found[1]
+
+
+KEYWORDS = frozenset(
+    [
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "null",
+        "like",
+        "ilike",
+        "between",
+        "true",
+        "false",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "escape",
+    ]
+)
+CALLS = frozenset(
+    [
+        "and",
+        "or",
+        "not",
+        "in",
+        "when",
+        "then",
+        "else",
+        "between",
+        "like",
+        "length",
+        "char_length",
+        "lower",
+        "upper",
+        "trim",
+        "ltrim",
+        "rtrim",
+        "coalesce",
+        "nullif",
+        "ifnull",
+        "nvl",
+        "isnull",
+        "isnotnull",
+        "year",
+        "month",
+        "day",
+        "substring",
+        "substr",
+        "left",
+        "right",
+        "concat",
+        "startswith",
+        "endswith",
+        "contains",
+        "greatest",
+        "least",
+    ]
+)
+"""What a condition of others may call: others run Java's expressions, which a text can make expensive, or any code that is there."""
+DANGER = frozenset(["reflect", "java_method", "try_reflect"])
+
+
+def _why_not(condition: str, columns: Collection[str] | None) -> str:
+    """Return what a condition has that is no condition on one row; nothing where there is none.
+
+    Args:
+        condition: It.
+        columns: The columns of a row, and then it may call a few functions alone; None of a rule that was exported.
+    """
+    words = WORDS.findall(condition)
+    depth, known = 0, {each.lower() for each in columns or ()}
+    for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
+        depth += (word == "(") - (word == ")")
+        if depth < 0:
+            break
+        if word == ";":
+            return "a second statement"
+        if after == "(" and word.lower() in DANGER:
+            return plain(word)
+        if columns is not None and (odd := _odd(before, word, after, known)):
+            return odd
+    return "brackets that do not match" if depth else ""
+
+
+def _odd(before: str, word: str, after: str, columns: Collection[str]) -> str:
+    """Return what a word of a condition is, where it is neither a column nor of the few words that are known."""
+    low = word.lower()
+    if word.startswith('"'):
+        return f"{plain(word)}, a text here and a column elsewhere"
+    if before == "." or not re.match(r"[^\W\d]|`", word) or low.strip("`") in columns:
+        return ""
+    if after == "(":
+        return "" if low in CALLS else f"a call of {plain(word)}"
+    return "" if low in KEYWORDS else f"{plain(word)}, which is no column"
 
 
 def _rule_name(check: Contract, column: str) -> str:
@@ -330,8 +493,11 @@ def _add_rule(
     if hazards(holds):
         made.leave(f"the check {name} asks {plain(holds)}, which can throw on a row")
         return
+    if why_not := _why_not(holds, None):
+        made.leave(f"the check {name} asks {plain(holds)}, which has {why_not}")
+        return
     words = [
-        f"name={quoted(name)}",
+        f"name={quoted(free(name, made.named))}",
         f"holds={quoted(holds)}",
         *(["null_ok=True"] if null_ok else []),
     ]
@@ -349,6 +515,8 @@ def _add_values(
     *,
     null_ok: bool | None = None,
 ) -> None:
+    if made.has(f"not_listed:{name}"):
+        return
     listed = f"[{', '.join(map(quoted, values))}]"
     may_lack = name not in made.required if null_ok is None else null_ok
     more = ["null_ok=True"] if may_lack else []
@@ -366,6 +534,8 @@ def _add_pattern(
         linear(pattern, flavour=Flavour.JAVA)
     except RefusedError as error:
         made.leave(f"the pattern {quoted(pattern)} of {name} is not run: {error}")
+        return
+    if made.has(f"no_match:{name}"):
         return
     words = [quoted(name), quoted(pattern), *(["null_ok=True"] if null_ok else []), *_how(check)]
     made.rules.append(call("matches", words, "    ", "", margin=4).strip())

@@ -28,6 +28,7 @@ from strandline.operate.draft_text import (
     WIDTH,
     call,
     ddl,
+    free,
     imported,
     in_docstring,
     left_out,
@@ -186,7 +187,7 @@ def draft(  # noqa: PLR0913  # of what, and how it is reached
     used = {each.lower() for each in names.values()}
     used |= {CHANGED_AT, POSITION} if look.form is Format.DEBEZIUM else set()
     times = {
-        _free(_time_name(each.place.path, first=not number), used): each
+        free(_time_name(each.place.path, first=not number), used): each
         for number, each in enumerate(candidates)
         if each.unit or (not number and len(each.place.path) > 1)
     }
@@ -219,7 +220,7 @@ def _event_at(
     if look.form is Format.DEBEZIUM:
         return CHANGED_AT
     if moment is None:
-        return _free(ARRIVED_AT, used)
+        return free(ARRIVED_AT, used)
     made = next((name for name, each in times.items() if each is moment), None)
     return made or names[moment.place.path[0]]
 
@@ -231,22 +232,11 @@ def _time_name(path: Sequence[str], *, first: bool) -> str:
     return "_".join([*(words or words_of(path[-1]) or ["time"]), "at"])
 
 
-def _free(name: str, used: set[str]) -> str:
-    """Return a name that no column has, and let it be had from now on: a made column would write over one of the payload's own."""
-    chosen, number = name, 2
-    while chosen.lower() in used:
-        chosen, number = f"{name}_{number}", number + 1
-    used.add(chosen.lower())
-    return chosen
-
-
 def _column(key: Key, names: Mapping[str, str], used: set[str]) -> str:
     first, *more = key.place.path
     if not more:
         return names[first]
-    return _free(
-        "_".join([names[first], *(word for each in more for word in words_of(each))]), used
-    )
+    return free("_".join([names[first], *(word for each in more for word in words_of(each))]), used)
 
 
 # The silver module.

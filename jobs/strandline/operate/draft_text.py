@@ -57,6 +57,20 @@ def in_docstring(text: object) -> str:
     return plain(text).replace("\\", "").replace('"', "'")
 
 
+def free(name: str, used: set[str]) -> str:
+    """Return a name that is not used, and let it be from now on: a made column would write over one of the payload's own.
+
+    >>> used = {"at"}
+    >>> free("At", used), free("At", used)
+    ('At_2', 'At_3')
+    """
+    chosen, number = name, 2
+    while chosen.lower() in used:
+        chosen, number = f"{name}_{number}", number + 1
+    used.add(chosen.lower())
+    return chosen
+
+
 def call(
     name: str, parts: Sequence[str], before: str = "", after: str = ",", margin: int = 0
 ) -> str:
