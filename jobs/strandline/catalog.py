@@ -22,6 +22,7 @@ from typing import get_args
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.kind import Layer
 from strandline.core.model import Model
+from strandline.core.parse import parse_json
 from strandline.core.routes import AllBut, shared
 from strandline.core.static import Static
 from strandline.core.table import Derived, Judged, Table
@@ -76,6 +77,7 @@ def tables() -> tuple[Table, ...]:
     for table, module in declared:
         _refuse_strangers(table, found, module)
         _refuse_two_of_a_name(table, statics, module)
+        _refuse_unseen(table, module)
     _refuse_two_takers(declared)
     try:
         order = list(TopologicalSorter(graph).static_order())
@@ -207,6 +209,23 @@ def _refuse_two_of_a_name(table: Table, known: dict[str, Static], module: Module
                 table=table.id,
                 static=each.id,
             )
+
+
+def _refuse_unseen(table: Table, module: ModuleType) -> None:
+    """Refuse a choice about records with undeclared fields where no reader of ours sees one; of another's parser none is known."""
+    if not isinstance(table, Judged) or table.on_new_field not in {"freeze", "discard_row"}:
+        return
+    parsers = [topic.parse for topic in table.bronze.topics]
+    if parsers and all(each is not parse_json and _is_ours(each) for each in parsers):
+        raise DefinitionError(
+            f"{_place(module)}: {table.id} declares on_new_field={table.on_new_field!r}, and of its records nothing undeclared is seen",
+            hint="leave it out: of JSON alone, and not of changes of a database, a record says which fields it has.",
+            table=table.id,
+        )
+
+
+def _is_ours(parser: object) -> bool:
+    return str(getattr(parser, "__module__", "")).startswith("strandline.core.")
 
 
 def _refuse_two_takers(declared: Sequence[tuple[Table, ModuleType]]) -> None:

@@ -44,6 +44,14 @@ def test_a_field_is_a_line_behind_the_last() -> None:
     assert edited.text.endswith(ALL)
 
 
+def test_a_line_is_one_of_pythons() -> None:
+    """A form feed, and what other programs hold for the end of a line, end none."""
+    odd = '"""Pages.\x0c\u2028\x85\x1c"""\n\x0c\n' + HEAD
+    edited = with_field(odd + FIELDS + ALL, "paid_at", "TimestampType()")
+    assert f'{META})\n    .add("paid_at", TimestampType())\n)' in edited.text
+    assert edited.text.startswith(odd[: odd.index("from pyspark.sql.types")])
+
+
 @pytest.mark.parametrize(
     ("path", "line"),
     [

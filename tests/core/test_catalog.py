@@ -93,6 +93,33 @@ def test_two_static_tables_of_one_name_are_refused(declare: Declare) -> None:
         catalog.tables()
 
 
+@pytest.mark.parametrize(
+    ("parse", "is_refused"),
+    [("parse_json", False), ("parse_csv", True), ("debezium()", True), ("own", False)],
+)
+def test_a_choice_about_undeclared_fields_needs_a_parser_that_sees_them(
+    declare: Declare,
+    parse: str,
+    is_refused: bool,  # noqa: FBT001  # of the list
+) -> None:
+    """One of a user's own may: nothing is known of it."""
+    bronze = (
+        "from strandline import Ingested, Topic, debezium, parse_csv, parse_json\n"
+        "def own(events, fields):\n    return parse_json(events, fields)\n"
+        f"TABLE = Ingested(name='pings', reads=(Topic(name='pings', parse={parse}),))\n"
+    )
+    silver = derived("Judged", "pings", "scratch_bronze.pings").replace(
+        COMPLETE, f"{COMPLETE}, on_new_field='freeze'"
+    )
+    declare(bronze={"pings": bronze}, silver={"pings": silver})
+
+    if is_refused:
+        with pytest.raises(DefinitionError, match=r"silver\.pings declares on_new_field='freeze'"):
+            catalog.tables()
+    else:
+        assert [each.id for each in catalog.tables()] == ["bronze.pings", "silver.pings"]
+
+
 def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
     """The commonest mistake is a forgotten layer."""
     with pytest.raises(DefinitionError) as caught:

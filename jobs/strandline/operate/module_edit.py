@@ -58,8 +58,8 @@ class _Module:
         return found
 
     def place(self, line: int, column: int) -> int:
-        """Return where a place of a node is in the text; a node counts bytes."""
-        lines = self.text.splitlines(keepends=True)
+        """Return where a place of a node is in the text; a node counts bytes, and lines as Python does: a form feed ends none."""
+        lines = [f"{each}\n" for each in self.text.split("\n")]
         before = lines[line - 1].encode()[:column].decode()
         return sum(map(len, lines[: line - 1])) + len(before)
 

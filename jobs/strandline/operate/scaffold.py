@@ -225,7 +225,7 @@ def put(into: Path, texts: Mapping[Path, str]) -> Iterator[Path]:
     for path, text in texts.items():
         try:
             (into / path).parent.mkdir(parents=True, exist_ok=True)
-            (into / path).write_text(text)
+            (into / path).write_text(text, encoding="utf-8")
         except OSError as error:
             raise DefinitionError(
                 f"{into / path} cannot be written: {error.strerror}",
