@@ -15,6 +15,7 @@ in ``_skipped``, which a verdict overwrites.
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from strandline.core.errors import DefinitionError
@@ -32,7 +34,7 @@ from strandline.core.topic import CARRIED, Topic, united
 from strandline.project import project
 from strandline.sql_text import Statement, taken_apart, understood
 from strandline.sql_types import columns_of
-from strandline.sql_words import SqlError
+from strandline.sql_words import SqlError, bare_words, day_words
 from strandline_infra import installation
 
 ASKED = f"{SKIPPED} = "
@@ -71,10 +73,12 @@ class Binding:
     Args:
         order: For each table in braces its place among those that the table reads; empty until it is known.
         topics: The topics whose records a table of silver reads.
+        asked: What that table asks of its rows, as rules and skips: texts that Spark may find to read the clock.
     """
 
     order: tuple[int, ...] = ()
     topics: tuple[Topic, ...] = ()
+    asked: tuple[str, ...] = ()
 
 
 UNBOUND = Binding()
@@ -104,7 +108,7 @@ class Sql:
             binding: What the table reads, once that is known.
         """
         self.statement, self.written, self.fields = statement, written, fields
-        self.topics, self.order = binding.topics, binding.order
+        self.topics, self.order, self.asked = binding.topics, binding.order, binding.asked
         self.__module__ = module
         self.__qualname__ = self.__name__ = "sql"
 
@@ -142,7 +146,7 @@ class Sql:
                     hint="leave `fields` out; a table of silver that reads bronze has them.",
                 )
             _refuse_missing_columns(self.statement, table)
-            yield "transform", self._with(order=order)
+            yield "transform", self._with(Binding(order))
             return
         if self.fields is None:
             raise SqlError(
@@ -151,7 +155,11 @@ class Sql:
             )
         parts = taken_apart(self.statement)
         _refuse_missing_columns(self.statement, table)
-        yield "transform", self._with(order=order, topics=table.reads[0].topics)
+        asked = (
+            *(each.holds for each in table.rules),
+            *(each.where for each in skips_of(table.skips)),
+        )
+        yield "transform", self._with(Binding(order, table.reads[0].topics, asked))
         own = tuple(
             Skip(f"{ASKED}{number}", name=f"WHERE {each}")
             for number, each in enumerate(parts.conditions)
@@ -160,8 +168,7 @@ class Sql:
         others = (each for each in skips_of(table.skips) if not each.where.startswith(ASKED))
         yield "skips", (*own, *others)
 
-    def _with(self, order: tuple[int, ...], topics: tuple[Topic, ...] = ()) -> "Sql":
-        binding = Binding(order, topics)
+    def _with(self, binding: Binding) -> "Sql":
         return Sql(self.statement, self.written, self.__module__, self.fields, binding)
 
     def refused(self, error: SqlError, table: Table | None = None) -> DefinitionError:
@@ -193,7 +200,11 @@ class Sql:
         fields = self.fields
         shapes = {each: lambda rows, topic=each: topic.parse(rows, fields) for each in self.topics}
         parsed = united(events, shapes) if len(shapes) > 1 else self.topics[0].parse(events, fields)
-        return self._selected([parsed], self._of_records())
+        rows = self._selected([parsed], self._of_records())
+        for each in filter(day_words, self.asked):
+            with suppress(PySparkException):  # what a rule cannot name is said where it is asked
+                self._refuse_changing(rows.select(F.expr(each)), each)
+        return rows
 
     def _of_records(self) -> Statement:
         """Return the text for the records of silver: what is carried along comes first, the conditions come last."""
@@ -220,7 +231,9 @@ class Sql:
                 for name, rows in zip(names, sources, strict=True):
                     rows.createOrReplaceTempView(name)
                 # Spark knows of a text that is only parsed not that it streams, and explains it as a batch.
-                return spark.sql(statement.asked(names)).select("*")
+                rows = spark.sql(statement.asked(names))
+                self._refuse_changing(rows)
+                return rows.select("*")
             except PySparkException as error:
                 raise self._unresolved(error) from error
             finally:
@@ -228,6 +241,41 @@ class Sql:
                 session: Any = spark._jsparkSession.sessionState().catalog()  # noqa: SLF001
                 for name in names:
                     session.dropTempView(name)
+
+    def _refuse_changing(self, rows: DataFrame, text: str = "") -> None:
+        """Refuse a plan that reads the clock, or for whom it runs, in a way that words do not show.
+
+        Spark makes a function of a name that is no column, and a time of a text that is compared with one. Both are asked of the
+        rules by which Spark itself replaces them: three calls, a hundredth of a second.
+
+        Raises:
+            DefinitionError: It does.
+        """
+        rules: Any = rows.sparkSession._jvm.org.apache.spark.sql.catalyst  # type: ignore[union-attr]  # noqa: SLF001
+        plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001  # there is no public way
+        inner = plan.subqueriesAll()
+        said = text or self.statement.text
+        for each in (plan, *map(inner.apply, range(inner.size()))):
+            whole = rules.optimizer.ReplaceExpressions.apply(each)
+            if whole.containsPattern(rules.trees.TreePattern.CURRENT_LIKE()):
+                raise self._changes(
+                    said, bare_words(said), "is a function of Spark's where no column has the name"
+                )
+            is_time = not rules.optimizer.SpecialDatetimeValues.apply(whole).fastEquals(whole)
+            if is_time and (day_words(said) or "epoch" not in said.lower()):
+                raise self._changes(
+                    said, day_words(said), "is another time each day, for it is compared with one"
+                )
+
+    def _changes(self, text: str, found: Sequence[str], what: str) -> DefinitionError:
+        named = found[0] if found else "a text or a name in it"
+        line = text.count("\n", 0, max(text.find(named), 0)) + 1
+        where = self.written.of(line if text == self.statement.text else 1)
+        return DefinitionError(
+            f"{where}: {named} {what}, so a backfill would give other rows than the stream gave",
+            hint="time is given: use a column such as event_at, or the end of the window; a column that has such a name is written "
+            "with its table, as orders.user.",
+        )
 
     def _unresolved(self, error: PySparkException) -> Exception:
         """Return what Spark's analyser says as a sentence with the line; what is no mistake of the text as it is."""

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from strandline.sql_words import Kind, SqlError, Word, line_of, normal, pieces, words
+from strandline.sql_words import Kind, SqlError, line_of, normal, pieces, refuse_calls, words
 
 SPARK = "spark"
 MARKER = "strandline_table_"
@@ -212,7 +212,7 @@ def understood(text: str) -> Statement:
     _refuse_clauses(tree)
     _refuse_subqueries_as_values(tree)
     _refuse_double_quotes(text)
-    _refuse_calls(text)
+    refuse_calls(text)
     named = _refuse_other_tables(tree)
     for read, marker in zip(reads, markers, strict=True):
         if marker not in named:
@@ -410,102 +410,6 @@ def _refuse_double_quotes(text: str) -> None:
                 hint=f"write a text as '{piece.text[1:-1][:40]}', and a column without quotes or in `backticks`.",
                 line=line_of(text, piece.at),
             )
-
-
-CHANCE = frozenset(
-    [
-        "rand",
-        "randn",
-        "random",
-        "randstr",
-        "uniform",
-        "uuid",
-        "shuffle",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-        "input_file_name",
-        "input_file_block_start",
-        "input_file_block_length",
-    ]
-)
-CLOCK = frozenset(
-    [
-        "now",
-        "curdate",
-        "current_date",
-        "current_timestamp",
-        "current_time",
-        "localtimestamp",
-        "localtime",
-    ]
-)
-PLACE = frozenset(
-    [
-        "current_user",
-        "session_user",
-        "user",
-        "current_catalog",
-        "current_database",
-        "current_schema",
-        "current_timezone",
-        "version",
-    ]
-)
-PROGRAM = frozenset(["reflect", "java_method", "try_reflect"])
-BARE = frozenset(
-    [
-        "current_date",
-        "current_timestamp",
-        "current_time",
-        "localtimestamp",
-        "current_user",
-        "session_user",
-    ]
-)
-"""Those that need no brackets behind their name."""
-WITHOUT_ARGUMENT = frozenset(["unix_timestamp", "to_unix_timestamp"])
-"""Read the clock where they have no argument."""
-DAY_WORDS = frozenset(["now", "today", "yesterday", "tomorrow", "epoch"])
-TYPES = frozenset(["DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"])
-
-
-def _refuse_calls(text: str) -> None:
-    """Refuse functions of the clock, of chance, of where Spark runs, and those that run a program."""
-    found = [Word("", 0, 0), *words(text), Word("", 0, 0), Word("", 0, 0)]
-    for before, word, after, next_ in zip(found, found[1:], found[2:], found[3:], strict=False):
-        name = word.text.strip("`").lower()
-        if before.upper in TYPES and word.text.strip("'\"").lower() in DAY_WORDS - {"epoch"}:
-            raise _changing(f"{before.text} {word.text}", CLOCK, text, word)
-        if before.text == "." or before.upper == "AS" or not (word.is_code or word.text[0] == "`"):
-            continue
-        is_call = after.text == "("
-        is_empty = is_call and next_.text == ")"
-        if not (is_call or (word.is_code and name in BARE)):
-            continue
-        for kind in (CLOCK, CHANCE, PLACE, PROGRAM):
-            if name in kind:
-                raise _changing(f"{name}()", kind, text, word)
-        if is_empty and name in WITHOUT_ARGUMENT:
-            raise _changing(f"{name}()", CLOCK, text, word)
-
-
-def _changing(what: str, kind: frozenset[str], text: str, word: Word) -> SqlError:
-    sentence, hint = {
-        CLOCK: (
-            "reads the clock, so a backfill would give other rows than the stream gave",
-            "time is given: use a column such as event_at, or the end of the window.",
-        ),
-        CHANCE: (
-            "has another value each time, so no two computations would give the same rows",
-            "compute it from columns, such as sha2(event_id, 256).",
-        ),
-        PLACE: (
-            "says where and for whom Spark runs, which is no part of the rows",
-            "write the value itself.",
-        ),
-        PROGRAM: ("runs a program", "compute it by SQL, or write the table in Python."),
-    }[kind]
-    return SqlError(f"{what} {sentence}", hint=hint, line=line_of(text, word.at))
 
 
 # A SELECT of silver, taken apart: its columns, and the conditions of its WHERE.

@@ -1,10 +1,12 @@
 """How a text of SQL is cut: into code, what is in quotes, and comments; and into words, with the brackets around each.
 
+What in a text has another value tomorrow is found by its words too.
+
 As Spark cuts it: two dashes within quotes are no comment, and braces within quotes name no table.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -160,3 +162,146 @@ def _single_blanks(text: str) -> str:
         each.text if each.kind is Kind.QUOTED else re.sub(r" {2,}", " ", each.text)
         for each in pieces(text)
     )
+
+
+# What has another value tomorrow, or elsewhere.
+
+
+CHANCE = frozenset(
+    [
+        "rand",
+        "randn",
+        "random",
+        "randstr",
+        "uniform",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "input_file_block_length",
+    ]
+)
+CLOCK = frozenset(
+    [
+        "now",
+        "curdate",
+        "current_date",
+        "current_timestamp",
+        "current_time",
+        "localtimestamp",
+        "localtime",
+    ]
+)
+PLACE = frozenset(
+    [
+        "current_user",
+        "session_user",
+        "user",
+        "current_catalog",
+        "current_database",
+        "current_schema",
+        "current_timezone",
+        "version",
+    ]
+)
+PROGRAM = frozenset(["reflect", "java_method", "try_reflect"])
+BARE = frozenset(
+    [
+        "current_date",
+        "current_timestamp",
+        "current_time",
+        "localtimestamp",
+        "current_user",
+        "session_user",
+    ]
+)
+"""Those that need no brackets behind their name, where no column has it; ``user`` is the name of many a column, so Spark is asked of it."""
+WITHOUT_ARGUMENT = frozenset(["unix_timestamp", "to_unix_timestamp"])
+"""Read the clock where they have no argument."""
+DAY_WORDS = frozenset(["now", "today", "yesterday", "tomorrow"])
+"""How a text begins that is another time each day, where Spark makes a time of it; a zone may follow."""
+TYPES = frozenset(["DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"])
+MAKING = TYPES | {f"{way}TO_{kind}" for way in ("", "TRY_") for kind in TYPES}
+"""Functions that make a time of a text."""
+
+
+def day_words(text: str) -> list[str]:
+    """Return the texts in quotes that may be another time each day.
+
+    >>> day_words("at > ' Today' AND name <> 'nowhere'")
+    ["' Today'"]
+    """
+    return [
+        each.text for each in pieces(text) if each.kind is Kind.QUOTED and is_day_word(each.text)
+    ]
+
+
+def bare_words(text: str) -> list[str]:
+    """Return the words that are functions of Spark's where no column has their name."""
+    found = (each.text for each in words(text))
+    return [each for each in found if each.strip("`").lower() in {*BARE, "user"}]
+
+
+def is_day_word(quoted: str) -> bool:
+    """Return whether a text in quotes begins as such a time does."""
+    first = quoted.lstrip("rR").strip("'\"").split()[:1]
+    return quoted[-1] in "'\"" and bool(first) and first[0].lower() in DAY_WORDS
+
+
+def refuse_calls(text: str) -> None:
+    """Refuse functions of the clock, of chance, of where Spark runs, and those that run a program.
+
+    What has no brackets and what is compared with a time by its text alone, only Spark knows (jobs/strandline/sql_function.py).
+    """
+    none = Word("", 0, 0)
+    found = [none, none, *words(text), none, none, none]
+    for number in range(2, len(found) - 3):
+        around = found[number - 2 : number + 4]
+        _refuse_day(around, text)
+        _refuse_call(around, text)
+
+
+def _refuse_day(around: Sequence[Word], text: str) -> None:
+    """Refuse a text of which a time is made by its type, a cast or a function; two words are before it, three behind."""
+    above, before, word, after, next_, last = around
+    if not word.is_code and is_day_word(word.text):
+        is_typed = before.upper in TYPES or (before.text == "(" and above.upper in MAKING)
+        is_cast = after.upper == "AS" and next_.upper in TYPES
+        if is_typed or is_cast or (after.text == next_.text == ":" and last.upper in TYPES):
+            raise _changing(f"{before.text.strip('(')} {word.text}".strip(), CLOCK, text, word)
+
+
+def _refuse_call(around: Sequence[Word], text: str) -> None:
+    _, before, word, after, next_, _ = around
+    name = word.text.strip("`").lower()
+    is_call = after.text == "("
+    if not (word.is_code or word.text[0] == "`") or (before.text == "." and not is_call):
+        return
+    if before.upper == "AS" or not (is_call or name in BARE):
+        return
+    for kind in (CLOCK, CHANCE, PLACE, PROGRAM):
+        if name in kind:
+            raise _changing(f"{name}()", kind, text, word)
+    if is_call and next_.text == ")" and name in WITHOUT_ARGUMENT:
+        raise _changing(f"{name}()", CLOCK, text, word)
+
+
+def _changing(what: str, kind: frozenset[str], text: str, word: Word) -> SqlError:
+    sentence, hint = {
+        CLOCK: (
+            "reads the clock, so a backfill would give other rows than the stream gave",
+            "time is given: use a column such as event_at, or the end of the window.",
+        ),
+        CHANCE: (
+            "has another value each time, so no two computations would give the same rows",
+            "compute it from columns, such as sha2(event_id, 256).",
+        ),
+        PLACE: (
+            "says where and for whom Spark runs, which is no part of the rows",
+            "write the value itself.",
+        ),
+        PROGRAM: ("runs a program", "compute it by SQL, or write the table in Python."),
+    }[kind]
+    return SqlError(f"{what} {sentence}", hint=hint, line=line_of(text, word.at))

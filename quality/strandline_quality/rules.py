@@ -333,7 +333,29 @@ CHANGING = frozenset(
 BEFORE_A_NUMBER = frozenset(
     ["and", "or", "not", "in", "between", "like", "is", "when", "then", "else", "from", "case"]
 )
-TODAY = frozenset(["'now'", "'today'", "'yesterday'", "'tomorrow'"])
+CALLED = frozenset(
+    [
+        "current_catalog",
+        "current_database",
+        "current_schema",
+        "current_time",
+        "current_timezone",
+        "localtime",
+        "randstr",
+        "uniform",
+        "user",
+        "version",
+    ]
+)
+"""The same, of names that many a column has: where they are called."""
+BARE = frozenset(
+    ["current_date", "current_timestamp", "current_user", "localtimestamp", "session_user"]
+)
+"""Functions to Spark where no column has their name, in backticks too; ``user`` is not among them, for many a table has such a column."""
+TODAY = re.compile(r"""(['"])\s*(?:now|today|yesterday|tomorrow)(?:\s.*)?\1""", re.DOTALL)
+"""A text that is another time each day, where a time is made of it: by its type, or because it is compared with one. What is only
+equal to it may be a text, as a word of an enum is."""
+MAKING = frozenset(["date", "timestamp", "timestamp_ntz", "timestamp_ltz"])
 
 
 def hazards(predicate: str) -> list[str]:
@@ -342,16 +364,36 @@ def hazards(predicate: str) -> list[str]:
 
 
 def _hazards(predicate: str) -> Iterator[str]:
-    words = [word.lower() for word in WORDS.findall(predicate)]
-    around = zip(["", *words], words, [*words[1:], ""], strict=False)
-    for before, word, after in around:
-        is_changing = word in CHANGING and before != "."
-        if is_changing or (word in TODAY and before in {"date", "timestamp"}):
+    words = ["", "", *(word.lower() for word in WORDS.findall(predicate)), "", ""]
+    for number, word in enumerate(words[2:-2], 2):
+        around = words[number - 2 : number + 3]
+        before, after = around[1], around[3]
+        if _is_changing(word, before, after) or (TODAY.fullmatch(word) and _is_time(around)):
             yield f"{word} has another value tomorrow; compare with a column such as _arrived_at"
         elif (word in CALLS and after == "(") or word == "div":
             yield f"{word} can throw on a row; write {CALLS[word]}"
         elif word in INSTEAD and not (word in "+-" and _is_sign(before, after)):
             yield f"{word} can throw on a row; write {INSTEAD[word]}"
+
+
+def _is_changing(word: str, before: str, after: str) -> bool:
+    """Return whether a word is a function of the time, of chance or of a place; behind a point a name that is not called is a column's."""
+    bare = word.strip("`")
+    if after == "(":
+        return bare in CHANGING | CALLED
+    return before != "." and (word in CHANGING or (bare in BARE and word != bare))
+
+
+def _is_time(around: Sequence[str]) -> bool:
+    """Return whether a time is made of a text, by the two words before it and the two behind."""
+    above, before, _, after, next_ = around
+    is_cast = after == "as" and next_ in MAKING
+    is_made = before in MAKING or (before == "(" and above.removeprefix("try_to_") in MAKING)
+    marks = {above + before, after + next_} & {"<>", "><"}
+    is_ordered = not marks and bool(
+        {before, after, above + before} & {"<", ">", "<=", ">=", "between"}
+    )
+    return is_cast or is_made or is_ordered
 
 
 def _is_sign(before: str, after: str) -> bool:

@@ -20,6 +20,7 @@ from strandline.core.items import Skip
 from strandline.core.kind import Emit
 from strandline.core.local_day import Day
 from strandline.core.table import Ingested, Judged, Recomputed, Table, Windowed
+from strandline.core.topic import RECEIVED
 from strandline.engine.runtime import code_files
 from strandline.sql_file import FIELDS, IN_PYTHON, said
 
@@ -437,6 +438,76 @@ def test_views_are_gone_after_a_function_was_asked(spark: SparkSession) -> None:
     assert kept.storageLevel.useMemory
     assert [each.name for each in spark.catalog.listTables() if "strandline" in each.name] == []
     kept.unpersist()
+
+
+@pytest.mark.parametrize(
+    "changing",
+    [
+        "cast('now' AS timestamp)",
+        "'now'::timestamp",
+        "to_timestamp('now')",
+        "date('now')",
+        "timestamp('today')",
+        "timestamp ' now'",
+        "timestamp 'today Europe/Paris'",
+        "date 'tomorrow  '",
+        "system.builtin.rand()",
+        "builtin.now()",
+        "`current_timestamp`",
+        "`current_date`",
+    ],
+)
+def test_the_clock_is_refused_however_it_is_written(changing: str) -> None:
+    """Spark makes a time of a text that is another one tomorrow, and knows its functions by longer names too."""
+    with pytest.raises(DefinitionError, match=r"reads the clock|another value"):
+        sql(f"SELECT a, {changing} AS b FROM {{t}}")  # noqa: S608  # a test's own text
+
+
+def test_a_word_that_only_looks_like_the_clock_is_let_alone() -> None:
+    sql("SELECT t.now, t.`current_date`, user, a AS localtime FROM {t} AS t WHERE b IN ('now', 'today')")
+
+
+@pytest.mark.parametrize(
+    ("where", "word"),
+    [
+        ("WHERE at > 'now'", "'now'"),
+        ("WHERE date_add(' today', 1) > at", "' today'"),
+        ("WHERE user = device_id", "user"),
+        ("WHERE ms IN (SELECT ms FROM {pings} WHERE at < 'yesterday')", "'yesterday'"),
+    ],
+)
+def test_what_only_spark_sees_of_the_clock_is_refused_before_a_row_is_read(
+    put: Put, spark: SparkSession, where: str, word: str
+) -> None:
+    """A text that is compared with a time, and a name that is no column."""
+    head, _, select = GOLD.replace("Windowed", "Recomputed").partition("    -- closes_at")
+    put(
+        "gold/pings_10m.sql",
+        f"{head}{select.partition(chr(10))[2]}".replace(
+            "    GROUP BY", f"    {where}\n    GROUP BY"
+        ),
+    )
+    rows = spark.createDataFrame([], "ping_id string, device_id string, ms int, at timestamp")
+    table = catalog.find("gold.pings_10m")
+    assert isinstance(table, Recomputed)
+
+    with pytest.raises(DefinitionError, match=r"pings_10m.sql:\d+: ") as refused:
+        table.transform(*[rows] * len(table.reads))
+
+    assert f": {word} is " in refused.value.message
+
+
+def test_a_rule_that_reads_the_clock_is_refused_when_its_types_are_known(
+    put: Put, spark: SparkSession
+) -> None:
+    """Equal to a text may be a word of an enum; of a time Spark makes the moment."""
+    rule = "-- rules: fine: device_id <> 'now'; fresh: at <> 'now'\n    -- key"
+    put("silver/pings.sql", PINGS.replace("-- key", rule))
+    table = catalog.find("silver.pings")
+    assert isinstance(table, Judged)
+
+    with pytest.raises(DefinitionError, match="'now' is another time each day"):
+        table.transform(spark.createDataFrame([], RECEIVED))
 
 
 def test_a_text_of_no_table_says_so(spark: SparkSession) -> None:
