@@ -39,7 +39,9 @@ REFUSING = tuple(
         "sql_function.py",
         "sql_file.py",
         "sql_import.py",
+        "sql_text.py",
         "sql_types.py",
+        "sql_words.py",
     )
 )
 """Where a declaration is refused; the mistake is where it was made."""

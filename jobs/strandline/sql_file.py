@@ -231,7 +231,6 @@ CALLS: Mapping[str, Callable[..., Any]] = {
     },
     "Rule": Rule,
 }
-WORDS = {**{each.value: each for each in (*OnFail, *Severity)}, "true": True, "false": False}
 BY_NAME = re.compile(r"([a-z][\w:]*)\s*:\s+(.+)", re.DOTALL)
 EXAMPLE = (
     'required(event_id, max_failed=0.2); between(value, -50, 60); cold: value < 100 OR unit = "F"'
@@ -264,25 +263,79 @@ def _called(item: str, known: Mapping[str, Callable[..., Any]]) -> Any:  # noqa:
             f"{near[0]}(…)" if near else f"one of {', '.join(known)}, or `name: a condition`"
         )
     values = [_value(each) for each in call.args]
-    named = {str(each.arg): _value(each.value) for each in call.keywords}
+    named = {str(each.arg): _option(str(each.arg), each.value) for each in call.keywords}
+    made_of = known[call.func.id]
+    usage = f"{call.func.id}{inspect.signature(made_of)}"[:200]
     try:
-        return known[call.func.id](*values, **named)
-    except TypeError as error:
-        raise _Unread(f"{call.func.id}{inspect.signature(known[call.func.id])}"[:200]) from error
+        given = inspect.signature(made_of).bind(*values, **named)
+        _refuse_arguments(given, usage)
+        return made_of(*given.args, **given.kwargs)
+    except (TypeError, ValueError) as error:
+        raise _Unread(usage) from error
+
+
+def _refuse_arguments(call: inspect.BoundArguments, usage: str) -> None:
+    """Make texts of the values of ``one_of``; refuse what is no column, no text or no number, which would be found at the first row."""
+    given = call.arguments
+    columns = given.get("columns", (given["column"],) if "column" in given else ())
+    is_of_columns = {"columns", "column"} & {*call.signature.parameters}
+    is_named = columns and all(isinstance(each, str) and "." not in each for each in columns)
+    if is_of_columns and not is_named:
+        raise _Unread(f"{usage}, with names of columns of the table, not of fields within one")
+    if "values" in given:
+        several = given["values"]
+        listed = several if isinstance(several, tuple) else (several,)
+        if not listed:
+            raise _Unread("one_of(status, [paid, open])")
+        given["values"] = tuple(
+            str(each).lower() if isinstance(each, bool) else str(each) for each in listed
+        )
+    texts = [given[each] for each in ("name", "holds", "aggregate", "pattern") if each in given]
+    numbers = [given[each] for each in ("low", "high") if each in given]
+    if not all(isinstance(each, str) and each for each in texts) or not all(
+        map(_is_number, numbers)
+    ):
+        raise _Unread(usage)
+    if len(numbers) > 1 and numbers[0] > numbers[1]:
+        raise _Unread("the lower bound first")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _value(node: ast.expr) -> Any:  # noqa: ANN401  # a number, a text or a list of them
     match node:
         case ast.Name(id=name):
-            return WORDS.get(name.lower(), name)
-        case ast.Attribute(attr=name):
-            return WORDS.get(name.lower(), name)
+            return {"true": True, "false": False}.get(name.lower(), name)
+        case ast.Attribute():
+            raise _Unread(
+                f"a name without a point, for {ast.unparse(node)} is no column of a table"
+            )
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return tuple(map(_value, items))
     try:
         return ast.literal_eval(node)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise _Unread(EXAMPLE) from error
+
+
+OF_OPTION: Mapping[str, type[OnFail | Severity]] = {"on_fail": OnFail, "severity": Severity}
+
+
+def _option(name: str, node: ast.expr) -> Any:  # noqa: ANN401  # as above
+    """Return the value of an option of a rule, which has no other than its own."""
+    if kind := OF_OPTION.get(name):
+        word = node.attr if isinstance(node, ast.Attribute) else str(_value(node))
+        if word.lower() not in {*kind}:
+            raise _Unread(f"{name}={' or '.join(kind)}")
+        return kind(word.lower())
+    value = _value(node)
+    if name == "max_failed" and not (_is_number(value) and 0 <= value <= 1):
+        raise _Unread("max_failed=0.2, a share from 0 to 1")
+    if name in {"null_ok", "from_history"} and not isinstance(value, bool):
+        raise _Unread(f"{name}=true or {name}=false")
+    return value
 
 
 OF_WITHIN = "few_left: count_if(value IS NULL) <= 10"

@@ -28,14 +28,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import SKIPPED, Skip, skips_of
+from strandline.core.items import OWN, SKIPPED, Skip, skips_of
 from strandline.core.table import Computed, Judged, Table
-from strandline.core.topic import CARRIED, Topic, united
+from strandline.core.topic import CARRIED, ROUTED, Topic, united
 from strandline.project import project
-from strandline.sql_text import Statement, taken_apart, understood
+from strandline.sql_text import Parts, Statement, taken_apart, understood, with_columns
 from strandline.sql_types import columns_of
-from strandline.sql_words import SqlError, bare_words, day_words
+from strandline.sql_words import SqlError, bare_words, day_words, line_of
 from strandline_infra import installation
+from strandline_quality.rules import hazards
 
 ASKED = f"{SKIPPED} = "
 """How a skip begins that is a condition of a WHERE; the number of the condition follows."""
@@ -146,20 +147,23 @@ class Sql:
                     hint="leave `fields` out; a table of silver that reads bronze has them.",
                 )
             _refuse_missing_columns(self.statement, table)
-            yield "transform", self._with(Binding(order))
+            yield "transform", self._with(Binding(order), self.statement)
             return
         if self.fields is None:
             raise SqlError(
                 f"{table.id} reads payloads, and says no fields",
                 hint='name them: fields: event_id string, value decimal(14,4), event_at timestamp — or sql("…", fields="…").',
             )
-        parts = taken_apart(self.statement)
-        _refuse_missing_columns(self.statement, table)
+        statement = with_columns(self.statement, tuple(self.fields.fieldNames()))
+        parts = taken_apart(statement)
+        _refuse_names_of_records(statement, self.fields)
+        _refuse_hazards(statement, parts)
+        _refuse_missing_columns(statement, table)
         asked = (
             *(each.holds for each in table.rules),
             *(each.where for each in skips_of(table.skips)),
         )
-        yield "transform", self._with(Binding(order, table.reads[0].topics, asked))
+        yield "transform", self._with(Binding(order, table.reads[0].topics, asked), statement)
         own = tuple(
             Skip(f"{ASKED}{number}", name=f"WHERE {each}")
             for number, each in enumerate(parts.conditions)
@@ -168,8 +172,8 @@ class Sql:
         others = (each for each in skips_of(table.skips) if not each.where.startswith(ASKED))
         yield "skips", (*own, *others)
 
-    def _with(self, binding: Binding) -> "Sql":
-        return Sql(self.statement, self.written, self.__module__, self.fields, binding)
+    def _with(self, binding: Binding, statement: Statement) -> "Sql":
+        return Sql(statement, self.written, self.__module__, self.fields, binding)
 
     def refused(self, error: SqlError, table: Table | None = None) -> DefinitionError:
         """Return what is wrong with it as the error that a user sees."""
@@ -328,6 +332,37 @@ def _refuse_unread(table: Computed, order: Sequence[int]) -> None:
             hint=f"write FROM or JOIN {{{left[0]}}}, or take it out of `reads`.",
             line=0,
         )
+
+
+OF_RECORDS = frozenset(
+    {*CARRIED, *OWN, *ROUTED.fieldNames(), "_corrupt", "_strict", "_cells", "_line", "_read"}
+)
+"""Columns that a record of silver carries along, or gets while it is read and judged."""
+
+
+def _refuse_names_of_records(statement: Statement, fields: StructType) -> None:
+    """Refuse a column or a field that a record has as well, which Spark could not tell apart."""
+    for what, names in (("column", statement.columns or ()), ("field", fields.fieldNames())):
+        for name in names:
+            if name.lower() in OF_RECORDS:
+                raise SqlError(
+                    f"the {what} {name} has a name that the engine gives to each record's own",
+                    hint="leave it out, for the engine carries its columns along; or give it another name by AS."
+                    if what == "column"
+                    else "read it under another name: such a field of a payload is not read in SQL.",
+                    line=0 if what == "field" else 1,
+                )
+
+
+def _refuse_hazards(statement: Statement, parts: Parts) -> None:
+    """Refuse a condition of silver that may throw on a record, as the same is refused among skips: a stream would end at it."""
+    for condition in parts.conditions:
+        for hazard in hazards(condition):
+            raise SqlError(
+                f"its WHERE says {condition!r}: {hazard}",
+                hint="it is asked of records that are not checked yet: it must answer for every one, and always the same.",
+                line=line_of(statement.text, parts.where),
+            )
 
 
 COLUMNS = ("key", "event_at", "window_from", "closes_at", "valid_until", "source_count")

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from strandline.sql_words import Kind, SqlError, line_of, normal, pieces, refuse_calls, words
+from strandline.sql_words import Kind, SqlError, Word, line_of, normal, pieces, refuse_calls, words
 
 SPARK = "spark"
 MARKER = "strandline_table_"
@@ -208,8 +208,9 @@ def understood(text: str) -> Statement:
     reads = tuple(_in_braces(text))
     markers = tuple(f"{MARKER}{number}" for number in range(len(reads)))
     tree = parsed(text, markers)
-    _refuse_other_than_select(tree)
+    _refuse_other_than_select(tree, text)
     _refuse_clauses(tree)
+    _refuse_chance_of_order(tree)
     _refuse_subqueries_as_values(tree)
     _refuse_double_quotes(text)
     refuse_calls(text)
@@ -242,10 +243,17 @@ def _line(node: Any) -> int:  # noqa: ANN401  # as above
     return min(lines, default=1)
 
 
-def _refuse_other_than_select(tree: Any) -> None:  # noqa: ANN401  # as above
+def _refuse_other_than_select(tree: Any, text: str) -> None:  # noqa: ANN401  # as above
     from sqlglot import exp  # noqa: PLC0415  # as above
 
     if isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
+        first = next(each for each in words(text) if each.text != "(")
+        if first.upper not in {"SELECT", "WITH"}:
+            raise SqlError(
+                f"it begins with {first.text}, and a table's function begins with SELECT or WITH",
+                hint="write SELECT … FROM {a_table}, in this order.",
+                line=line_of(text, first.at),
+            )
         return
     what = type(tree).__name__.upper() if isinstance(tree, exp.DML | exp.DDL | exp.Command) else ""
     raise SqlError(
@@ -282,6 +290,86 @@ def _refuse_clauses(tree: Any) -> None:  # noqa: ANN401  # as above
                 hint="leave it out; who reads the table sorts.",
                 line=_line(tree.args[part]),
             )
+
+
+FIRSTS = frozenset(["First", "Last", "AnyValue", "FirstValue", "LastValue", "NthValue"])
+PLACED = frozenset(
+    ["RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist", "Ntile", "Lag", "Lead"]
+)
+GATHERED = frozenset(["ArrayAgg", "ArrayUniqueAgg"])
+KEEPS_ORDER = frozenset(
+    [
+        "ArrayCompact",
+        "ArrayConcat",
+        "ArrayDistinct",
+        "ArrayExcept",
+        "ArrayFilter",
+        "ArrayIntersect",
+        "ArrayRemove",
+        "Coalesce",
+        "Filter",
+        "Flatten",
+        "IgnoreNulls",
+        "Paren",
+        "RespectNulls",
+        "Transform",
+    ]
+)
+"""What has a list for its argument, and leaves it in whichever order that has."""
+NEEDS_NO_ORDER = frozenset(
+    ["ArraySort", "SortArray", "ArraySize", "ArrayContains", "ArrayMax", "ArrayMin", "Exists"]
+)
+"""What sorts a list, or asks nothing of its order."""
+
+
+def _refuse_chance_of_order(tree: Any) -> None:  # noqa: ANN401  # as above
+    """Refuse functions of the order in which rows come, which is another one in a stream, a backfill and next year."""
+    for node in tree.walk():
+        kind = type(node).__name__
+        if kind in FIRSTS | PLACED and not _is_ordered(node):
+            hint = "write OVER (… ORDER BY …) with columns that no two rows share, or min_by(value, event_at)."
+        elif kind in GATHERED and not (_is_sorted(node) or _is_ordered(node)):
+            hint = "sort the list where it is made: array_sort(collect_list(…))."
+        elif kind == "GroupConcat" and not any(
+            type(each).__name__ == "Order" for each in (*node.walk(), node.parent)
+        ):
+            hint = "write listagg(…) WITHIN GROUP (ORDER BY …)."
+        elif kind == "Mode" and not node.args.get("deterministic"):
+            hint = "write mode(…, true), which takes the least of those that are equally many."
+        else:
+            continue
+        raise SqlError(
+            f"{node.sql(dialect=SPARK)[:60]} depends on the order in which rows come, which is chance",
+            hint=hint,
+            line=_line(node),
+        )
+
+
+def _is_ordered(node: Any) -> bool:  # noqa: ANN401  # as above
+    """Return whether a function is asked over a window of rows whose order a column gives."""
+    from sqlglot import exp  # noqa: PLC0415  # as above
+
+    over = node.parent
+    while type(over).__name__ in KEEPS_ORDER:
+        over = over.parent
+    if not isinstance(over, exp.Window):
+        return False
+    select = over.find_ancestor(exp.Select)
+    named = [
+        each
+        for each in (select.args.get("windows") or () if select else ())
+        if over.alias and each.name.lower() == over.alias.lower()
+    ]
+    orders = [each.args.get("order") for each in (over, *named)]
+    return any(each and each.find(exp.Column) for each in orders)
+
+
+def _is_sorted(node: Any) -> bool:  # noqa: ANN401  # as above
+    """Return whether the order of a list is of no account where it is used."""
+    above = node.parent
+    while type(above).__name__ in KEEPS_ORDER:
+        above = above.parent
+    return type(above).__name__ in NEEDS_NO_ORDER or above.name.lower() == "cardinality"
 
 
 def _refuse_subqueries_as_values(tree: Any) -> None:  # noqa: ANN401  # as above
@@ -441,22 +529,98 @@ def taken_apart(statement: Statement) -> Parts:
     Raises:
         SqlError: It does more.
     """
-    _refuse_more_than_rows(statement)
-    text = statement.text
-    found = [each for each in words(text) if each.depth == 0]
+    tree, text = _of_rows(statement), statement.text
+    found = _clauses(text)
     (first, *rest) = found
-    from_ = next(
-        each
-        for before, each in zip(found, rest, strict=False)
-        if each.upper == "FROM" and before.upper != "DISTINCT"
-    )
+    from_ = next((each for each in rest if each.upper == "FROM"), None)
     where = next((each for each in rest if each.upper == "WHERE"), None)
-    conditions = _conditions(text, where.end) if where else ()
-    return Parts(text[first.end : from_.at], first.end, conditions, where.end if where else 0)
+    ends = from_.at if from_ else len(text)
+    columns = text[first.end : ends]
+    if _selected(f"SELECT {columns}").expressions != tree.expressions:
+        raise SqlError(
+            "where its columns end cannot be known",
+            hint="write a name that is a word of SQL, such as from or where, in `backticks`.",
+        )
+    conditions = _conditions(text, where.end, tree) if where else ()
+    return Parts(columns, first.end, conditions, where.end if where else 0)
 
 
-def _refuse_more_than_rows(statement: Statement) -> None:
+def _clauses(text: str) -> list[Word]:
+    """Return the words of a text in no brackets that may begin a clause: not the names of columns behind a point or AS."""
+    found = [Word("", 0, 0), *(each for each in words(text) if each.depth == 0)]
+    return [
+        each
+        for before, each in pairwise(found)
+        if before.text != "." and before.upper not in {"AS", "DISTINCT"}
+    ]
+
+
+def _selected(text: str) -> Any:  # noqa: ANN401  # as above
+    """Return a part of a text that is in no other tree; an empty SELECT where it is no part by itself."""
+    from sqlglot import exp, parse_one  # noqa: PLC0415  # as above
+    from sqlglot.errors import SqlglotError  # noqa: PLC0415  # as above
+
+    try:
+        return parse_one(_with_windows(text), dialect=SPARK)
+    except SqlglotError:
+        return exp.Select()
+
+
+def with_columns(statement: Statement, fields: "tuple[str, ...]") -> Statement:
+    """Return a SELECT of silver in which a star is the fields of a payload: what a record carries beside them is not meant.
+
+    Raises:
+        SqlError: A star is of something else, or of some of them.
+    """
+    if statement.columns is not None:
+        return statement
+    text, (read, *_) = statement.text, statement.reads
+    listed = ", ".join(f"`{each}`" for each in fields)
+    around = [Word("", 0, 0), *(each for each in words(text) if each.at < read.start)]
+    stars = []
+    for before, star, after in zip(around, around[1:], [*around[2:], around[0]], strict=False):
+        if (
+            star.text != "*"
+            or star.depth
+            or (before.text not in {",", "."} and before.upper != "SELECT")
+        ):
+            continue
+        if before.text == "." or (after.upper not in {"", "FROM"} and after.text != ","):
+            raise SqlError(
+                "a star with a name before it, or with words behind it, is in its columns",
+                hint=f"write the columns that are meant; a lone star is {', '.join(fields)}.",
+                line=line_of(text, star.at),
+            )
+        stars.append(star)
+    for star in reversed(stars):
+        text = f"{text[: star.at]}{listed}{text[star.end :]}"
+    made = understood(text)
+    if made.columns is None:
+        raise SqlError(
+            "it has columns without names",
+            hint="write each column as … AS a_name.",
+        )
+    return made
+
+
+GENERATORS = EXPLODES | {"variant_explode", "variant_explode_outer", "window", "session_window"}
+"""Functions that make several rows of one, or none."""
+
+
+def _of_rows(statement: Statement) -> Any:  # noqa: ANN401  # as above
+    """Return the tree of a SELECT that makes one row of each record."""
     from sqlglot import exp  # noqa: PLC0415  # as above
+
+    for word, after in pairwise(words(statement.text)):
+        name = word.text.strip("`").lower()
+        if name in GENERATORS and after.text == "(":
+            raise SqlError(
+                f"it has {name}(…), which makes several rows of a record, or none",
+                hint=f"the hour of a moment is date_trunc('HOUR', at); {AGGREGATE_HINT}"
+                if "window" in name
+                else AGGREGATE_HINT,
+                line=line_of(statement.text, word.at),
+            )
 
     markers = tuple(f"{MARKER}{number}" for number in range(len(statement.reads)))
     tree = parsed(statement.text, markers)
@@ -479,19 +643,16 @@ def _refuse_more_than_rows(statement: Statement) -> None:
                 hint=AGGREGATE_HINT,
                 line=_line(node),
             )
+    return tree
 
 
-def _conditions(text: str, start: int) -> tuple[str, ...]:
-    """Return the conditions of a WHERE that AND joins; the whole as one where OR joins any."""
-    found = [each for each in words(text) if each.at >= start]
-    end = next((each.at for each in found if each.text == ";" and each.depth == 0), len(text))
+def _conditions(text: str, start: int, tree: Any) -> tuple[str, ...]:  # noqa: ANN401  # as above
+    """Return the conditions of a WHERE that AND joins; the whole as one where they are other ones to a parser."""
+    found = [each for each in _clauses(text) if each.at >= start]
+    end = next((each.at for each in found if each.text == ";"), len(text))
     cuts, cases, betweens = [], 0, 0
     for each in found:
-        if each.depth:
-            continue
-        if each.upper == "OR" and not cases:
-            return (normal(text[start:end]),)
-        cases += (each.upper == "CASE") - (each.upper == "END")
+        cases += (each.upper == "CASE") - (each.upper == "END" and cases > 0)
         betweens += each.upper == "BETWEEN" and not cases
         if each.upper == "AND" and not cases:
             if betweens:
@@ -500,4 +661,16 @@ def _conditions(text: str, start: int) -> tuple[str, ...]:
                 cuts.append(each)
     begins = [start, *(each.end for each in cuts)]
     ends = [*(each.at for each in cuts), end]
-    return tuple(normal(text[a:b]) for a, b in zip(begins, ends, strict=True))
+    parts = [text[a:b] for a, b in zip(begins, ends, strict=True)]
+    read = [_selected(f"SELECT 1 WHERE {each}").args.get("where") for each in parts]
+    is_chain = [each and each.this for each in read] == _all_of(tree.args["where"].this)
+    return tuple(map(normal, parts)) if is_chain else (normal(text[start:end]),)
+
+
+def _all_of(node: Any) -> list[Any]:  # noqa: ANN401  # as above
+    """Return the conditions that AND joins."""
+    from sqlglot import exp  # noqa: PLC0415  # as above
+
+    if not isinstance(node, exp.And):
+        return [node]
+    return [*_all_of(node.this), *_all_of(node.expression)]

@@ -52,7 +52,19 @@ def columns_of(text: str) -> StructType:
     Raises:
         DefinitionError: It cannot be read.
     """
-    return StructType([_column(each) for each in _split(text)])
+    return _struct([_column(each) for each in _split(text)])
+
+
+def _struct(columns: list[StructField]) -> StructType:
+    """Return columns as a type; Spark knows a name in small letters and in capitals as one."""
+    for number, each in enumerate(columns):
+        if each.name.lower() in {other.name.lower() for other in columns[:number]}:
+            raise DefinitionError(
+                f"two fields are named {each.name}",
+                hint="leave one of them out: a name in small letters and in capitals is one to Spark.",
+                field=each.name,
+            )
+    return StructType(columns)
 
 
 def _column(text: str) -> StructField:
@@ -106,7 +118,7 @@ def _nested(head: str, parts: list[str], name: str) -> DataType | None:
         case "map", [key, value]:
             return T.MapType(type_of(key, name), type_of(value, name))
         case "struct", [_, *_]:
-            return StructType([_column(each) for each in parts])
+            return _struct([_column(each) for each in parts])
     return None
 
 

@@ -22,7 +22,10 @@ from strandline.core.local_day import Day
 from strandline.core.table import Ingested, Judged, Recomputed, Table, Windowed
 from strandline.core.topic import RECEIVED
 from strandline.engine.runtime import code_files
-from strandline.sql_file import FIELDS, IN_PYTHON, said
+from strandline.sql_file import FIELDS, IN_PYTHON, READERS, said
+from strandline.sql_text import taken_apart, understood
+from strandline.sql_words import SqlError
+from strandline_quality.rules import OnFail, Severity
 
 Put: TypeAlias = Callable[[str, str], str]
 
@@ -208,6 +211,240 @@ def test_the_conditions_of_a_where_are_skips_under_their_own_text(put: Put) -> N
         Skip("_skipped = 1", name="WHERE (device_id <> 'test' OR ms > 1)"),
     )
     assert replace(table, owner="me").skipping == table.skipping
+
+
+def test_a_text_in_another_order_is_refused_where_it_is_declared(put: Put) -> None:
+    """As other engines allow it; what is left of the SELECT could not be found."""
+    put(
+        "silver/pings.sql", PINGS.partition("    SELECT")[0] + "    FROM {pings} SELECT ping_id, at"
+    )
+
+    with pytest.raises(DefinitionError, match=r"pings.sql:\d+: it begins with FROM"):
+        catalog.tables()
+
+
+LISTS = {
+    "one_of(status, paid)": "`status` IN ('paid')",
+    "one_of(status, [WARN, fail, true])": "`status` IN ('WARN', 'fail', 'true')",
+    "one_of(level, [1, 2])": "`level` IN ('1', '2')",
+    "one_of(status, values='paid')": "`status` IN ('paid')",
+}
+
+
+@pytest.mark.parametrize(("rule", "holds"), LISTS.items(), ids=LISTS)
+def test_the_values_of_a_rule_are_the_texts_that_are_written(rule: str, holds: str) -> None:
+    """One is no list of letters, and none is a word of ours."""
+    (found,) = READERS["rules"](rule)
+
+    assert found.holds == holds
+
+
+WRONG_RULES = {
+    "required(ping_id, max_failed=20)": "a share from 0 to 1",
+    "required(ping_id, max_failed=-3)": "a share from 0 to 1",
+    "required(ping_id, max_failed='x')": "a share from 0 to 1",
+    "required()": "names of columns",
+    "required(a.b)": "a name without a point",
+    "required('a.b')": "names of columns",
+    "required(5)": "names of columns",
+    "required(a, on_fail=zzz)": "on_fail=warn or quarantine or fail",
+    "required(a, severity=fatal)": "severity=critical or warning or info",
+    "required(a, null_ok=maybe)": "null_ok=true",
+    "Rule(name=a, holds=5)": "Rule(",
+    "required({[]})": "required(",
+    "between(ms, low, high)": "between(",
+    "between(ms, 10, 0)": "the lower bound first",
+    "matches(device_id, 5)": "matches(",
+    "one_of(device_id, [])": "one_of(",
+}
+
+
+@pytest.mark.parametrize(("rule", "hint"), WRONG_RULES.items(), ids=WRONG_RULES)
+def test_a_rule_of_wrong_arguments_is_refused_in_its_line(put: Put, rule: str, hint: str) -> None:
+    """And not at the first row, by an error of Python."""
+    put("silver/pings.sql", PINGS.replace("-- key", f"-- rules: {rule}\n    -- key"))
+
+    with pytest.raises(DefinitionError, match=r"pings.sql:5: rules: .* cannot be read") as refused:
+        catalog.tables()
+
+    assert hint in refused.value.hint
+
+
+def test_the_options_of_a_rule_are_words_of_their_own() -> None:
+    """With the name of their kind before them, as in Python, or without."""
+    found = READERS["rules"]("required(a, on_fail=WARN, severity=Severity.INFO, max_failed=1)")
+
+    assert [(each.on_fail, each.severity, each.max_failed) for each in found] == [
+        (OnFail.WARN, Severity.INFO, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ("*", "ping_id device_id ms at"),
+        ("ms * 2 AS twice, *", "twice ping_id device_id ms at"),
+        ("*, ms * 2 AS twice", "ping_id device_id ms at twice"),
+    ],
+)
+def test_a_star_in_silver_is_the_fields_of_the_payload(
+    put: Put, spark: SparkSession, columns: str, expected: str
+) -> None:
+    """An analyst's first query; what a record carries along comes once."""
+    put(
+        "silver/pings.sql",
+        PINGS.replace("SELECT ping_id, device_id, ms, at", f"SELECT {columns}")
+        + "    WHERE ms > 1\n",
+    )
+    table = catalog.find("silver.pings")
+    assert isinstance(table, Judged)
+
+    found = table.transform(spark.createDataFrame([], RECEIVED)).columns
+
+    assert [each for each in found if each[0] != "_"] == expected.split()
+    assert len(found) == len(set(found))
+    assert replace(table, owner="me").transform == table.transform
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said_"),
+    [
+        ("SELECT *, ms AS at FROM", "named at"),
+        ("SELECT * EXCEPT (ms) FROM", "a star with"),
+        ("SELECT p.* FROM", "a star with"),
+        ("SELECT ping_id, at, ms AS _topic FROM", "the column _topic"),
+        ("SELECT ping_id, at, ms AS _skipped FROM", "the column _skipped"),
+        ("SELECT ping_id, at, _Offset FROM", "the column _Offset"),
+    ],
+)
+def test_a_column_that_each_record_has_already_is_refused(put: Put, wrong: str, said_: str) -> None:
+    """Spark would say that it is ambiguous, when the table runs."""
+    put(
+        "silver/pings.sql",
+        PINGS.replace("SELECT ping_id, device_id, ms, at FROM", wrong).replace(
+            "{pings}", "{pings} p"
+        ),
+    )
+
+    with pytest.raises(DefinitionError, match=said_):
+        catalog.tables()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said_"),
+    [
+        ("_payload string", "the field _payload"),
+        ("ms string", "two fields are named ms"),
+        ("MS string", "two fields are named MS"),
+        ("c struct<d: int, D: int>", "two fields are named D"),
+    ],
+)
+def test_a_field_that_is_there_already_is_refused(put: Put, wrong: str, said_: str) -> None:
+    """One of the engine's own, or one of the table's."""
+    put("silver/pings.sql", PINGS.replace("at timestamp", f"at timestamp, {wrong}"))
+
+    with pytest.raises(DefinitionError, match=said_):
+        catalog.tables()
+
+
+def test_a_where_of_silver_that_may_throw_is_refused_as_among_skips(put: Put) -> None:
+    """One record would end the stream, again and again."""
+    put("silver/pings.sql", PINGS + "    WHERE ms > 0\n        AND 1 / ms > 0\n")
+
+    with pytest.raises(
+        DefinitionError, match=r"pings.sql:\d+: its WHERE says '1 / ms > 0': / can throw"
+    ) as refused:
+        catalog.tables()
+
+    assert "try_divide" in refused.value.message
+
+
+BY_CHANCE = {
+    "first(a)": "ORDER BY",
+    "any_value(a)": "ORDER BY",
+    "last(a, true)": "ORDER BY",
+    "collect_list(a)": "array_sort",
+    "array_join(collect_set(a), ',')": "array_sort",
+    "collect_list(a)[0]": "array_sort",
+    "listagg(a, ',')": "WITHIN GROUP",
+    "mode(a)": "mode(…, true)",
+    "row_number() OVER (PARTITION BY a)": "ORDER BY",
+    "row_number() OVER (ORDER BY 1)": "ORDER BY",
+    "row_number() OVER unordered": "ORDER BY",
+    "lag(a) OVER (PARTITION BY b)": "ORDER BY",
+}
+IN_ORDER = [
+    "array_sort(array_distinct(collect_list(a)))",
+    "size(collect_set(a))",
+    "array_sort(collect_list(a) FILTER (WHERE b))[0]",
+    "array_contains(collect_set(a), 'x')",
+    "listagg(a, ',') WITHIN GROUP (ORDER BY a)",
+    "mode(a, true)",
+    "row_number() OVER (PARTITION BY a ORDER BY c)",
+    "row_number() OVER ordered",
+    "first(a) OVER (ORDER BY c)",
+    "sum(a) OVER (PARTITION BY b)",
+]
+WINDOWS = "WINDOW ordered AS (PARTITION BY a ORDER BY c), unordered AS (PARTITION BY a)"
+
+
+@pytest.mark.parametrize(("column", "instead"), BY_CHANCE.items(), ids=BY_CHANCE)
+def test_what_depends_on_the_order_of_rows_is_refused(column: str, instead: str) -> None:
+    """A backfill reads them in another order than the stream did."""
+    with pytest.raises(DefinitionError, match="depends on the order") as refused:
+        sql(f"SELECT {column} AS x FROM {{t}} {WINDOWS}")  # noqa: S608  # a test's own text
+
+    assert instead in refused.value.hint
+
+
+@pytest.mark.parametrize("column", IN_ORDER)
+def test_what_has_an_order_or_needs_none_is_let_alone(column: str) -> None:
+    sql(f"SELECT {column} AS x FROM {{t}} {WINDOWS}")  # noqa: S608  # a test's own text
+
+
+CONDITIONS = {
+    "b = 1 AND end > 5 OR c = 2": ("b = 1 AND end > 5 OR c = 2",),
+    "b = 1 AND t.end > 5 AND c": ("b = 1", "t.end > 5", "c"),
+    "CASE WHEN a THEN b AND c END AND end": ("CASE WHEN a THEN b AND c END", "end"),
+    "a BETWEEN 1 AND 2 AND t.or = 1 AND t.case": ("a BETWEEN 1 AND 2", "t.or = 1", "t.case"),
+}
+
+
+@pytest.mark.parametrize(("where", "conditions"), CONDITIONS.items(), ids=CONDITIONS)
+def test_a_where_is_cut_only_where_and_joins_all_of_it(
+    where: str, conditions: tuple[str, ...]
+) -> None:
+    """A column may have the name of a word of SQL; what is cut elsewhere would pass other records over."""
+    found = taken_apart(understood(f"SELECT a FROM {{t}} AS t WHERE {where}"))  # noqa: S608  # a test's own text
+
+    assert found.conditions == conditions
+
+
+def test_columns_named_as_clauses_are_columns() -> None:
+    """Behind a point, or behind AS."""
+    found = taken_apart(understood("SELECT o.from AS x, o.where, a AS from FROM {t} o WHERE a"))
+
+    assert (found.columns.strip(), found.conditions) == ("o.from AS x, o.where, a AS from", ("a",))
+
+
+@pytest.mark.parametrize(
+    "several",
+    [
+        "window(at, '1 hour').start AS h",
+        "session_window(at, '1 hour').start AS h",
+        "stack(2, b, c) AS d",
+        "inline(x) AS (p, q)",
+        "json_tuple(b, 'c') AS c",
+        "1 + explode(b) AS c",
+        "variant_explode(b) AS c",
+    ],
+)
+def test_what_makes_several_rows_of_a_record_is_refused_in_silver(several: str) -> None:
+    """Or none, as a window of a time that is missing."""
+    statement = understood(f"SELECT a, {several} FROM {{t}}")  # noqa: S608  # a test's own text
+
+    with pytest.raises(SqlError, match="makes several rows of a record, or none"):
+        taken_apart(statement)
 
 
 MISTAKES = {
@@ -464,7 +701,9 @@ def test_the_clock_is_refused_however_it_is_written(changing: str) -> None:
 
 
 def test_a_word_that_only_looks_like_the_clock_is_let_alone() -> None:
-    sql("SELECT t.now, t.`current_date`, user, a AS localtime FROM {t} AS t WHERE b IN ('now', 'today')")
+    sql(
+        "SELECT t.now, t.`current_date`, user, a AS localtime FROM {t} AS t WHERE b IN ('now', 'today')"
+    )
 
 
 @pytest.mark.parametrize(
