@@ -1,6 +1,7 @@
 """DuckDB recomputes a table in SQL: it finds faults of our own code, and says which words it lacks."""
 
 from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from strandline.core.modes import Batch
 from strandline.core.table import Table
 from strandline.engine.flow import plan
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.duckdb_table import DuckError, spilling
 from strandline.engine.proof import certificate
 from strandline.engine.proof.certificate import Certificate
-from strandline.engine.proof.duckdb_words import in_duckdb
+from strandline.engine.proof.duckdb_words import MACROS, in_duckdb
 from strandline.engine.proof.second_engine import recompute
 from strandline.sql_text import understood
 from tests.cli.inside import strandline
@@ -146,6 +148,128 @@ def test_a_word_that_duckdb_lacks_is_named(column: str, word: str) -> None:
         in_duckdb(statement, {"source_0": kinds})
 
     assert word.lower() in refused.value.message.lower()
+
+
+KINDS = {
+    "device_id": "VARCHAR",
+    "id": "BIGINT",
+    "at": "TIMESTAMP",
+    "d": "DATE",
+    "x": "DOUBLE",
+    "m": "DECIMAL(9,2)",
+    "n": "INTEGER",
+    "list": "INTEGER[]",
+}
+OTHERWISE = [
+    "max(cast(at AS bigint))",
+    "max(cast(id AS timestamp))",
+    "max(cast(device_id AS timestamp))",
+    "max(try_cast(device_id AS int))",
+    "max(cast(x AS string))",
+    "max(cast(x AS decimal(9,2)))",
+    "max(concat(device_id, x))",
+    "max(sha2(device_id, 512))",
+    "max(array_contains(list, 5))",
+    "max(x div 2)",
+    "max(struct(id, n))",
+    "max_by(id, struct(at, n))",
+    "max(substr(device_id, 0, 2))",
+    "max(substr(device_id, -9, 6))",
+    "count_if(at > '2024-01-01T00:00:00+02:00')",
+    "count_if(at > timestamp '2024-01-01T00:00:00+02:00')",
+    "max(date_trunc('century', at))",
+    "max(to_date(device_id))",
+]
+
+
+@pytest.mark.parametrize("column", OTHERWISE)
+def test_a_word_by_which_duckdb_means_another_thing_is_lacking(column: str) -> None:
+    """Its answer would be a certificate that right rows are wrong."""
+    statement = understood(f"SELECT device_id, {column} AS x FROM {{t}} GROUP BY device_id")  # noqa: S608  # a test's own text
+
+    with pytest.raises(DefinitionError, match="DuckDB lacks a word of the same meaning for"):
+        in_duckdb(statement, {"source_0": KINDS})
+
+
+def test_a_lateral_view_that_keeps_rows_without_items_is_lacking() -> None:
+    statement = understood("SELECT id, y FROM {t} LATERAL VIEW OUTER explode(list) z AS y")
+
+    with pytest.raises(DefinitionError, match="DuckDB lacks a word"):
+        in_duckdb(statement, {"source_0": KINDS})
+
+
+HALF = "cast(m AS double) / 2"
+AS_SPARK = {
+    "max_by(device_id, id)": None,
+    "min_by(id, at)": 1,
+    "size(collect_set(n) FILTER (WHERE id > 9))": 0,
+    "sort_array(collect_list(n) FILTER (WHERE id > 9))": [],
+    "count_if(cast(m AS int) = 7)": 1,
+    "max(trim(device_id))": "\u00a0Ab",
+    "max(lower(ltrim('Ab')))": "ab",
+    "max(year(at))": 2024,
+    "max(day(at))": 4,
+    "max(to_date(at))": date(2024, 3, 4),
+    "max(date_trunc('MM', at))": datetime(2024, 3, 1),  # noqa: DTZ001  # DuckDB's own have no zone
+    "max(trunc(at, 'YYYY'))": date(2024, 1, 1),
+    "max(n div 2)": -3,
+    "max(cast(m AS string))": "7.55",
+    "max(sha2('a', 256))": "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb",
+    "max(try_cast(300 AS tinyint))": None,
+    "count_if(count_if_of > 3)": 1,
+}
+"""What Spark answers of two rows, the second of which has NULLs alone beside its number."""
+
+
+def test_the_answers_of_these_words_are_those_of_spark(spark: SparkSession) -> None:
+    """All in one SELECT, over the same rows."""
+    rows = spark.sql(
+        "SELECT * FROM VALUES ('\u00a0Ab ', 1L, timestamp '2024-03-04 05:06:07', date '2024-03-04', 7.5D, 7.55BD, -7, array(3, NULL)), "
+        "(NULL, 2L, NULL, NULL, NULL, NULL, NULL, NULL) AS t(device_id, id, at, d, x, m, n, list)"
+    )
+    columns = [each.replace("count_if_of", HALF) for each in AS_SPARK]
+
+    (found,) = rows.selectExpr(*columns).collect()
+
+    assert dict(zip(AS_SPARK, found, strict=True)) == AS_SPARK
+
+
+@pytest.mark.parametrize(("column", "answer"), AS_SPARK.items(), ids=AS_SPARK)
+def test_a_word_that_duckdb_has_otherwise_is_written_in_another_way(
+    column: str, answer: object
+) -> None:
+    """So that its answer is Spark's, also of rows without values."""
+    column = column.replace("count_if_of", HALF)
+    statement = understood(f"SELECT {column} AS x FROM {{t}}")  # noqa: S608  # a test's own text
+    select = in_duckdb(statement, {"source_0": KINDS})
+
+    with spilling() as duck:
+        duck.execute(MACROS)
+        columns = ", ".join(f'"{name}" {kind}' for name, kind in KINDS.items())
+        duck.execute(f"CREATE TABLE source_0 ({columns})")
+        duck.execute(
+            "INSERT INTO source_0 VALUES "
+            "(chr(160) || 'Ab ', 1, '2024-03-04 05:06:07', '2024-03-04', 7.5, 7.55, -7, [3, NULL]), "
+            "(NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL)"
+        )
+
+        assert duck.execute(select).fetchall() == [(answer,)]
+
+
+@pytest.mark.parametrize("column", ["upper(device_id)", "cast(n AS tinyint)"])
+def test_what_duckdb_cannot_answer_as_spark_does_throws(column: str) -> None:
+    """A letter whose capital is two, and a number that is too large: to Spark's plain cast that is an error as well."""
+    select = in_duckdb(
+        understood(f"SELECT {column} AS x FROM {{t}}"),  # noqa: S608  # a test's own text
+        {"source_0": KINDS},
+    )
+
+    with spilling() as duck:
+        duck.execute(MACROS)
+        duck.execute("CREATE TABLE source_0 AS SELECT 'Straße' AS device_id, 300 AS n")
+
+        with pytest.raises(DuckError):
+            duck.execute(select).fetchall()
 
 
 @pytest.mark.parametrize(

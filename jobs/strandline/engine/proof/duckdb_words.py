@@ -7,7 +7,8 @@ without an order. A list says what may pass, and not what may not: a function th
 Times have no zone here and are in UTC, as Spark's session has it.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -88,7 +89,6 @@ SAME = frozenset(
         "ArrayUniqueAgg",
         "SortArray",
         "ArraySize",
-        "ArrayContains",
         "Bracket",
         "Dot",
         "Lower",
@@ -108,6 +108,8 @@ SAME = frozenset(
         "Year",
         "Month",
         "Day",
+        "DayOfMonth",
+        "TsOrDsToDate",
         "Hour",
         "Minute",
         "AtTimeZone",
@@ -148,6 +150,31 @@ SORTS = frozenset(["SortArray", "ArraySort", "ArraySize"])
 
 WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 PART = ("DECIMAL", "DOUBLE", "FLOAT")
+TEXTS = ("TEXT", "VARCHAR", "CHAR")
+TIMES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
+NESTED = ("STRUCT", "ARRAY", "LIST", "MAP")
+ROUNDED = ("DOUBLE", "FLOAT")
+CASTS = {
+    **dict.fromkeys(WHOLE, (*WHOLE, *PART, *TEXTS, "BOOLEAN")),
+    **dict.fromkeys(ROUNDED, (*WHOLE, *ROUNDED)),
+    "DECIMAL": (*WHOLE, *PART, *TEXTS),
+    "BOOLEAN": (*WHOLE, *TEXTS, "BOOLEAN"),
+    **dict.fromkeys(TEXTS, TEXTS),
+    **dict.fromkeys(TIMES, (*TIMES, *TEXTS)),
+    "NULL": (*WHOLE, *PART, *TEXTS, *TIMES, "BOOLEAN"),
+}
+"""To which types a cast is the same in both. Of a text each reads other numbers and times, of a time another number; a double is
+another decimal (1.005 is 1.01 to Spark) and another text (1.0E10) to each."""
+PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
+"""How a time is written as both read it; what an offset or a zone says, DuckDB leaves out."""
+WITH_TIME = re.compile(r"\s*[+-]?\d{4,}-\d{1,2}-\d{1,2}[T ].+", re.DOTALL)
+UNITS = {
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), "YEAR"),
+    **dict.fromkeys(("MONTH", "MON", "MM"), "MONTH"),
+    **{each: each for each in ("QUARTER", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")},
+    "DD": "DAY",
+}
+"""To what a time is cut, in Spark's words and in DuckDB's."""
 QUOTIENT = """
 CASE WHEN n > 0 THEN CAST(sign(s) * ((2 * abs(s) * CAST(10000 AS HUGEINT) + n) // (2 * n)) AS DECIMAL(38, 0)) * CAST('{unit}' AS DECIMAL({digits}, {digits})) END
 """
@@ -238,13 +265,18 @@ class _Window:
 
 
 SLIDES = "strandline_slides"
-START, END = "strandline_start", "strandline_end"
+START, END, ASCII = "strandline_start", "strandline_end", "strandline_ascii"
 MACROS = f"""
     CREATE MACRO {START}(moment, slide, begins, nth) AS
         make_timestamp(epoch_us(moment) - (((epoch_us(moment) - begins) % slide) + slide) % slide - nth * CAST(slide AS BIGINT));
     CREATE MACRO {END}(began, length) AS make_timestamp(epoch_us(began) + length);
+    CREATE MACRO {ASCII}(said) AS CASE WHEN said IS NULL OR strlen(said) = length(said) THEN said
+        ELSE error('upper and lower of other letters than a to z are not the same to Spark: ' || strlen(said) || ' bytes') END;
 """
-"""What a translated SELECT calls beside DuckDB's own functions."""
+"""What a translated SELECT calls beside DuckDB's own functions.
+
+The capital of ß is SS to Java, and one letter to DuckDB: of letters that both know alike both are asked, and of others neither.
+"""
 
 
 def _without_windows(select: Any) -> None:  # noqa: ANN401  # as above
@@ -309,43 +341,185 @@ def _edge(window: _Window, name: str) -> Any:  # noqa: ANN401  # as above
 
 def _refuse_other_words(tree: Any) -> None:  # noqa: ANN401  # as above
     for node in tree.walk():
-        kind = type(node).__name__
-        if kind in LISTS and type(node.parent).__name__ not in SORTS:
-            raise Lacking(f"the order of {node.sql(dialect=SPARK)}: sort the list by array_sort")
-        if kind in SAME:
-            continue
+        kind, said = type(node).__name__, node.sql(dialect=SPARK)[:80]
+        if kind in LISTS and not _is_sorted_list(node):
+            raise Lacking(f"the order of {said}: sort the list by array_sort")
         if isinstance(node, exp.Anonymous) and node.name in {START, END}:
             continue
-        said = node.sql(dialect=SPARK)
-        raise Lacking(f"a word of the same meaning for {said[:80]} ({kind})")
+        if kind not in SAME or _is_near(node):
+            raise Lacking(f"a word of the same meaning for {said} ({kind})")
+
+
+def _is_sorted_list(node: Any) -> bool:  # noqa: ANN401  # as above
+    above = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
+    return type(above).__name__ in SORTS
+
+
+def _is_near(node: Any) -> bool:  # noqa: ANN401  # as above
+    """Return whether DuckDB has the word, and means another thing by it in some case."""
+    asked = NEAR.get(type(node).__name__)
+    return asked is not None and asked(node)
+
+
+def _is_nested_best(node: Any) -> bool:  # noqa: ANN401  # as above
+    return bool(node.args.get("count")) or _is_nested(node.expression)
+
+
+def _has_nested(node: Any) -> bool:  # noqa: ANN401  # as above
+    """Return whether values with values within are compared: a NULL within is the least to Spark, and the largest to DuckDB."""
+    return any(map(_is_nested, (node.this, *node.expressions)))
+
+
+def _has_rounded(node: Any) -> bool:  # noqa: ANN401  # as above
+    return any(_kind(each) in ROUNDED for each in node.iter_expressions())
+
+
+def _is_no_place(node: Any) -> bool:  # noqa: ANN401  # as above
+    """Return whether a part of a text begins elsewhere than at a number from 1: from its end, and from 0, each counts in another way."""
+    start = node.args.get("start")
+    return not (isinstance(start, exp.Literal) and start.name.isdigit() and int(start.name))
+
+
+def _is_no_unit(node: Any) -> bool:  # noqa: ANN401  # as above
+    return node.args["unit"].name.upper() not in UNITS
+
+
+def _is_no_date(node: Any) -> bool:  # noqa: ANN401  # as above
+    return bool(node.args.get("format")) or _kind(node.this) not in TIMES
+
+
+def _is_of_zone(node: Any) -> bool:  # noqa: ANN401  # as above
+    is_time = node.is_string and WITH_TIME.fullmatch(node.name)
+    return bool(is_time) and not PLAIN_TIME.fullmatch(node.name)
+
+
+NEAR: Mapping[str, Callable[[Any], bool]] = {
+    "Lateral": lambda node: bool(node.args.get("outer")),  # DuckDB's has no row where OUTER has one
+    "SHA2": lambda node: node.text("length") not in {"", "0", "256"},
+    **dict.fromkeys(("ArgMax", "ArgMin"), _is_nested_best),
+    **dict.fromkeys(("Min", "Max", "Greatest", "Least", "Ordered"), _has_nested),
+    "IntDiv": lambda node: not {_kind(node.this), _kind(node.expression)} <= {*WHOLE},
+    "Substring": _is_no_place,
+    **dict.fromkeys(("Concat", "DPipe"), _has_rounded),
+    **dict.fromkeys(("TimestampTrunc", "DateTrunc"), _is_no_unit),
+    "TsOrDsToDate": _is_no_date,
+    "Literal": _is_of_zone,
+    **dict.fromkeys(("Cast", "TryCast"), lambda node: not _is_same_cast(node)),
+}
+"""In which cases a word that both have is not the same."""
+
+
+def _is_same_cast(node: Any) -> bool:  # noqa: ANN401  # as above
+    to = node.to.this.name
+    if isinstance(node.this, exp.Literal) and node.this.is_string and to in TIMES:
+        return bool(PLAIN_TIME.fullmatch(node.this.name))
+    return to in CASTS.get(_kind(node.this), ())
+
+
+def _kind(node: Any) -> str:  # noqa: ANN401  # as above
+    """Return the name of a type; of what sqlglot knows too little, from what it is."""
+    match node:
+        case exp.Literal() if not node.is_string:
+            is_double = "e" in node.name.lower()
+            return "DOUBLE" if is_double else "DECIMAL" if "." in node.name else "INT"
+        case exp.Null():
+            return "NULL"
+        case exp.Paren() | exp.Neg():
+            return _kind(node.this)
+        case exp.TimestampTrunc() | exp.AtTimeZone() | exp.FromTimeZone():
+            return "TIMESTAMP"
+        case exp.DateTrunc() | exp.TsOrDsToDate():
+            return "DATE"
+    name = str(node.type.this.name) if node.type else "UNKNOWN"
+    is_rounded = name in ROUNDED and not _is_double(node)
+    return "UNKNOWN" if is_rounded else name
+
+
+def _is_nested(node: Any) -> bool:  # noqa: ANN401  # as above
+    return isinstance(node, exp.Struct | exp.Array) or bool(
+        node and node.type and _kind(node) in NESTED
+    )
 
 
 def _translated(tree: Any) -> Any:  # noqa: ANN401  # as above
-    return tree.transform(_in_other_words)
+    """Return a tree in DuckDB's words, from its leaves on: what is written in another way has parts that are as well."""
+    for node in reversed([*tree.walk()]):
+        made = _in_other_words(node)
+        if made is not node:
+            if not isinstance(made, exp.DataType):
+                made.type = node.type
+            node.replace(made)
+            tree = made if node is tree else tree
+    return tree
 
 
-def _in_other_words(node: Any) -> Any:  # noqa: ANN401, PLR0911  # a case each
-    match node:
-        case exp.DataType() if node.this.name in {"TIMESTAMPTZ", "TIMESTAMPLTZ"}:
-            return exp.DataType.build("TIMESTAMP", dialect=DUCKDB)
-        case exp.AtTimeZone() if not isinstance(node.this, exp.AtTimeZone):
-            utc = exp.AtTimeZone(this=node.this, zone=exp.Literal.string("UTC"))
-            return exp.AtTimeZone(this=utc, zone=node.args["zone"])
-        case exp.Avg():
-            return _average(node)
-        case exp.CountIf():  # DuckDB's own is NULL where Spark's is 0
-            chosen = exp.Case().when(node.this, exp.Literal.number(1))
-            return exp.Count(this=chosen)
-        case exp.Div():
-            return _divided(node)
-        case exp.Cast() | exp.TryCast() if node.to.this.name in WHOLE:
-            return _whole(node)
-        case exp.Interval() if isinstance(node.args.get("unit"), exp.IntervalSpan):
-            micros = _micros(node.this.name, node.args["unit"])
-            return exp.Interval(
-                this=exp.Literal.string(str(micros)), unit=exp.Var(this="MICROSECONDS")
-            )
+def _in_other_words(node: Any) -> Any:  # noqa: ANN401  # as above
+    return WRITTEN.get(type(node).__name__, lambda same: same)(node)
+
+
+def _without_zone(node: Any) -> Any:  # noqa: ANN401  # as above
+    has_zone = node.this.name in {"TIMESTAMPTZ", "TIMESTAMPLTZ"}
+    return exp.DataType.build("TIMESTAMP", dialect=DUCKDB) if has_zone else node
+
+
+def _at_zone(node: Any) -> Any:  # noqa: ANN401  # as above
+    utc = exp.AtTimeZone(this=node.this, zone=exp.Literal.string("UTC"))
+    return exp.AtTimeZone(this=utc, zone=node.args["zone"])
+
+
+def _counted(node: Any) -> Any:  # noqa: ANN401  # as above
+    """Return a count of what is true; DuckDB's own is NULL where Spark's is 0."""
+    return exp.Count(this=exp.Case().when(node.this, exp.Literal.number(1)))
+
+
+def _best(node: Any) -> Any:  # noqa: ANN401  # as above
+    """Return the value of the largest, which may be NULL; DuckDB's own passes over it."""
+    name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
+    return exp.Anonymous(this=name, expressions=[node.this, node.expression])
+
+
+def _in_case(node: Any) -> Any:  # noqa: ANN401  # as above
+    return type(node)(this=exp.Anonymous(this=ASCII, expressions=[node.this]))
+
+
+def _trimmed(node: Any) -> Any:  # noqa: ANN401  # as above
+    """Return a text without the blanks around it; DuckDB's own takes other blanks away as well."""
+    if not node.expression:
+        node.set("expression", exp.Literal.string(" "))
     return node
+
+
+def _as_date(node: Any) -> Any:  # noqa: ANN401  # as above
+    return exp.Cast(this=node.this, to=exp.DataType.build("DATE", dialect=DUCKDB))
+
+
+def _span(node: Any) -> Any:  # noqa: ANN401  # as above
+    if not isinstance(node.args.get("unit"), exp.IntervalSpan):
+        return node
+    micros = exp.Literal.string(str(_micros(node.this.name, node.args["unit"])))
+    return exp.Interval(this=micros, unit=exp.Var(this="MICROSECONDS"))
+
+
+def _of_list(node: Any) -> Any:  # noqa: ANN401  # as above
+    """Return what is asked of a list of rows; that of none is empty to Spark, and NULL to DuckDB."""
+    chosen = node.this if isinstance(node.this, exp.Filter) else None
+    gathered = chosen.this if chosen else node.this
+    if type(gathered).__name__ in LISTS:
+        value = gathered.this
+        if chosen:  # a list has no NULL, so what is left out may be one
+            value = exp.Case().when(chosen.expression.this, value)
+        listed = type(gathered)(**{**gathered.args, "this": value})
+        node.set("this", exp.Coalesce(this=listed, expressions=[exp.Array()]))
+    return node
+
+
+def _cut(node: Any) -> Any:  # noqa: ANN401  # as above
+    """Return a time cut to a unit; by ``trunc`` it is a date."""
+    unit = exp.Var(this=UNITS[node.args["unit"].name.upper()])
+    cut = exp.TimestampTrunc(this=node.this, unit=unit)
+    if isinstance(node, exp.TimestampTrunc):
+        return cut
+    return exp.Cast(this=cut, to=exp.DataType.build("DATE", dialect=DUCKDB))
 
 
 def _average(node: Any) -> Any:  # noqa: ANN401  # as above
@@ -402,15 +576,31 @@ def _divided(node: Any) -> Any:  # noqa: ANN401  # as above
     )
 
 
-def _whole(node: Any) -> Any:  # noqa: ANN401  # as above
-    """Return a cast to a whole number, which cuts in Spark and rounds in DuckDB."""
-    name = node.this.type.this.name if node.this.type else "UNKNOWN"
-    if name in {*WHOLE, "BOOLEAN", "UNKNOWN"} or name not in PART:
-        if name == "UNKNOWN":
-            raise Lacking(f"the type of what is cast in {node.sql(dialect=SPARK)}")
-        return node
-    cut = exp.Anonymous(this="trunc", expressions=[node.this.copy()])
-    return type(node)(this=cut, to=node.to.copy())
+def _cast(node: Any) -> Any:  # noqa: ANN401  # as above
+    """Return a cast; to a whole number it cuts in Spark and rounds in DuckDB. Spark's throws unless it says otherwise, so DuckDB's does."""
+    is_safe = isinstance(node, exp.TryCast) and node.args.get("safe")
+    value = node.this
+    if node.to.this.name in WHOLE and _kind(value) in PART:
+        value = exp.Anonymous(this="trunc", expressions=[value.copy()])
+    return (exp.TryCast if is_safe else exp.Cast)(this=value, to=node.to)
+
+
+WRITTEN: Mapping[str, Callable[[Any], Any]] = {
+    "DataType": _without_zone,
+    "AtTimeZone": _at_zone,
+    "Avg": _average,
+    "CountIf": _counted,
+    **dict.fromkeys(("ArgMax", "ArgMin"), _best),
+    **dict.fromkeys(("ArraySort", "SortArray", "ArraySize"), _of_list),
+    **dict.fromkeys(("Lower", "Upper"), _in_case),
+    "Trim": _trimmed,
+    "Div": _divided,
+    "TsOrDsToDate": _as_date,
+    **dict.fromkeys(("TimestampTrunc", "DateTrunc"), _cut),
+    **dict.fromkeys(("Cast", "TryCast"), _cast),
+    "Interval": _span,
+}
+"""What is written in another way."""
 
 
 SPANS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
