@@ -108,12 +108,18 @@ def head_of(text: str) -> Head:
 def _comment(text: str) -> tuple[list[tuple[int, str]], int]:
     """Return the lines of the comment at the top, each with its number, and how many lines it has."""
     found: list[tuple[int, str]] = []
-    lines = text.splitlines()
+    lines = _lines(text)
     number, is_block = 0, False
     for number, line in enumerate(lines, 1):  # where it ends is asked below
         bare = line.strip()
         if is_block or bare.startswith("/*"):
             is_block = "*/" not in bare
+            if bare.rpartition("*/")[2].strip() and not is_block:
+                raise SqlError(
+                    "words are behind the comment at the top, in its last line",
+                    hint="write the SELECT in a line of its own.",
+                    line=number,
+                )
             found.append((number, re.sub(r"^\s*/\*+|\*+/\s*$|^\s*\* ?(?!/)", " ", line)))
         elif bare.startswith("--"):
             found.append((number, bare[2:]))
@@ -123,7 +129,7 @@ def _comment(text: str) -> tuple[list[tuple[int, str]], int]:
 
 
 def _is_field(word: str, line: int) -> bool:
-    """Return whether a word before a colon declares a field; prose begins with a capital letter.
+    """Return whether a word before a colon declares a field, also with a capital letter; other prose begins with one.
 
     Raises:
         SqlError: It is near to one, or is in small letters and none.
@@ -137,7 +143,7 @@ def _is_field(word: str, line: int) -> bool:
     meant = f"does it mean {near[0]}? " if near else ""
     raise SqlError(
         f"{word} is no field of a table",
-        hint=f"{meant}The fields are {', '.join(FIELDS)}; a line of prose begins with a capital letter.",
+        hint=f"{meant}The fields are {', '.join(FIELDS)}; a line of prose begins with a capital letter, and with none of these before a colon.",
         line=line,
     )
 
@@ -193,7 +199,10 @@ def _lateness(text: str) -> Lateness:
         found = re.fullmatch(r"(?:(late|early|disorder)\s*[=:]?\s+)?(.+)", part)
         if not found or not re.match(r"\d|INTERVAL", found[2], re.IGNORECASE):
             raise _Unread("2 hours, or late 2 hours, early 5 minutes, disorder 10 minutes")
-        known[found[1] or "late"] = length_of(_length(found[2]))
+        name = found[1] or "late"
+        if name in known:
+            raise _Unread(f"{name} once")
+        known[name] = length_of(_length(found[2]))
     return Lateness(**known)
 
 
@@ -427,14 +436,41 @@ def said(text: str) -> str:
     try:
         head = head_of(text)
         body = normal(_body(text, head))
-        named = sorted((each.name, " ".join(each.text.split())) for each in head.declared)
+        named = sorted((each.name, _said(each)) for each in head.declared)
     except SqlError:
         return f"TABLE = {text!a}\n"
     return f"TABLE = {named!a}, {body!a}\n"
 
 
+QUOTED = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`)""", re.DOTALL)
+OF_ITEMS = frozenset(["rules", "expects", "skips", "references"])
+BEGINS = re.compile(r"[A-Za-z_][\w.:]*\s*(?:\(|:\s|->)")
+"""How an item begins that is none within another one: a call, a name before a colon, a column before an arrow."""
+
+
+def _said(each: Declared) -> str:
+    """Return what a declaration says: with one blank where it has several, but as it is within quotes.
+
+    Its lines are joined as they always were, so that no certificate lapses, but where two of them could be one item as well.
+    """
+    parts = QUOTED.split(each.text)
+    text = "".join(
+        part if number % 2 else re.sub(r"\s+", " ", part) for number, part in enumerate(parts)
+    ).strip()
+    items = list(_listed(each.text)) if each.name in OF_ITEMS and "\n" in each.text else []
+    if all(map(BEGINS.match, items[1:])):
+        return text
+    return "\n".join(_said(Declared("", item, each.line)) for item in items)
+
+
 def _body(text: str, head: Head) -> str:
-    return "\n".join(text.splitlines()[head.ends :])
+    return "\n".join(_lines(text)[head.ends :])
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text; other marks by which Python divides lines are letters of a text in SQL."""
+    lines = re.split(r"\r\n|\r|\n", text)
+    return lines if lines[-1] else lines[:-1]
 
 
 def load(file: Path, module: str) -> Computed:

@@ -402,6 +402,82 @@ def test_what_has_an_order_or_needs_none_is_let_alone(column: str) -> None:
     sql(f"SELECT {column} AS x FROM {{t}} {WINDOWS}")  # noqa: S608  # a test's own text
 
 
+EDITS = {
+    "blanks in a text": ("status = 'a  b'", "status = 'a b'"),
+    "blanks behind a quote in a text": (r"status = 'a\'  b'", r"status = 'a\' b'"),
+    "a line's end in a text": ("status = 'a\n--      b'", "status = 'a b'"),
+    "two conditions": ("is_test\n--      is_draft", "is_test is_draft"),
+    "a condition more": ("a > 1\n--      -b < 3", "a > 1 -b < 3"),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), EDITS.values(), ids=EDITS)
+def test_an_edit_of_a_head_is_another_version(one: str, other: str) -> None:
+    """Within quotes blanks are letters, and a line is an item."""
+    assert said(f"-- skips: {one}\nSELECT a FROM {{t}}\n") != said(
+        f"-- skips: {other}\nSELECT a FROM {{t}}\n"
+    )
+
+
+KEPT = {
+    "a blank more": ("skips", "a >   1;  b: c", "a > 1; b: c"),
+    "a line": ("owner", "the team\n--      of taps", "the team of taps"),
+    "items in lines": (
+        "rules",
+        "required(a)\n--   b: c > 1\n--    one_of(d, [e])",
+        "required(a) b: c > 1 one_of(d, [e])",
+    ),
+    "references": (
+        "references",
+        "a -> silver.b.a\n--     c -> silver.d.c",
+        "a -> silver.b.a c -> silver.d.c",
+    ),
+}
+
+
+@pytest.mark.parametrize(("field", "text", "before"), KEPT.values(), ids=KEPT)
+def test_the_version_of_a_head_without_such_is_what_it_always_was(
+    field: str, text: str, before: str
+) -> None:
+    """As a lake of before has it: lines joined by one blank. No certificate lapses."""
+    assert (
+        said(f"-- {field}: {text}\nSELECT a FROM {{t}}")
+        == f"TABLE = {[(field, before)]!a}, 'SELECT a FROM {{t}}'\n"
+    )
+
+
+def test_only_ends_of_lines_divide_a_file(put: Put) -> None:
+    """Other systems' marks of lines and pages are letters of a text, and of a comment."""
+    put(
+        "silver/pings.sql",
+        PINGS.replace("Pings of devices.", "Pings\u2028of\u0085devices.")
+        + "    WHERE device_id <> 'a\u2028b'",
+    )
+    table = catalog.find("silver.pings")
+
+    assert isinstance(table, Judged)
+    assert table.skipping[0].name == "WHERE device_id <> 'a\u2028b'"
+    assert table.summary == "Pings\u2028of\u0085devices."
+
+
+@pytest.mark.parametrize("head", ["/* a table */ SELECT a", "/* a\n   table */ SELECT a"])
+def test_a_select_in_the_last_line_of_the_comment_is_refused(put: Put, head: str) -> None:
+    """It would be prose."""
+    put("gold/other.sql", f"{head}\nFROM {{silver.pings}}\n")
+
+    with pytest.raises(DefinitionError, match="words are behind the comment") as refused:
+        catalog.tables()
+
+    assert refused.value.fields["line"] == head.count("\n") + 1
+
+
+def test_what_a_lateness_says_twice_is_refused(put: Put) -> None:
+    put("silver/pings.sql", PINGS.replace("-- key", "-- lateness: 2 hours, 3 hours\n    -- key"))
+
+    with pytest.raises(DefinitionError, match="lateness: 2 hours, 3 hours cannot be read"):
+        catalog.tables()
+
+
 CONDITIONS = {
     "b = 1 AND end > 5 OR c = 2": ("b = 1 AND end > 5 OR c = 2",),
     "b = 1 AND t.end > 5 AND c": ("b = 1", "t.end > 5", "c"),
