@@ -263,29 +263,61 @@ def _declared(layer: Layer) -> list[tuple[Table, ModuleType]]:
         return []
     found = _imported(folder).__path__
     names = {module.name for module in pkgutil.iter_modules(found)}
-    modules = [_imported(f"{folder}.{name}") for name in sorted(names | _in_sql(found, names))]
+    modules = [
+        _imported(f"{folder}.{name}") for name in sorted(names | _in_sql(layer, found, names))
+    ]
     return [(_table(module, layer), module) for module in modules]
 
 
-def _in_sql(folders: Sequence[str], modules: set[str]) -> set[str]:
-    """Return the names of the tables that files of SQL declare.
+def _in_sql(layer: Layer, folders: Sequence[str], modules: set[str]) -> set[str]:
+    """Return the names of the tables that files of SQL declare; drafts and hidden files are none.
 
     Raises:
-        DefinitionError: The name of one is none, or a module in Python has it as well.
+        DefinitionError: The name of one is none, a module in Python has it as well, or it is where no table in SQL is.
     """
-    files = [file for each in folders for file in sorted(Path(each).glob(f"*{SUFFIX}"))]
+    _refuse_astray(folders)
+    files = [
+        file
+        for each in folders
+        if Path(each).is_dir()
+        for file in sorted(Path(each).iterdir())
+        if file.suffix.lower() == SUFFIX and file.name[0] not in "._"
+    ]
     for file in files:
+        if layer is Layer.BRONZE:
+            raise DefinitionError(
+                f"{_short(str(file))}: a table of bronze is declared in Python, and is as received: there is nothing to select",
+                hint="write a module that ends with TABLE = Ingested(…), as `strandline new topic` does; select in silver.",
+            )
         if file.stem in modules:
             raise DefinitionError(
                 f"{_short(str(file))}: {file.stem}.py declares a table of this name as well",
                 hint="remove one of the two files.",
             )
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", file.stem):
+        if file.suffix != SUFFIX or not re.fullmatch(r"[a-z][a-z0-9_]*", file.stem):
+            name = re.sub(r"\W", "_", file.stem.lower())
             raise DefinitionError(
-                f"{_short(str(file))}: {file.stem!r} is no name for a table",
-                hint="name the file in small letters, digits and underscores, such as orders_10m.sql.",
+                f"{_short(str(file))}: {file.name!r} is no name for the file of a table",
+                hint=f"name it in small letters, digits and underscores, such as {name}{SUFFIX}.",
             )
     return {file.stem for file in files}
+
+
+DECLARES = re.compile(r"(?im)^\s*(?:--|/?\*+)\s*kind\s*:")
+
+
+def _refuse_astray(folders: Sequence[str]) -> None:
+    """Refuse a table in SQL where no layer is: beside their folders, or deeper within one."""
+    for each in map(Path, folders):
+        if not each.is_dir():
+            continue
+        files = {*each.glob(f"*/**/*{SUFFIX}"), *each.parent.glob(f"*{SUFFIX}")}
+        for file in sorted(file for file in files if file.name[0] not in "._"):
+            if DECLARES.search(file.read_text(encoding="utf-8", errors="replace")):
+                raise DefinitionError(
+                    f"{_short(str(file))}: it declares a table, and is in no folder of a layer",
+                    hint=f"move it to {package()}/silver or {package()}/gold itself.",
+                )
 
 
 def _of_parts(own: Sequence[tuple[Table, ModuleType]]) -> list[tuple[Table, ModuleType]]:

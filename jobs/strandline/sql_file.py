@@ -151,10 +151,6 @@ def _is_field(word: str, line: int) -> bool:
 # How the text of each field is read.
 
 
-def _text(text: str) -> str:
-    return _unquoted(text)
-
-
 def _unquoted(text: str) -> str:
     is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\"`"
     return text[1:-1] if is_quoted else text
@@ -388,18 +384,18 @@ class _Unread(Exception):  # noqa: N818  # said as a SqlError, with the field
 TEXTS = ("key", "key_null_ok", "sensitive", "unmasked", "takes", "also", "leaves")
 LENGTHS = ("keeps", "keeps_held", "reach", "every")
 READERS: Mapping[str, Callable[[str], Any]] = {
-    "owner": _text,
-    "event_at": _text,
-    "valid_until": _text,
-    "window_from": _text,
-    "closes_at": _text,
-    "source_count": _text,
-    "unknown": _text,
-    "scored_by": _text,
-    "rows": _text,
-    "bad_items": _text,
-    "on_new_field": _text,
-    "on_wrong_type": _text,
+    "owner": _unquoted,
+    "event_at": _unquoted,
+    "valid_until": _unquoted,
+    "window_from": _unquoted,
+    "closes_at": _unquoted,
+    "source_count": _unquoted,
+    "unknown": _unquoted,
+    "scored_by": _unquoted,
+    "rows": _unquoted,
+    "bad_items": _unquoted,
+    "on_new_field": _unquoted,
+    "on_wrong_type": _unquoted,
     **dict.fromkeys(TEXTS, _texts),
     **dict.fromkeys(LENGTHS, _length),
     "fresh": _fresh,
@@ -684,7 +680,11 @@ class _Others:
             return []
         files = (file for each in folders for file in Path(each).iterdir())
         return sorted(
-            {file.stem for file in files if file.suffix in {".py", ".sql"} and file.stem[0] != "_"}
+            {
+                file.stem
+                for file in files
+                if file.suffix in {".py", ".sql"} and file.stem[0] not in "._"
+            }
         )
 
     def _unknown(self, name: str, line: int) -> SqlError:

@@ -440,10 +440,9 @@ def test_the_version_of_a_head_without_such_is_what_it_always_was(
     field: str, text: str, before: str
 ) -> None:
     """As a lake of before has it: lines joined by one blank. No certificate lapses."""
-    assert (
-        said(f"-- {field}: {text}\nSELECT a FROM {{t}}")
-        == f"TABLE = {[(field, before)]!a}, 'SELECT a FROM {{t}}'\n"
-    )
+    found = said(f"-- {field}: {text}\nSELECT 1")
+
+    assert found.partition(", 'SELECT")[0] == f"TABLE = {[(field, before)]!a}"
 
 
 def test_only_ends_of_lines_divide_a_file(put: Put) -> None:
@@ -476,6 +475,40 @@ def test_what_a_lateness_says_twice_is_refused(put: Put) -> None:
 
     with pytest.raises(DefinitionError, match="lateness: 2 hours, 3 hours cannot be read"):
         catalog.tables()
+
+
+ASTRAY = {
+    "bronze/orders.sql": "a table of bronze is declared in Python",
+    "gold/BUSY.SQL": "busy.sql",
+    "gold/finance/busy.sql": "is in no folder of a layer",
+    "busy.sql": "is in no folder of a layer",
+}
+
+
+@pytest.mark.parametrize(("place", "said_"), ASTRAY.items(), ids=ASTRAY)
+def test_a_table_in_a_file_of_another_place_or_name_is_named(
+    put: Put, tmp_path: Path, place: str, said_: str
+) -> None:
+    """None is passed over in silence."""
+    (tmp_path / PACKAGE / "gold" / "finance").mkdir()
+    put(place, GOLD)
+
+    with pytest.raises(DefinitionError) as refused:
+        catalog.tables()
+
+    assert place in refused.value.message
+    assert said_ in f"{refused.value.message} {refused.value.hint}"
+
+
+def test_hidden_files_drafts_and_other_queries_are_no_tables(put: Put, tmp_path: Path) -> None:
+    """One system writes the first beside each file; a query without a head may be anywhere."""
+    (tmp_path / PACKAGE / "queries").mkdir()
+    for place in ("silver/._pings.sql", "silver/_draft.sql"):
+        put(place, "no table")
+    for place in ("queries/busy.sql", "busy.sql"):
+        put(place, "SELECT 1")
+
+    assert len(catalog.tables()) == 3
 
 
 CONDITIONS = {
