@@ -16,9 +16,20 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from strandline.sql_words import Kind, SqlError, Word, line_of, normal, pieces, refuse_calls, words
+from strandline.sql_words import (
+    SPARK,
+    Kind,
+    SqlError,
+    Word,
+    line_of,
+    line_within,
+    normal,
+    pieces,
+    refuse_calls,
+    refuse_chance_of_order,
+    words,
+)
 
-SPARK = "spark"
 MARKER = "strandline_table_"
 """What a name in braces is to the parsers: the name of a table, with a number for each place."""
 
@@ -210,9 +221,9 @@ def understood(text: str) -> Statement:
     tree = parsed(text, markers)
     _refuse_other_than_select(tree, text)
     _refuse_clauses(tree)
-    _refuse_chance_of_order(tree)
+    refuse_chance_of_order(tree)
     _refuse_subqueries_as_values(tree)
-    _refuse_double_quotes(text)
+    _refuse_marks(text)
     refuse_calls(text)
     named = _refuse_other_tables(tree)
     for read, marker in zip(reads, markers, strict=True):
@@ -235,12 +246,6 @@ def understood(text: str) -> Statement:
         ),
         _columns(tree),
     )
-
-
-def _line(node: Any) -> int:  # noqa: ANN401  # as above
-    """Return the line of a part of a tree, as far as its names say."""
-    lines = [each.meta["line"] for each in node.walk() if "line" in each.meta]
-    return min(lines, default=1)
 
 
 def _refuse_other_than_select(tree: Any, text: str) -> None:  # noqa: ANN401  # as above
@@ -282,94 +287,16 @@ def _refuse_clauses(tree: Any) -> None:  # noqa: ANN401  # as above
     for node in tree.walk():
         for kind, (what, instead) in refused.items():
             if isinstance(node, kind):
-                raise SqlError(f"it has {what}", hint=f"{instead}.", line=_line(node))
-    for part in ("order", "sort", "cluster", "distribute"):
-        if tree.args.get(part):
-            raise SqlError(
-                f"it ends with {part.upper()} BY, and the rows of a table have no order",
-                hint="leave it out; who reads the table sorts.",
-                line=_line(tree.args[part]),
-            )
-
-
-FIRSTS = frozenset(["First", "Last", "AnyValue", "FirstValue", "LastValue", "NthValue"])
-PLACED = frozenset(
-    ["RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist", "Ntile", "Lag", "Lead"]
-)
-GATHERED = frozenset(["ArrayAgg", "ArrayUniqueAgg"])
-KEEPS_ORDER = frozenset(
-    [
-        "ArrayCompact",
-        "ArrayConcat",
-        "ArrayDistinct",
-        "ArrayExcept",
-        "ArrayFilter",
-        "ArrayIntersect",
-        "ArrayRemove",
-        "Coalesce",
-        "Filter",
-        "Flatten",
-        "IgnoreNulls",
-        "Paren",
-        "RespectNulls",
-        "Transform",
-    ]
-)
-"""What has a list for its argument, and leaves it in whichever order that has."""
-NEEDS_NO_ORDER = frozenset(
-    ["ArraySort", "SortArray", "ArraySize", "ArrayContains", "ArrayMax", "ArrayMin", "Exists"]
-)
-"""What sorts a list, or asks nothing of its order."""
-
-
-def _refuse_chance_of_order(tree: Any) -> None:  # noqa: ANN401  # as above
-    """Refuse functions of the order in which rows come, which is another one in a stream, a backfill and next year."""
-    for node in tree.walk():
-        kind = type(node).__name__
-        if kind in FIRSTS | PLACED and not _is_ordered(node):
-            hint = "write OVER (… ORDER BY …) with columns that no two rows share, or min_by(value, event_at)."
-        elif kind in GATHERED and not (_is_sorted(node) or _is_ordered(node)):
-            hint = "sort the list where it is made: array_sort(collect_list(…))."
-        elif kind == "GroupConcat" and not any(
-            type(each).__name__ == "Order" for each in (*node.walk(), node.parent)
-        ):
-            hint = "write listagg(…) WITHIN GROUP (ORDER BY …)."
-        elif kind == "Mode" and not node.args.get("deterministic"):
-            hint = "write mode(…, true), which takes the least of those that are equally many."
-        else:
-            continue
-        raise SqlError(
-            f"{node.sql(dialect=SPARK)[:60]} depends on the order in which rows come, which is chance",
-            hint=hint,
-            line=_line(node),
-        )
-
-
-def _is_ordered(node: Any) -> bool:  # noqa: ANN401  # as above
-    """Return whether a function is asked over a window of rows whose order a column gives."""
-    from sqlglot import exp  # noqa: PLC0415  # as above
-
-    over = node.parent
-    while type(over).__name__ in KEEPS_ORDER:
-        over = over.parent
-    if not isinstance(over, exp.Window):
-        return False
-    select = over.find_ancestor(exp.Select)
-    named = [
-        each
-        for each in (select.args.get("windows") or () if select else ())
-        if over.alias and each.name.lower() == over.alias.lower()
-    ]
-    orders = [each.args.get("order") for each in (over, *named)]
-    return any(each and each.find(exp.Column) for each in orders)
-
-
-def _is_sorted(node: Any) -> bool:  # noqa: ANN401  # as above
-    """Return whether the order of a list is of no account where it is used."""
-    above = node.parent
-    while type(above).__name__ in KEEPS_ORDER:
-        above = above.parent
-    return type(above).__name__ in NEEDS_NO_ORDER or above.name.lower() == "cardinality"
+                raise SqlError(f"it has {what}", hint=f"{instead}.", line=line_within(node))
+    while tree:
+        for part in ("order", "sort", "cluster", "distribute"):
+            if tree.args.get(part):
+                raise SqlError(
+                    f"it ends with {part.upper()} BY, and the rows of a table have no order",
+                    hint="leave it out; who reads the table sorts.",
+                    line=line_within(tree.args[part]),
+                )
+        tree = tree.this if isinstance(tree, exp.Subquery) else None
 
 
 def _refuse_subqueries_as_values(tree: Any) -> None:  # noqa: ANN401  # as above
@@ -382,7 +309,7 @@ def _refuse_subqueries_as_values(tree: Any) -> None:  # noqa: ANN401  # as above
                 raise SqlError(
                     "a SELECT is within one of its columns",
                     hint="join it: … LEFT JOIN (SELECT …) AS other ON …, and select a column of that.",
-                    line=_line(column),
+                    line=line_within(column),
                 )
     for named in tree.find_all(exp.With):
         if named.args.get("recursive"):
@@ -410,7 +337,6 @@ def _refuse_other_tables(tree: Any) -> dict[str, bool]:  # noqa: ANN401  # as ab
     """Return the tables in braces, each with whether it is given another name; refuse what else could be read."""
     from sqlglot import exp  # noqa: PLC0415  # as above
 
-    own = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
     found = {}
     for table in tree.find_all(exp.Table):
         name = table.name
@@ -419,7 +345,7 @@ def _refuse_other_tables(tree: Any) -> dict[str, bool]:  # noqa: ANN401  # as ab
                 raise SqlError(
                     "it reads a version of a table",
                     hint="a table reads the rows as they are; leave AS OF out.",
-                    line=_line(table),
+                    line=line_within(table),
                 )
             found[name] = bool(table.alias)
         elif not isinstance(table.this, exp.Identifier):
@@ -427,17 +353,33 @@ def _refuse_other_tables(tree: Any) -> dict[str, bool]:  # noqa: ANN401  # as ab
             raise SqlError(
                 f"it reads rows of {function.lower()}(…)",
                 hint="it reads tables in braces only; the items of a list are LATERAL VIEW explode(list) AS item.",
-                line=_line(table),
+                line=line_within(table),
             )
-        elif table.db or name.lower() not in own:
+        elif table.db or name.lower() not in _named_before(table):
             raise SqlError(
                 f"it reads {table.sql(dialect=SPARK)}, which is not in braces",
                 hint="a table that it reads is declared, and written in braces: "
                 f"{{{name if NAME.fullmatch(name) else 'device_telemetry'}}}. Files and other databases are not read.",
-                line=_line(table),
+                line=line_within(table),
             )
     _refuse_lateral(tree)
     return found
+
+
+def _named_before(table: Any) -> set[str]:  # noqa: ANN401  # as above
+    """Return the names that WITH gives where a table is read: to those behind it, and to the SELECT that has it."""
+    from sqlglot import exp  # noqa: PLC0415  # as above
+
+    seen: set[str] = set()
+    below, above = table, table.parent
+    while above:
+        ctes = above if isinstance(above, exp.With) else above.args.get("with_")
+        for each in ctes.expressions if ctes and ctes is not below else ():
+            if each is below:
+                break
+            seen.add(each.alias_or_name.lower())
+        below, above = above, above.parent
+    return seen
 
 
 def _refuse_lateral(tree: Any) -> None:  # noqa: ANN401  # as above
@@ -452,7 +394,7 @@ def _refuse_lateral(tree: Any) -> None:  # noqa: ANN401  # as above
             raise SqlError(
                 f"it reads rows of {function}(…)",
                 hint=f"a LATERAL VIEW has {', '.join(sorted(EXPLODES))}.",
-                line=_line(lateral),
+                line=line_within(lateral),
             )
 
 
@@ -477,26 +419,42 @@ def _columns(tree: Any) -> tuple[str, ...] | None:  # noqa: ANN401  # as above
             raise SqlError(
                 f"its column {number} has no name: {each.sql(dialect=SPARK)}",
                 hint="write … AS a_name behind it.",
-                line=_line(each),
+                line=line_within(each),
             )
         if name.lower() in map(str.lower, names):
             raise SqlError(
                 f"two of its columns are named {name}",
                 hint="give one of them another name by AS.",
-                line=_line(each),
+                line=line_within(each),
             )
         names.append(name)
     return tuple(names)
 
 
-def _refuse_double_quotes(text: str) -> None:
-    """Refuse what is a text to Spark and a column to other engines: a key would be one constant, in silence."""
+OWN_NAMES = (MARKER, "strandline_read_", "strandline_slides")
+
+
+def _refuse_marks(text: str) -> None:
+    """Refuse what is read in two ways: double quotes, in which a key would be one constant, hints, and names of the engine's."""
     for piece in pieces(text):
         if piece.kind is Kind.QUOTED and piece.text.startswith('"'):
             raise SqlError(
                 f"{piece.text[:40]} is a text to Spark, and a column to other engines",
                 hint=f"write a text as '{piece.text[1:-1][:40]}', and a column without quotes or in `backticks`.",
                 line=line_of(text, piece.at),
+            )
+        if piece.kind is Kind.COMMENT and piece.text.startswith("/*+"):
+            raise SqlError(
+                "it has a hint, and how rows are joined and divided is the engine's matter",
+                hint="leave it out: /*+ … */.",
+                line=line_of(text, piece.at),
+            )
+    for word in words(text):
+        if word.text.strip("`").lower().startswith(OWN_NAMES):
+            raise SqlError(
+                f"{word.text} is a name of the engine's own",
+                hint="give it another name.",
+                line=line_of(text, word.at),
             )
 
 
@@ -632,7 +590,7 @@ def _of_rows(statement: Statement) -> Any:  # noqa: ANN401  # as above
             raise SqlError(
                 f"it has {name.rstrip('_').upper()}, and a table of silver judges each record by itself",
                 hint=AGGREGATE_HINT,
-                line=_line(value[0] if isinstance(value, list) else value),
+                line=line_within(value[0] if isinstance(value, list) else value),
             )
     for node in tree.walk():
         if isinstance(node, exp.AggFunc | exp.Window | exp.Subquery | exp.Explode) or (
@@ -641,7 +599,7 @@ def _of_rows(statement: Statement) -> Any:  # noqa: ANN401  # as above
             raise SqlError(
                 f"it has {node.sql(dialect=SPARK)[:60]}, and a table of silver judges each record by itself",
                 hint=AGGREGATE_HINT,
-                line=_line(node),
+                line=line_within(node),
             )
     return tree
 

@@ -1,6 +1,6 @@
 """How a text of SQL is cut: into code, what is in quotes, and comments; and into words, with the brackets around each.
 
-What in a text has another value tomorrow is found by its words too.
+What in a text has another value tomorrow is found by its words too, and what depends on the order of rows by its tree.
 
 As Spark cuts it: two dashes within quotes are no comment, and braces within quotes name no table.
 """
@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
+
+SPARK = "spark"
 
 
 class SqlError(Exception):
@@ -305,3 +308,92 @@ def _changing(what: str, kind: frozenset[str], text: str, word: Word) -> SqlErro
         PROGRAM: ("runs a program", "compute it by SQL, or write the table in Python."),
     }[kind]
     return SqlError(f"{what} {sentence}", hint=hint, line=line_of(text, word.at))
+
+
+# What depends on the order in which rows come.
+
+
+def line_within(node: Any) -> int:  # noqa: ANN401  # a tree of sqlglot
+    """Return the line of a part of a tree, as far as its names say."""
+    lines = [each.meta["line"] for each in node.walk() if "line" in each.meta]
+    return min(lines, default=1)
+
+
+FIRSTS = frozenset(["First", "Last", "AnyValue", "FirstValue", "LastValue", "NthValue"])
+PLACED = frozenset(
+    ["RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist", "Ntile", "Lag", "Lead"]
+)
+GATHERED = frozenset(["ArrayAgg", "ArrayUniqueAgg"])
+KEEPS_ORDER = frozenset(
+    [
+        "ArrayCompact",
+        "ArrayConcat",
+        "ArrayDistinct",
+        "ArrayExcept",
+        "ArrayFilter",
+        "ArrayIntersect",
+        "ArrayRemove",
+        "Coalesce",
+        "Filter",
+        "Flatten",
+        "IgnoreNulls",
+        "Paren",
+        "RespectNulls",
+        "Transform",
+    ]
+)
+"""What has a list for its argument, and leaves it in whichever order that has."""
+NEEDS_NO_ORDER = frozenset(
+    ["ArraySort", "SortArray", "ArraySize", "ArrayContains", "ArrayMax", "ArrayMin", "Exists"]
+)
+"""What sorts a list, or asks nothing of its order."""
+
+
+def refuse_chance_of_order(tree: Any) -> None:  # noqa: ANN401  # a tree of sqlglot
+    """Refuse functions of the order in which rows come, which is another one in a stream, a backfill and next year."""
+    for node in tree.walk():
+        kind = type(node).__name__
+        if kind in FIRSTS | PLACED and not _is_ordered(node):
+            hint = "write OVER (… ORDER BY …) with columns that no two rows share, or min_by(value, event_at)."
+        elif kind in GATHERED and not (_is_sorted(node) or _is_ordered(node)):
+            hint = "sort the list where it is made: array_sort(collect_list(…))."
+        elif kind == "GroupConcat" and not any(
+            type(each).__name__ == "Order" for each in (*node.walk(), node.parent)
+        ):
+            hint = "write listagg(…) WITHIN GROUP (ORDER BY …)."
+        elif kind == "Mode" and not node.args.get("deterministic"):
+            hint = "write mode(…, true), which takes the least of those that are equally many."
+        else:
+            continue
+        raise SqlError(
+            f"{node.sql(dialect=SPARK)[:60]} depends on the order in which rows come, which is chance",
+            hint=hint,
+            line=line_within(node),
+        )
+
+
+def _is_ordered(node: Any) -> bool:  # noqa: ANN401  # a tree of sqlglot
+    """Return whether a function is asked over a window of rows whose order a column gives."""
+    from sqlglot import exp  # noqa: PLC0415  # as above
+
+    over = node.parent
+    while type(over).__name__ in KEEPS_ORDER:
+        over = over.parent
+    if not isinstance(over, exp.Window):
+        return False
+    select = over.find_ancestor(exp.Select)
+    named = [
+        each
+        for each in (select.args.get("windows") or () if select else ())
+        if over.alias and each.name.lower() == over.alias.lower()
+    ]
+    orders = [each.args.get("order") for each in (over, *named)]
+    return any(each and each.find(exp.Column) for each in orders)
+
+
+def _is_sorted(node: Any) -> bool:  # noqa: ANN401  # a tree of sqlglot
+    """Return whether the order of a list is of no account where it is used."""
+    above = node.parent
+    while type(above).__name__ in KEEPS_ORDER:
+        above = above.parent
+    return type(above).__name__ in NEEDS_NO_ORDER or above.name.lower() == "cardinality"

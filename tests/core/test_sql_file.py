@@ -511,6 +511,36 @@ def test_hidden_files_drafts_and_other_queries_are_no_tables(put: Put, tmp_path:
     assert len(catalog.tables()) == 3
 
 
+STRANGERS = {
+    "WITH u AS (SELECT * FROM u) SELECT a FROM {t} JOIN u": "reads u, which is not in braces",
+    "SELECT y.a FROM (WITH x AS (SELECT a FROM {t}) SELECT a FROM x) y JOIN x": "reads x, which",
+    "WITH x AS (SELECT a FROM y), y AS (SELECT a FROM {t}) SELECT a FROM x": "reads y, which",
+    "WITH strandline_read_0 AS (SELECT 1 AS a) SELECT t.a FROM {t} t": "a name of the engine's own",
+    "SELECT t.a FROM {t} t JOIN strandline_table_0": "a name of the engine's own",
+    "SELECT /*+ BROADCAST(t) */ a FROM {t} AS t": "it has a hint",
+    "(SELECT a FROM {t} ORDER BY a)": "ends with ORDER BY",
+}
+
+
+@pytest.mark.parametrize(("text", "said_"), STRANGERS.items(), ids=STRANGERS)
+def test_a_table_is_read_by_a_name_of_with_only_where_that_is_seen(text: str, said_: str) -> None:
+    """Elsewhere the name is of a table of Spark's own catalog."""
+    with pytest.raises(DefinitionError, match=said_):
+        sql(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH x AS (SELECT a FROM {t}), y AS (SELECT a FROM x) SELECT a FROM Y",
+        "WITH x AS (SELECT a FROM {t}) SELECT a FROM (SELECT a FROM x WHERE a IN (SELECT a FROM x))",
+        "WITH x AS (WITH y AS (SELECT a FROM {t}) SELECT a FROM y) SELECT a FROM x UNION ALL SELECT a FROM x",
+    ],
+)
+def test_a_name_of_with_is_seen_behind_it_and_within(text: str) -> None:
+    sql(text)
+
+
 CONDITIONS = {
     "b = 1 AND end > 5 OR c = 2": ("b = 1 AND end > 5 OR c = 2",),
     "b = 1 AND t.end > 5 AND c": ("b = 1", "t.end > 5", "c"),

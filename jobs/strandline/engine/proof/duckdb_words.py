@@ -21,7 +21,8 @@ from sqlglot.schema import MappingSchema
 
 from strandline.core.errors import DefinitionError
 from strandline.core.lateness import length_of
-from strandline.sql_text import SPARK, WINDOW, Statement, parsed
+from strandline.sql_text import WINDOW, Statement, parsed
+from strandline.sql_words import SPARK
 
 DUCKDB = "duckdb"
 MICROSECOND = timedelta(microseconds=1)
