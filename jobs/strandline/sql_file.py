@@ -22,6 +22,7 @@ verb, asset and test knows it by the same name.
 import ast
 import importlib
 import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -469,19 +470,20 @@ def _lines(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def load(file: Path, module: str) -> Computed:
+def load(file: Path, module: str, packed: str = "") -> Computed:
     """Return the table of a file.
 
     Args:
         file: The file.
         module: The name of its module; its last parts are those of the layer and of the table.
+        packed: Its text, where the file is in an archive.
 
     Raises:
         DefinitionError: It does not declare one; the fields have the file and the line.
     """
     head: Head | None = None
     try:
-        text = file.read_text(encoding=ENCODING)
+        text = packed or file.read_text(encoding=ENCODING)
         head = head_of(text)
         return _table(file, module, text, head)
     except SqlError as error:
@@ -678,14 +680,9 @@ class _Others:
             folders = importlib.import_module(f"{self.package}.{layer}").__path__
         except ModuleNotFoundError:
             return []
-        files = (file for each in folders for file in Path(each).iterdir())
-        return sorted(
-            {
-                file.stem
-                for file in files
-                if file.suffix in {".py", ".sql"} and file.stem[0] not in "._"
-            }
-        )
+        in_sql = (file.stem for each in folders for file in Path(each).glob("*.sql"))
+        names = {*in_sql, *(each.name for each in pkgutil.iter_modules(folders))}
+        return sorted(each for each in names if each[0] not in "._")
 
     def _unknown(self, name: str, line: int) -> SqlError:
         known = [f"{layer}.{each}" for layer in Layer for each in self._names(layer)]
@@ -700,9 +697,9 @@ class _Others:
         )
 
 
-def execute(module: ModuleType, file: Path) -> None:
+def execute(module: ModuleType, file: Path, packed: str = "") -> None:
     """Fill the module of a file: its ``TABLE``, and the prose of its head as the docstring."""
-    text = file.read_text(encoding=ENCODING, errors="replace")
-    table = load(file, module.__name__)
+    text = packed or file.read_text(encoding=ENCODING, errors="replace")
+    table = load(file, module.__name__, packed)
     module.__doc__ = head_of(text).prose
     module.__dict__["TABLE"] = table

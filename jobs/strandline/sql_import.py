@@ -46,6 +46,20 @@ class SqlFinder(MetaPathFinder):
         return None
 
 
+def as_module(file: Path) -> str:
+    """Return a module in Python that is the table of a file, for an archive in which only such are found."""
+    text = file.read_bytes().decode("utf-8-sig", errors="replace")
+    return f"from strandline.sql_import import fill\n\nfill(__name__, {text!a})\n"
+
+
+def fill(name: str, text: str) -> None:
+    """Make a module that is being imported the table of a text."""
+    from strandline.sql_file import execute  # noqa: PLC0415  # as above
+
+    module = sys.modules[name]
+    execute(module, Path(str(module.__file__)), text)
+
+
 def install() -> None:
     """Let Python find the files, after its own modules."""
     if not any(isinstance(each, SqlFinder) for each in sys.meta_path):

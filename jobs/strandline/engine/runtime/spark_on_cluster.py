@@ -29,6 +29,7 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime.code_files import roots
 from strandline.engine.runtime.jvm import executors, hadoop
 from strandline.engine.runtime.settings import Settings, store_options
+from strandline.sql_import import LAYERS, SUFFIX, as_module
 from strandline_infra import scala
 from strandline_infra.logged import SetupError
 
@@ -53,6 +54,9 @@ def archive(folder: Path) -> Path:
         with PyZipFile(str(draft), "w") as made:
             for package in _folders():
                 made.writepy(str(package))
+                for table in _in_sql(package):
+                    name = table.relative_to(package.parent).with_suffix(".py")
+                    made.writestr(str(name), as_module(table))
         draft.replace(file)
     return file
 
@@ -70,10 +74,16 @@ def _folder(package: str) -> list[Path]:
     return [Path(found.origin).parent] if found and found.origin else []
 
 
+def _in_sql(package: Path) -> list[Path]:
+    """Return the tables in SQL of a package: a table in Python may import one, and executors import that."""
+    files = (file for layer in LAYERS for file in package.rglob(f"{layer}/*{SUFFIX}"))
+    return sorted(file for file in files if file.stem.isidentifier())
+
+
 def _digest() -> str:
     digest = hashlib.sha256()
     for package in _folders():
-        for module in sorted(package.rglob("*.py")):
+        for module in [*sorted(package.rglob("*.py")), *_in_sql(package)]:
             digest.update(
                 str(module.relative_to(package.parent)).encode() + b"\0" + module.read_bytes()
             )
