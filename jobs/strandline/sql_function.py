@@ -375,18 +375,24 @@ def _refuse_missing_columns(statement: Statement, table: Computed) -> None:
         return
     of_dimension = table.dimension.columns if table.dimension else ()
     of_list = ("_item",) if getattr(table, "rows", None) and not isinstance(table, Judged) else ()
-    known = {each.lower() for each in (*statement.columns, *of_dimension, *of_list, *CARRIED)}
+    known = {*statement.columns, *of_dimension, *of_list, *CARRIED}
     for field in (*COLUMNS, *(["rows"] if isinstance(table, Judged) else [])):
         value = getattr(table, field, None) or ()
         for column in (value,) if isinstance(value, str) else value:
-            if column.lower() not in known:
-                near = get_close_matches(column, statement.columns, n=1, cutoff=0.6)
+            if column not in known:
+                near = _near(column, statement.columns)
                 meant = f"does {field} mean {near[0]}? " if near else ""
                 raise SqlError(
                     f"{table.id} declares {field}: {column}, which its SELECT does not have",
                     hint=f"{meant}It has {', '.join(statement.columns)}.",
                     line=0,
                 )
+
+
+def _near(column: str, columns: Sequence[str]) -> list[str]:
+    """Return the column that a name may mean: the same in other letters, which is another one to all that reads rows by name."""
+    same = [each for each in columns if each.lower() == column.lower()]
+    return same or get_close_matches(column, columns, n=1, cutoff=0.6)
 
 
 def _sentence(said: str, statement: Statement) -> str:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from strandline import sql
 
 from fleet.gold import confirmed_logins
 from fleet.silver import user_actions, user_confirmations
 from strandline.core.errors import DefinitionError
-from strandline.core.table import Computed
+from strandline.core.table import Computed, Recomputed
 from strandline.engine.lake.lake import Lake
 from strandline.operate import trial
 from tests.cli.inside import strandline, succeeded
@@ -74,6 +75,35 @@ def test_a_longer_time_reads_more(spark: SparkSession, lake: Lake, table: Comput
     found = trial.tried(spark, table, lake, timedelta(hours=3), 1)
 
     assert (found.count, len(found.rows)) == (3, 1)
+
+
+def test_what_is_left_out_is_said(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows beyond the most that are read, and those of a window that began before."""
+    monkeypatch.setattr(trial, "MOST", 2)
+    windows = Recomputed(
+        name="actions_1h",
+        reads=(user_actions.TABLE,),
+        transform=sql("""
+            SELECT window.start AS window_from, count(*) AS actions FROM {user_actions} GROUP BY window(event_at, '1 hour')
+        """),
+        key=("window_from",),
+        window="1 hour",
+        window_from="window_from",
+    )
+
+    cut, whole = (
+        trial.tried(spark, windows, lake, timedelta(hours=each), 9).notes for each in (1, 9)
+    )
+    unbounded = trial.tried(spark, confirmed_logins.TABLE, lake, timedelta(minutes=5), 9).notes
+
+    assert [each.partition(",")[0] for each in cut] == [
+        "of silver.user_actions no more than 2 rows are read",
+        "a window that begins before 2026-11-20 08:10:00 has only its rows from then on",
+    ]
+    assert len(whole) == 2
+    assert unbounded == []
 
 
 def test_sources_without_rows_are_named_with_what_fills_them(tmp_path: Path) -> None:

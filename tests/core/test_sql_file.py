@@ -629,6 +629,13 @@ MISTAKES = {
         "declares key: device, which its SELECT does not have",
         "device_id",
     ),
+    "a column in capitals": (
+        "-- key: Device_id, window_from",
+        "-- key: device_id, window_from",
+        7,
+        "declares key: Device_id, which its SELECT does not have",
+        "mean device_id",
+    ),
     "the clock": ("now() AS pings", "count(*) AS pings", 11, "reads the clock", "event_at"),
     "chance": ("rand() AS pings", "count(*) AS pings", 11, "another value each time", "sha2"),
     "no name": ("count(*)", "count(*) AS pings", 11, "has no name", "AS a_name"),

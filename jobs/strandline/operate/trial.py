@@ -5,7 +5,7 @@ For one that is not in the lake yet, and for an edit before it runs: what are it
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -60,6 +60,7 @@ class Trial:
         held: Of a table that judges: how many records each reason would hold.
         skipped: Of such a table: how many it passes over, by name.
         plan: What Spark does, an operator a line.
+        notes: What is not as it will be when the table runs, each a sentence.
     """
 
     table: str
@@ -72,6 +73,7 @@ class Trial:
     plan: Sequence[str]
     held: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 def named(name: str) -> Computed:
@@ -181,7 +183,19 @@ def tried(spark: SparkSession, table: Computed, lake: Lake, last: timedelta, mos
         plan=plan,
         held=held,
         skipped=skipped,
+        notes=[*_notes(table, read, since)],
     )
+
+
+def _notes(table: Computed, read: Mapping[str, int], since: datetime) -> Iterator[str]:
+    for source, count in read.items():
+        if count >= MOST:
+            yield (
+                f"of {source} no more than {MOST:,} rows are read, and which is chance: "
+                "read less of the time by --last"
+            )
+    if getattr(table, "window_from", None):
+        yield f"a window that begins before {since:%Y-%m-%d %H:%M:%S} has only its rows from then on"
 
 
 def _moment(source: Table) -> str:

@@ -53,6 +53,8 @@ def try_(
     say(f"{done.table}, from {done.since:%Y-%m-%d %H:%M:%S} to {done.until:%Y-%m-%d %H:%M:%S}")
     for source, count in done.read.items():
         say(f"  read {count:,} rows of {source}")
+    for sentence in done.notes:
+        say(f"  {sentence}")
     for why, count in done.skipped.items():
         say(f"  passed over {count:,}: {why}")
     for why, count in done.held.items():
