@@ -34,7 +34,7 @@ from strandline.core.topic import CARRIED, ROUTED, Topic, united
 from strandline.project import project
 from strandline.sql_text import Parts, Statement, taken_apart, understood, with_columns
 from strandline.sql_types import columns_of
-from strandline.sql_words import SqlError, bare_words, day_words, line_of
+from strandline.sql_words import SqlError, bare_words, day_words, line_of, may_be_time
 from strandline_infra import installation
 from strandline_quality.rules import hazards
 
@@ -74,7 +74,7 @@ class Binding:
     Args:
         order: For each table in braces its place among those that the table reads; empty until it is known.
         topics: The topics whose records a table of silver reads.
-        asked: What that table asks of its rows, as rules and skips: texts that Spark may find to read the clock.
+        asked: Those of its rules and skips of which Spark may make another time each day.
     """
 
     order: tuple[int, ...] = ()
@@ -159,11 +159,12 @@ class Sql:
         _refuse_names_of_records(statement, self.fields)
         _refuse_hazards(statement, parts)
         _refuse_missing_columns(statement, table)
-        asked = (
+        asked = [
             *(each.holds for each in table.rules),
             *(each.where for each in skips_of(table.skips)),
-        )
-        yield "transform", self._with(Binding(order, table.reads[0].topics, asked), statement)
+        ]
+        changing = tuple(each for each in asked if may_be_time(each))
+        yield "transform", self._with(Binding(order, table.reads[0].topics, changing), statement)
         own = tuple(
             Skip(f"{ASKED}{number}", name=f"WHERE {each}")
             for number, each in enumerate(parts.conditions)
@@ -205,7 +206,7 @@ class Sql:
         shapes = {each: lambda rows, topic=each: topic.parse(rows, fields) for each in self.topics}
         parsed = united(events, shapes) if len(shapes) > 1 else self.topics[0].parse(events, fields)
         rows = self._selected([parsed], self._of_records())
-        for each in filter(day_words, self.asked):
+        for each in self.asked:
             with suppress(PySparkException):  # what a rule cannot name is said where it is asked
                 self._refuse_changing(rows.select(F.expr(each)), each)
         return rows

@@ -241,6 +241,14 @@ def day_words(text: str) -> list[str]:
     ]
 
 
+def may_be_time(condition: str) -> bool:
+    """Return whether a condition has such a text; what cannot be cut into words Spark refuses."""
+    try:
+        return bool(day_words(condition))
+    except SqlError:
+        return False
+
+
 def bare_words(text: str) -> list[str]:
     """Return the words that are functions of Spark's where no column has their name."""
     found = (each.text for each in words(text))
