@@ -38,6 +38,8 @@ REPAIR = "runs at the start after a crash: test_torn_checkpoint.py"
 
 LEFT = "a checkpoint that is removed behind a mark; killed within in test_torn_checkpoint.py and test_feed_ledger.py"
 
+RENAMED = "files that no commit names, then one commit, as those that are put together"
+
 MAINTAINED = "killed half-way in tests/engine/lake/test_cut_log.py and test_dead_files.py"
 MERGED = "files that no commit names, then one commit: tests/engine/lake/test_merge_files.py"
 
@@ -67,6 +69,9 @@ REASONS = {
     "strandline.engine.service.edited_code:ask": "one file, put whole; typed again it is another request",
     "strandline.engine.proof.branch:_take_along": "in a scratch folder, which a kill ends as a whole",
     "strandline.engine.repair.migrate:keep": "one file, put whole; killed before and after it in tests/cli/test_migrate.py",
+    "strandline.engine.lake.commit.rename_columns:_remove_written": RENAMED,
+    "strandline.engine.lake.commit.rename_columns:_renamed": RENAMED,
+    "strandline.engine.lake.commit.rename_columns:_sum_up_names": RENAMED,
     "strandline.engine.repair.migrate:note_equal": "one file, put whole; without it the table is compared again",
     "strandline.engine.flow.shadow_lake:begin": "before the rebuild reads; the next rebuild removes its folder and begins anew",
     "strandline.engine.repair.rebuild:remove_shadow": "a rebuild that is not promoted; what a kill leaves the next scrub removes",
@@ -184,7 +189,7 @@ REASONS = {
     "strandline.engine.lake.locks:turn_without_jvm": LOCK,
     "strandline.engine.lake.commit.compact:_sum_up": MERGED,
     "strandline.engine.lake.commit.compact:merge_files": MERGED,
-    "strandline.engine.lake.commit.compact:_writer": MERGED,
+    "strandline.engine.lake.commit.compact:writing": MERGED,
     "strandline.engine.lake.commit.compact:merged_file": MERGED,
     "strandline.engine.lake.read.table_versions:pin_versions": "a pin, which ends with its process",
     "strandline.engine.lake.read.table_versions:pins": "the same",

@@ -59,8 +59,9 @@ def commit(
     sums |= {
         "tableSizeBytes": sums["tableSizeBytes"] + size,
         "numFiles": sums["numFiles"] + len(added),
-        "allFiles": [*sums["allFiles"], *({**file, "dataChange": False} for file in added)],
     }
+    if "allFiles" in sums:  # Delta leaves it out of a table with features
+        sums["allFiles"] = [*sums["allFiles"], *({**file, "dataChange": False} for file in added)]
     info = {
         "timestamp": written_at,
         "operation": "WRITE",

@@ -89,7 +89,10 @@ class Edit:
         reference: What the rows after a restart must equal, run from the beginning; ``after`` when absent. Where an edit
             changes which rows enter the state, it lets in those of the first part by the former rule, for they are there.
         log: The rows of the first source.
+        fields: The columns of the first source.
+        later: Those that it has from the second part on, where they are others.
         around: Done to the lake between the two.
+        starts: Whether it is also started with the pre-flight, which must refuse it with a sentence or let it go on.
         partitions: Spark's shuffle partitions after.
     """
 
@@ -98,5 +101,8 @@ class Edit:
     after: Computed
     reference: Computed | None = None
     log: str = LOG
+    fields: StructType = FIELDS
+    later: StructType | None = None
+    starts: bool = False
     around: Callable[[Lake], None] = field(default=lambda _: None)
     partitions: int = 2

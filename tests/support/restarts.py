@@ -18,12 +18,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import LakeError
-from strandline.core.table import Computed, Ingested, Table, Upserted
+from strandline.core.table import Ingested, Table, Upserted
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow import query
 from strandline.engine.flow.compare_plans import Remedy
-from strandline.engine.flow.preflight import Answer, Cleared, Verdict, judge, migrate
+from strandline.engine.flow.preflight import Answer, Cleared, Verdict, judge
+from strandline.engine.lake.commit.create_table import alter
 from strandline.engine.lake.lake import Lake
+from strandline.engine.repair.migrate import migrate
 from tests.support.edits import FIELDS, OTHER, VISITS, Edit
 from tests.support.events import readings, received
 from tests.support.literal import put
@@ -58,10 +60,14 @@ class Trial:
     outcome: Outcome
     why: str
     migrated: Outcome | None
+    unforeseen: str = ""
+    """An error without a sentence of ours, with which a start ended that the pre-flight had judged."""
 
     @property
     def agrees(self) -> bool:
         """Return whether the verdict is what Spark did."""
+        if self.unforeseen:
+            return False
         if self.verdict.answer is Answer.SAFE:
             return self.outcome is Outcome.RIGHT
         needs = self.outcome is not Outcome.RIGHT
@@ -79,7 +85,7 @@ class Restarts:
 
     def trial(self, edit: Edit) -> Trial:
         """Judge an edit, then restart."""
-        was = self._ran(edit.before, edit.log)
+        was = self._ran(edit)
         lake = self._copy(was, edit)
         verdict = judge(self._spark, edit.after, lake)
         expected = self._expected(edit, was)
@@ -92,7 +98,26 @@ class Restarts:
             migrated, why = self._restart(edit, other, expected)
             if faults := balance(edit.after, other).faults:
                 migrated, why = Outcome.WRONG, f"the ledger does not balance: {faults}"
-        return Trial(edit=edit.name, verdict=verdict, outcome=outcome, why=why, migrated=migrated)
+        unforeseen = self._unforeseen(edit, self._copy(was, edit)) if edit.starts else ""
+        return Trial(
+            edit=edit.name,
+            verdict=verdict,
+            outcome=outcome,
+            why=why,
+            migrated=migrated,
+            unforeseen=unforeseen,
+        )
+
+    def _unforeseen(self, edit: Edit, lake: Lake) -> str:
+        """Return the error of a start as a user makes it, unless it is one that says what to do."""
+        _add(lake, edit, PARTS[1])
+        try:
+            derive(self._spark, lake, edit.after)
+        except LakeError as error:
+            return "" if error.hint else f"without a hint: {error}"
+        except (PySparkException, Py4JJavaError) as error:
+            return str(error).strip().splitlines()[0]
+        return ""
 
     def _restart(self, edit: Edit, lake: Lake, expected: Sequence[Row]) -> tuple[Outcome, str]:
         """Run the code after an edit over the second part of the log, whatever the pre-flight says.
@@ -147,12 +172,12 @@ class Restarts:
         changed = {_key(row, key): row for row in [*missing, *_less(last, first)]}
         return [*({**former, **changed}).values()]
 
-    def _ran(self, table: Computed, log: str) -> Lake:
+    def _ran(self, edit: Edit) -> Lake:
         """Return a lake in which the former code has read the first part."""
-        mark = (table, log)
+        table, mark = edit.before, (edit.before, edit.log, edit.fields.json())
         if mark not in self._made:
             lake = self._new(table)
-            put_part(lake, table.upstream, log, PARTS[0])
+            put_part(lake, table.upstream, edit, PARTS[0])
             derive(self._spark, lake, table)
             self._made[mark] = lake
         return self._made[mark]
@@ -162,7 +187,10 @@ class Restarts:
         shutil.copytree(lake.root, other.root, dirs_exist_ok=True)
         had = {each.id for each in edit.before.upstream}
         coming = [each for each in edit.after.upstream if each.id not in had]
-        put_part(other, coming, edit.log, PARTS[0])
+        put_part(other, coming, edit, PARTS[0])
+        if edit.later:
+            for each in edit.before.upstream:
+                alter(self._spark, other.table(each), edit.later)
         edit.around(other)
         return other
 
@@ -171,14 +199,19 @@ class Restarts:
         return Lake(self._root / f"{count}-{table.name}").open_for_writing()
 
 
-def put_part(lake: Lake, sources: Sequence[Table], log: str, batches: Sequence[str]) -> None:
+def put_part(
+    lake: Lake, sources: Sequence[Table], edit: Edit, batches: Sequence[str], *, late: bool = False
+) -> None:
     """Append a part of the log to the sources; one without rows is made all the same."""
+    fields = edit.later if late and edit.later else edit.fields
     tables = [each for each in sources if not isinstance(each, Ingested)]
-    logs = {each: (FIELDS, OTHER if each.id == VISITS.id else log) for each in tables}
+    logs = {
+        each: (FIELDS, OTHER) if each.id == VISITS.id else (fields, edit.log) for each in tables
+    }
     for batch in batches:
         put(lake, logs, batch)
         if len(tables) < len(sources):
-            received(lake, [each for each in readings(log) if each.batch == int(batch)])
+            received(lake, [each for each in readings(edit.log) if each.batch == int(batch)])
 
 
 def rows_of(lake: Lake, table: Table) -> list[Row]:
@@ -190,7 +223,7 @@ def rows_of(lake: Lake, table: Table) -> list[Row]:
 
 def _add(lake: Lake, edit: Edit, batches: Sequence[str], table: Table | None = None) -> None:
     sources = {each.id: each for each in (*(table or edit.after).upstream, *edit.before.upstream)}
-    put_part(lake, [*sources.values()], edit.log, batches)
+    put_part(lake, [*sources.values()], edit, batches, late=True)
 
 
 def _less(rows: Sequence[Row], former: Sequence[Row]) -> list[Row]:

@@ -1,8 +1,8 @@
 """One change, one plan: what an edit asks of each table, done downstream in order, and taken back as one."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.modes import AvailableNow, Batch
-from strandline.core.table import Ingested, Judged, Recomputed, Table
+from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table
 from strandline.engine.flow import preflight, shadow_lake
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site, run
@@ -21,9 +21,11 @@ from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import Entry, last_entry, latest_version
+from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.proof.branch import Tried, tried
 from strandline.engine.proof.compare import Comparison
+from strandline.engine.repair import migrate as repaired
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.migrate import (
     Migration,
@@ -35,6 +37,7 @@ from strandline.engine.repair.migrate import (
     made,
     note_equal,
     planned,
+    readers,
 )
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.meter import code_version, is_code_of
@@ -287,9 +290,9 @@ class _Worker:
             raise TypeError(table.id)
         with self.stream.taken(table, "migrate"):
             before = preflight.judge(self.site.spark, table, self.lake)
-            after = preflight.migrate(self.site.spark, table, self.lake)
+            after = repaired.migrate(self.site.spark, table, self.lake)
             if after.answer is preflight.Answer.MIGRATE:  # the first remedy may show the others
-                after = preflight.migrate(self.site.spark, table, self.lake)
+                after = repaired.migrate(self.site.spark, table, self.lake)
             preflight.refuse(after)
         return self._noted(table, "; ".join(each.what for each in before.differences))
 
@@ -369,6 +372,68 @@ class _Worker:
         self.migration.others[table.id] = words
         keep(self.lake, self.migration)
         return Done(table=table.id, says=words)
+
+
+# A column under another name, which only a person can know to be the same.
+
+
+def _renamable(where: Lake, name: str) -> Streamed:
+    table = catalog.find(name)
+    if isinstance(table, Ingested | Recomputed):
+        raise DefinitionError(
+            f"{table.id} has no stream that could go on under other names",
+            hint=f"a recomputed table is computed anew: `strandline migrate {table.id} --go`; what a topic brings has its own names.",
+            table=table.id,
+        )
+    where.refuse_missing(table)
+    return table
+
+
+def foresee_rename(where: Lake, name: str, names: Mapping[str, str]) -> Iterator[Done]:
+    """Yield what it costs to give columns of a table other names in place.
+
+    Raises:
+        DefinitionError: It is no table that has a stream.
+    """
+    table = _renamable(where, name)
+    size = sum(int(each["size"]) for each in live_files(where.table(table)).files.values())
+    words = " and ".join(f"{old} would be called {new}" for old, new in names.items())
+    above = [each.id for each in readers(table, where)]
+    read = f"; {' and '.join(above)} must have read all of it, and then call it so" if above else ""
+    says = f"{words}: altered in place, no row is computed, {size / 1e6:,.1f} MB are written again{read}"
+    yield Done(table=table.id, says=says)
+
+
+def rename(
+    found: Settings, where: Lake, name: str, names: Mapping[str, str], says: Says
+) -> Iterator[Done]:
+    """Give columns of a table other names in place; tables that read it go on with them.
+
+    Raises:
+        DefinitionError: Table or function have not these columns, or a table above has not read all rows yet.
+    """
+    table = _renamable(where, name)
+    where.open_for_writing()
+    above = [each for each in readers(table, where) if not isinstance(each, Ingested)]
+    with _alone(where):
+        stream = _Stream(where, says, [each.id for each in (table, *above)])
+        yield from stream.load()
+        migration = begun(where, clock.now(), clock.login())
+        says("starting Spark …")
+        site = session.site(found, where, None, is_brief=True, says=says)
+        try:
+            with ExitStack() as held:
+                for each in (table, *above):
+                    held.enter_context(handed_over(each, where, clock.now, "migrate", note=says))
+                repaired.rename(site.spark, table, where, names, clock.now())
+                stream.release(*(each.id for each in (table, *above)))
+        finally:
+            site.spark.stop()
+        words = " and ".join(f"{old} is called {new}" for old, new in names.items())
+        migration.others[table.id] = words
+        migration.done = not migration.promoted and len(migration.others) == 1
+        keep(where, migration)
+        yield Done(table=table.id, says=f"{words}, with the values that it has")
 
 
 # The same in a branch, of which nothing is left.

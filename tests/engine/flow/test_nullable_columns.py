@@ -9,12 +9,13 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Appended
-from strandline.engine.flow.preflight import Answer, judge, migrate
+from strandline.engine.flow.preflight import Answer, judge
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.read.open_table import opened
+from strandline.engine.repair.migrate import migrate
 from strandline.engine.repair.rebuild import promote, rebuild
 from tests.support.edits import CLICKS, FIELDS, TEN
 from tests.support.literal import put

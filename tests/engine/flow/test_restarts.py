@@ -10,6 +10,7 @@ from tests.support.edits import Edit
 from tests.support.edits_around import surroundings
 from tests.support.edits_of_processors import processors
 from tests.support.edits_of_rows import duplicates, joins, rows_alone
+from tests.support.edits_of_schemas import schemas
 from tests.support.edits_of_silver import judged_tables
 from tests.support.edits_of_windows import aggregates
 from tests.support.proofs import Times
@@ -35,10 +36,16 @@ EDITS = (
     *joins(),
     *processors(),
     *judged_tables(),
+    *schemas(),
     *surroundings(),
 )
-SHORT = ("keys of one type swapped", "a filter after the state", "a source dropped")
-"""One that Spark takes and gets wrong, one that is safe, and one that a migration makes safe."""
+SHORT = (
+    "keys of one type swapped",
+    "a filter after the state",
+    "columns: int to long",
+    "a source: int to long, passed on",
+)
+"""One that Spark takes and gets wrong, one that is safe, and two that a migration makes safe."""
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.log.ledger_sums import MOST_CODES, Sums, snapshot_file, sums_of
+from strandline.engine.lake.spark_checkpoint import read_record
 from strandline.engine.repair.migrate import Step, is_in_force, made, note_equal, planned, stale
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.runtime.meter import code_version
@@ -100,6 +101,15 @@ def test_books_that_older_code_closed_are_no_fault_and_accuse_no_table(morning: 
     assert balance_sheet.audit(gold.TABLE, morning).faults == []
     assert sums_of(morning.table(gold.TABLE)).made_from == words["version"] + 1
     assert made(gold.TABLE, morning).sources == ()
+
+
+@pytest.mark.slow
+def test_what_a_silver_and_a_gold_table_mean_is_recorded(morning: Lake) -> None:
+    """Else each edit that changes no row of theirs would compute them anew."""
+    for table in (STRICT, gold.TABLE):
+        record = read_record(morning.checkpoint(table))
+        assert record is not None
+        assert (bool(record.plan["rows"]), record.plan["code"]) == (True, code_version(table))
 
 
 @pytest.mark.slow

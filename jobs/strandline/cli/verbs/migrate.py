@@ -45,6 +45,12 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             help="Compute it from the newest records beside the lake, and show the difference.",
         ),
     ] = False,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With one table: old=new says that a column has another name and keeps its values."
+        ),
+    ] = None,
     last: Annotated[
         str, typer.Option(help="With --try, how much event time is compared: 1h, 1d, 7d.")
     ] = "1d",
@@ -61,17 +67,24 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     With --try the newest records of a day run through the edited tables beside the lake; the rows are compared, and nothing is left of it.
     Named tables bring all tables above them. `--undo` gives every replaced table its rows of before back, the last one first;
     take the edit back as well.
+    A column under another name is a new one, unless --rename says that it is the old one: then no row is computed.
 
     \b
     strandline migrate
     strandline migrate --try
     strandline migrate --go
     strandline migrate silver.orders --forward --go
+    strandline migrate silver.orders --rename total=amount --go
     strandline migrate --undo
     """
     if try_ and go:
         raise DefinitionError(
             "--try changes nothing, and --go does all of it", hint="type one of them."
+        )
+    if rename and (undo or forward or try_ or len(tables or ()) != 1):
+        raise DefinitionError(
+            "--rename is for one table, and goes with --go alone",
+            hint="such as `strandline migrate silver.orders --rename total=amount --go`.",
         )
     if undo and (go or forward or tables or try_):
         raise DefinitionError(
@@ -79,6 +92,13 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             hint="type it by itself: `strandline migrate --undo`.",
         )
     found, where = place.existing(lake, briefly=not (go or undo), writes=go or undo)
+    if rename:
+        name, names = str((tables or [""])[0]), _names(rename)
+        if go:
+            _print_done(work.rename(found, where, name, names, note), as_json=as_json)
+        else:
+            _print_done(work.foresee_rename(where, name, names), as_json=as_json)
+        return
     if undo:
         _print_done(work.take_back(found, where, note), as_json=as_json)
         return
@@ -95,6 +115,23 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         _print_rest(stages)
     if any(each.step is Step.BLOCKED for each in stages):
         raise SystemExit(DefinitionError.exit_code)
+
+
+def _names(pairs: list[str]) -> dict[str, str]:
+    """Return the new name of each column that is to have one.
+
+    Raises:
+        DefinitionError: A text is no pair of names.
+    """
+    found = dict[str, str]()
+    for each in pairs:
+        old, equals, new = (part.strip() for part in each.partition("="))
+        if not (old and equals and new):
+            raise DefinitionError("--rename wants old=new", hint="such as --rename total=amount.")
+        if old in found or new in {*found, *found.values()} or old in found.values():
+            raise DefinitionError("--rename names a column twice", hint="each has one name.")
+        found[old] = new
+    return found
 
 
 def _print_plan(stages: list[Stage], *, as_json: bool, is_forward: bool) -> None:

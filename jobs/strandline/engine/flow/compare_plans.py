@@ -7,19 +7,41 @@ if they were the former ones, without an error and with other rows.
 
 import hashlib
 import inspect
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from strandline.core.table import Appended, Judged, Streamed
-from strandline.engine.flow.spark_plan import Operator, StatefulPlan, output_mode
+from strandline.engine.flow.spark_plan import (
+    STRICT,
+    Columns,
+    LogicalPlan,
+    Node,
+    Operator,
+    StatefulPlan,
+    Texts,
+    columns,
+    described,
+    logical_plan,
+    output_mode,
+    settings_of,
+    written,
+)
+from strandline.engine.lake.commit.create_table import Altered, Change, altered
+from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import DeclaredTable, declared_table, types_of
-from strandline.engine.lake.spark_checkpoint import RunRecord
-from strandline.engine.runtime.meter import code_version, query_version
+from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.log.log_actions import changes_rows, table_id
+from strandline.engine.lake.read.open_table import DeclaredTable, declared_schema, declared_table
+from strandline.engine.lake.spark_checkpoint import NOWHERE, Positions, RunRecord, read_until
+from strandline.engine.runtime.meter import code_version, query_version, vocabulary_version
 
 INNER = "Inner"
 
@@ -44,6 +66,7 @@ class Remedy(StrEnum):
     NOTHING = "nothing"
     LET_BE_NULL = "let columns of its sources be NULL"
     ADD_COLUMNS = "add the columns"
+    WIDEN = "widen the types"
     REWRITE_SOURCES = "rewrite the sources"
     HAND_OVER = "hand over"
     REBUILD = "rebuild"
@@ -226,9 +249,6 @@ def _seconds(milliseconds: int) -> str:
 # Compare the Delta tables around a stream with what its checkpoint and its code expect: its sources, and its own table.
 
 
-INTEGERS = ("tinyint", "smallint", "int", "bigint")
-
-
 def former_sources(
     held: Sequence[str | None],
     plan: StatefulPlan,
@@ -305,39 +325,44 @@ def source_differences(
 
 
 def sink_differences(
-    sink: DeclaredTable, schema: StructType, folders: Sequence[str]
+    own: StructType, had_folders: Sequence[str], schema: StructType, folders: Sequence[str]
 ) -> Iterator[Difference]:
-    """Yield how a table differs from the rows that its function returns."""
-    wanted = types_of(schema)
-    if lacking := [name for name in wanted if name not in sink.columns]:
+    """Yield how a table differs from the rows that its function returns.
+
+    Args:
+        own: The columns of the table.
+        had_folders: Those that it is partitioned by.
+        schema: The columns of the rows.
+        folders: Those that it would be partitioned by.
+    """
+    found = [*altered(own, schema)]
+    if new := [each.name for each in found if each.change is Change.NEW]:
         yield Difference(
-            what=f"its table lacks {' and '.join(lacking)}: NULL in the rows so far, unless they are "
+            what=f"its table lacks {' and '.join(new)}: NULL in the rows so far, unless they are "
             "computed again",
             remedy=Remedy.ADD_COLUMNS,
         )
-    for name, kind in wanted.items():
-        if name in sink.columns and not _is_read_as(kind, sink.columns[name]):
-            yield Difference(
-                what=f"its column {name} is {sink.columns[name]}, and would be {kind}",
-                remedy=Remedy.REBUILD,
-            )
-    if gone := [name for name in sink.columns if name not in wanted]:
+    for each in found:
+        if each.had is not None:
+            yield _of_type(each, had_folders)
+    if gone := [name for name in own.names if name not in schema.names]:
         yield Difference(
             what=f"{' and '.join(gone)} is computed no longer: NULL from now on",
             remedy=Remedy.NOTHING,
         )
-    if sink.folders != tuple(folders):
+    if tuple(had_folders) != tuple(folders):
         yield Difference(
-            what=f"its table is partitioned by {_compare_tables_listed(sink.folders)}, and would be by {_compare_tables_listed(folders)}",
+            what=f"its table is partitioned by {_compare_tables_listed(had_folders)}, and would be by {_compare_tables_listed(folders)}",
             remedy=Remedy.REBUILD,
         )
 
 
-def _is_read_as(kind: str, declared: str) -> bool:
-    """Return whether values of a type can be read as a declared one: Parquet's short integers are read as long ones."""
-    if kind == declared:
-        return True
-    return kind in INTEGERS and declared in INTEGERS[INTEGERS.index(kind) :]
+def _of_type(each: Altered, folders: Sequence[str]) -> Difference:
+    was, now = ("" if kind is None else kind.simpleString() for kind in (each.had, each.wanted))
+    what = f"its column {each.name} is {was}, and would be {now}"
+    if each.change is Change.OTHER or each.at[0] in folders:  # a folder's name is a value
+        return Difference(what=what, remedy=Remedy.REBUILD)
+    return Difference(what=f"{what}: wider, so its rows stay as they are", remedy=Remedy.WIDEN)
 
 
 def _is_recreated(name: str | None, held: str | None, ids: Mapping[str, str]) -> bool:
@@ -346,6 +371,36 @@ def _is_recreated(name: str | None, held: str | None, ids: Mapping[str, str]) ->
 
 def _compare_tables_listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "nothing"
+
+
+def reshaped_sources(table: Streamed, lake: Lake, begins: Positions) -> Iterator[Difference]:
+    """Yield the sources of which the stream has not read rows from before a change of columns that no reader follows.
+
+    Wider types and new columns are followed. Of others Spark would read the older files with the columns of today, without an error.
+    """
+    for source in table.upstream:
+        path = lake.table(source)
+        at = begins.get(table_id(path), NOWHERE).version
+        if at < 0 or not 0 <= at < latest_version(path) or not is_commit(path, at):
+            continue
+        then, now = declared_schema(path, at), declared_schema(path)
+        lost = [name for name in then.names if name not in now.names]
+        lost += [each.name for each in altered(then, now) if each.change is Change.OTHER]
+        if lost and (since := _unread_before_change(lake.checkpoint(table), path)) is not None:
+            yield Difference(
+                what=f"{source.id} has other columns since version {since:,} ({' and '.join(lost)}), and rows of before are not "
+                "read yet: they would be read without these",
+                remedy=Remedy.REBUILD,
+            )
+
+
+def _unread_before_change(checkpoint: Place, path: Place) -> int | None:
+    """Return the version that changed the columns of a source last, if a stream has not read rows of before; else None."""
+    first = max(read_until(checkpoint).get(table_id(path), NOWHERE).version, 0)
+    found = range(first, latest_version(path) + 1)
+    changed = [each for each in found if any(actions(path, each, Kind.METADATA))]
+    is_unread = changed and any(changes_rows(path, each) for each in range(first, changed[-1]))
+    return changed[-1] if is_unread else None
 
 
 # A hash of all that decides what a table's stream runs: found from files alone, so that an unchanged table costs no JVM.
@@ -387,3 +442,171 @@ def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) ->
     for source in table.upstream:
         yield f"{source.id} {source.event_at} {source.lateness} {sources.get(source.id)}"
     yield str(declared_table(lake.table(table)))
+
+
+# What a plan means: which rows it makes of which columns of its sources, in texts in which a whole number is a whole number.
+#
+# Where the meaning is the same, rows that the former code made are those that the new one makes: nothing is to be computed
+# again because code was written otherwise, a whole number got a longer type, or a column another name.
+# A type whose values would be others (a float that is a double now has other digits) is another meaning.
+
+_known: dict[tuple[Streamed, tuple[str, ...]], StatefulPlan] = {}
+"""The plans of this process: planning a silver table takes half a second, and many starts run the same."""
+
+
+def stateful_plan(table: Streamed, sources: Sequence[DataFrame], result: DataFrame) -> StatefulPlan:
+    """Describe what a table's query would run; it depends on the table and on its sources' columns alone.
+
+    Args:
+        table: Silver or gold.
+        sources: The streaming rows of each source.
+        result: The table's rows.
+    """
+    mark = (table, tuple(rows.schema.json() for rows in sources))
+    if mark not in _known:
+        found = logical_plan(table, sources, result)
+        plan = described(table, sources, found)
+        _known[mark] = _with_meaning(plan, table, found, result.columns)
+    return _known[mark]
+
+
+class _UnknownError(Exception):
+    """What an operator does is not in the plan: it calls Python, or reads what is not there."""
+
+
+def _with_meaning(
+    plan: StatefulPlan, table: Streamed, found: LogicalPlan, names: Sequence[str]
+) -> StatefulPlan:
+    try:
+        of = columns(found.root, iter(found.read), _marked)
+        lines = [*_lines(found.root, of)]
+    except _UnknownError:
+        return plan
+    own = of[id(found.root)]
+    marks = dict(zip(names, (own.texts[number] for number in own.ids), strict=True))
+    if table.dimension:
+        return plan
+    declared = _declared(table, marks, plan)
+    shape = _hash([vocabulary_version(), query_version(), *declared, *lines])
+    return replace(plan, columns=tuple(marks.items()), rows=shape)
+
+
+def _declared(table: Streamed, marks: Mapping[str, str], plan: StatefulPlan) -> Iterator[str]:
+    """Yield what a table declares that decides its rows beside its function; columns by what they mean."""
+    named = (*table.key, table.event_at, table.closes_at, getattr(table, "window_from", None))
+    yield f"{type(table).__name__} {[marks.get(str(name), name) for name in named]}"
+    yield f"{table.lateness} {plan.watermarks} {plan.output_mode}"
+    if isinstance(table, Judged):
+        yield f"{table.believes_history} {table.passes_over} {table.holds_items} {table.takes_in_words} {table.routed_by}"
+    yield f"{getattr(table, 'rows', None)}"
+
+
+def _lines(root: Node, of: Mapping[int, Columns]) -> Iterator[str]:
+    """Yield what each operator does; a projection does nothing that the columns do not say."""
+    for node in root.walk():
+        known = {
+            number: text for each in node.children for number, text in of[id(each)].texts.items()
+        }
+        if node.kind == "StreamingRelation":
+            yield node.kind
+            continue
+        if not node.children or NOT_IN_A_PLAN.search(node.kind):
+            raise _UnknownError
+        if node.kind == "Project":
+            continue
+        for name in sorted(node.fields):
+            if name != "output" and _has_expressions(node.fields[name]):
+                yield f"{node.kind} {name} {[_marked(each, known) for each in node.expressions(name)]}"
+        yield f"{node.kind} {[each for each in settings_of(node) if not each.startswith(CHANCE)]}"
+
+
+def _has_expressions(value: object) -> bool:
+    while isinstance(value, list) and value:
+        value = value[0]
+    return isinstance(value, dict) and "num-children" in value
+
+
+NOT_IN_A_PLAN = re.compile(r"UDF|Python|Pandas|Arrow|Rand|Uuid|Shuffle")
+"""Names of what calls a function whose statements no plan shows, or leaves to chance what it makes."""
+
+CHANCE = ("nodeId=",)
+"""Settings that differ at every start."""
+
+WHOLE = ("byte", "short", "integer", "long")
+"""Spark's names of whole numbers in a plan, from short to long."""
+
+WHOLE_NAMED = re.compile('"(?:byte|short|integer|long)"')
+DECIMAL_NAMED = re.compile(r'"decimal\(\d+,\d+\)"')
+
+
+def _marked(expression: Node, known: Texts) -> str:
+    return _hash([_meant(expression, known)])
+
+
+def _meant(expression: Node, known: Texts) -> str:
+    """Return an expression as text, in which a longer whole number is what a short one is."""
+    kind, fields = expression.kind, expression.fields
+    if NOT_IN_A_PLAN.search(kind):
+        raise _UnknownError
+    match kind:
+        case "AttributeReference":
+            return known.get(int(fields["exprId"]["id"]), f"?{fields['name']}")
+        case "Alias":
+            return _meant(expression.children[0], known)
+        case "Literal":
+            return f"{written(expression, known)} {_family(json.dumps(fields['dataType']))}"
+        case "Cast" if _only_lengthens(expression):
+            return _meant(expression.children[0], known)
+        case _:
+            said = [_meant(each, known) for each in expression.children]
+            said += map(_family, settings_of(expression))
+            if kind == STRICT:  # which takes no number that it would have to round
+                said = [DECIMAL_NAMED.sub('"decimal"', each) for each in said]
+            elif "schema" in fields:
+                said.append(_family(json.dumps(fields["schema"], sort_keys=True)))
+            return f"{kind}({', '.join(said)}; {fields.get('name', '')})"
+
+
+def _family(text: str) -> str:
+    return WHOLE_NAMED.sub('"whole"', text)
+
+
+def _only_lengthens(cast: Node) -> bool:
+    """Return whether a cast makes of a whole number a longer one, or of a decimal one with more digits."""
+    (child,) = cast.children
+    was, now = child.fields.get("dataType"), cast.fields["dataType"]
+    if was in WHOLE and now in WHOLE:
+        return WHOLE.index(was) <= WHOLE.index(now)
+    both = [DECIMAL.fullmatch(str(each)) for each in (was, now)]
+    if None in both:
+        return False
+    (p, s), (more_p, more_s) = (map(int, each.groups()) for each in both if each)
+    return more_s >= s and more_p - more_s >= p - s
+
+
+DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def _hash(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def makes_the_same(former: StatefulPlan | None, now: StatefulPlan) -> bool:
+    """Return whether a plan makes the rows that a former one made, whole numbers of another length aside."""
+    if former is None or not former.rows or former.rows != now.rows:
+        return False
+    return dict(former.columns) == dict(now.columns)
+
+
+def renamed(former: StatefulPlan | None, now: StatefulPlan) -> dict[str, str]:
+    """Return the new names of columns that are computed as those were that are computed no longer."""
+    had, has = dict(former.columns) if former else {}, dict(now.columns)
+    gone = {mark: name for name, mark in had.items() if name not in has}
+    new = {mark: name for name, mark in has.items() if name not in had}
+    return {gone[mark]: name for mark, name in new.items() if mark in gone}
+
+
+def as_renamed(plan: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return what was recorded of a plan once columns of its table have other names."""
+    columns_now = [[names.get(name, name), mark] for name, mark in plan.get("columns", ())]
+    return {**plan, "columns": columns_now}

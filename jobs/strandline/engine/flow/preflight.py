@@ -6,9 +6,10 @@ about its state (what only Spark knows), and sources and columns are compared wi
 The verdicts are proven against restarts in Spark (tests/engine/flow/test_restarts.py).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -27,31 +28,39 @@ from strandline.engine.flow.compare_plans import (
     Difference,
     Remedy,
     fingerprint,
-    former_sources,
+    makes_the_same,
+    renamed,
+    reshaped_sources,
     sink_differences,
     source_differences,
     source_tables,
     state_differences,
+    stateful_plan,
 )
 from strandline.engine.flow.foreign_text import may_search, of_function, searches, sentences
 from strandline.engine.flow.plan import Frames, framed
-from strandline.engine.flow.spark_plan import StatefulPlan, output_mode, refusal, stateful_plan
+from strandline.engine.flow.spark_plan import StatefulPlan, output_mode, refusal
 from strandline.engine.kafka.slices import range_ends
 from strandline.engine.kafka.topic_log import deleted, identities_in
-from strandline.engine.lake.commit.create_table import add_columns, let_be_null
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.formats import STATE
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import table_id
-from strandline.engine.lake.mend_checkpoint import operator_names, retire_state, rewrite_sources
-from strandline.engine.lake.read.open_table import declared_table, never_null_now
+from strandline.engine.lake.mend_checkpoint import operator_names
+from strandline.engine.lake.read.open_table import (
+    declared_schema,
+    declared_table,
+    never_null_now,
+)
 from strandline.engine.lake.spark_checkpoint import (
+    CODE,
     JOIN,
+    MOST_CODES,
     NOWHERE,
+    SAME,
     SEARCHES,
     Position,
     Positions,
@@ -65,6 +74,7 @@ from strandline.engine.lake.spark_checkpoint import (
     stream_id,
     write_record,
 )
+from strandline.engine.runtime.meter import code_version
 from strandline.sql_function import is_in_sql
 
 # Refusing a stream that would not continue its own table, from the ledger and the checkpoint alone.
@@ -169,6 +179,7 @@ class Verdict:
         warnings: What a stranger's text can do to the table's function, and what to write instead.
         hint: What to type.
         spark: Spark's own error, where it would refuse the restart.
+        same_as: The versions of its code that make the rows that today's makes, as far as plans show it.
     """
 
     table: str
@@ -178,6 +189,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
     hint: str = ""
     spark: str | None = None
+    same_as: tuple[str, ...] = ()
 
     @property
     def remedies(self) -> frozenset[Remedy]:
@@ -218,10 +230,22 @@ class Cleared:
         record = RunRecord(
             fingerprint=fingerprint(table, lake, sources),
             ids={name: each.id for name, each in sources.items()},
-            plan={**self.plan.as_json(), SEARCHES: self.searches},
+            plan={**self.plan.as_json(), SEARCHES: self.searches, **self._codes(table, lake)},
             apart_ms=self.apart_ms,
         )
         write_record(lake.checkpoint(table), record)
+
+    def _codes(self, table: Streamed, lake: Lake) -> dict[str, Any]:
+        """Return the version of the code, and those before it that made the same rows."""
+        before, code = read_record(lake.checkpoint(table)), code_version(table)
+        known: tuple[str, ...] = ()
+        if (
+            before
+            and self.plan
+            and makes_the_same(StatefulPlan.of_json(dict(before.plan)), self.plan)
+        ):
+            known = before.same_codes
+        return {CODE: code, SAME: [each for each in known if each != code][-MOST_CODES:]}
 
     def _operators(self, table: Streamed, lake: Lake) -> set[str]:
         """Return the kinds of operators that keep state."""
@@ -249,15 +273,17 @@ def refuse_unsafe(table: Streamed, lake: Lake, run: Frames) -> Cleared:
     """
     if tight := list(_tight_sources(table, lake)):
         refuse(_verdict(table, tight))
-    if is_as_it_was(table, lake):
-        former = read_record(lake.checkpoint(table))
-        if former is None or former.apart is not None:
+    was_so = is_as_it_was(table, lake)
+    former = read_record(lake.checkpoint(table)) if was_so else None
+    if former is not None and former.same_codes:
+        if former.apart is not None:
             return Cleared()
         return Cleared(apart_ms=_apart_ms(table, run), former=former)
     plan = stateful_plan(table, run.sources, run.result)
-    _refuse_other_days(table, plan)
-    if not is_new(lake.checkpoint(table)):
-        refuse(_judged(table, lake, run, plan))
+    if not was_so:  # else a record of an older program lacks something
+        _refuse_other_days(table, plan)
+        if not is_new(lake.checkpoint(table)):
+            refuse(_judged(table, lake, run, plan))
     apart = _apart_ms(table, run) if _joins(plan) else 0
     return Cleared(plan, apart, searches=searches(run.result))
 
@@ -521,12 +547,14 @@ def _judged(table: Streamed, lake: Lake, run: Frames, plan: StatefulPlan) -> Ver
                 Difference(what=f"Spark refuses its state: {spark}", remedy=Remedy.REBUILD)
             )
     routed, rerouted = _changed_route(table, lake)
-    differences = [*routed, *of_state, *_of_tables(table, lake, run, plan, record)]
+    of_tables = [*_of_tables(table, lake, run, plan, record)]
+    differences = [*routed, *of_state, *of_tables, *_renamed(table, lake, renamed(former, plan))]
     notes = [*rerouted] if record else [NO_RECORD, *rerouted]
     if plan.operators:
         notes.append(MIXED)
     found = _verdict(table, differences, notes=notes, spark=spark)
-    return replace(found, warnings=sentences(searches(run.result)))
+    same_as = record.same_codes if record and makes_the_same(former, plan) else ()
+    return replace(found, warnings=sentences(searches(run.result)), same_as=same_as)
 
 
 def _changed_identity(
@@ -585,12 +613,26 @@ def _changed_route(table: Streamed, lake: Lake) -> tuple[list[Difference], list[
 def _of_tables(
     table: Streamed, lake: Lake, run: Frames, plan: StatefulPlan, record: RunRecord | None
 ) -> Iterator[Difference]:
+    yield from reshaped_sources(table, lake, _opened_at_start(lake.checkpoint(table)))
     sources = {name: each.id for name, each in source_tables(table, lake).items()}
     yield from source_differences(source_ids(lake.checkpoint(table)), plan, sources, record)
     sink = declared_table(lake.table(table))
     if sink is not None:
         folders = (table.window_from,) if isinstance(table, Upserted) else ()
-        yield from sink_differences(sink, columns_of(table, run), folders)
+        own = declared_schema(lake.table(table))
+        yield from sink_differences(own, sink.folders, columns_of(table, run), folders)
+
+
+def _renamed(table: Streamed, lake: Lake, names: Mapping[str, str]) -> Iterator[Difference]:
+    """Yield which columns seem to have got another name; that they have is for a person to say."""
+    own = declared_schema(lake.table(table)).names if lake.exists(table) else []
+    for old, new in names.items():
+        if old in own and new not in own:
+            yield Difference(
+                what=f"{new} is computed as {old} was: `strandline migrate {table.id} --rename {old}={new} --go` gives it the values "
+                "of that column",
+                remedy=Remedy.NOTHING,
+            )
 
 
 def columns_of(table: Streamed, run: Frames) -> StructType:
@@ -639,62 +681,3 @@ def _verdict(
 
 def _asks(verdict: Verdict) -> str:
     return "needs a migration" if verdict.answer is Answer.MIGRATE else verdict.answer.value
-
-
-# Do what a verdict of the pre-flight asks for, where no row must be computed again.
-#
-# Each step leaves a checkpoint from which either the former code or that of today goes on, and a step that was killed is
-# simply done again.
-
-
-def migrate(spark: SparkSession, table: Streamed, lake: Lake) -> Verdict:
-    """Do what a table's verdict asks for, and return the verdict after it.
-
-    Raises:
-        DefinitionError: It must be computed again.
-        TransientError: A stream writes the table.
-    """
-    with lease(spark, table, lake):
-        verdict = judge(spark, table, lake)
-        refuse_rebuild(verdict)
-        if not verdict.remedies:
-            return verdict
-        if Remedy.LET_BE_NULL in verdict.remedies:
-            for source in table.upstream:
-                columns = tight_columns(table, lake).get(source.id, ())
-                let_be_null(spark, lake.table(source), columns)
-            return judge(spark, table, lake)
-        run = framed(spark, table, lake)
-        if Remedy.ADD_COLUMNS in verdict.remedies:
-            add_columns(spark, lake.table(table), columns_of(table, run))
-        if Remedy.REWRITE_SOURCES in verdict.remedies:
-            with joining(table, lake):
-                _rewrite(table, lake, run)
-        if Remedy.HAND_OVER in verdict.remedies:
-            retire_state(lake.checkpoint(table))
-        return judge(spark, table, lake)
-
-
-def refuse_rebuild(verdict: Verdict) -> None:
-    """Refuse a table for which no migration is enough.
-
-    Raises:
-        DefinitionError: It must be computed again.
-    """
-    if Remedy.REBUILD in verdict.remedies:
-        reasons = [each.what for each in verdict.differences if each.remedy is Remedy.REBUILD]
-        raise DefinitionError(
-            f"{verdict.table} cannot be migrated: {'; '.join(reasons)}",
-            hint=verdict.hint,
-            table=verdict.table,
-        )
-
-
-def _rewrite(table: Streamed, lake: Lake, run: Frames) -> None:
-    checkpoint = lake.checkpoint(table)
-    ids = {name: each.id for name, each in source_tables(table, lake).items()}
-    plan = stateful_plan(table, run.sources, run.result)
-    were = former_sources(source_ids(checkpoint), plan, ids, read_record(checkpoint))
-    rewrite_sources(
-        checkpoint, [were.index(name) if name in were else None for name in plan.sources]
-    )

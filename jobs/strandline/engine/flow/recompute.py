@@ -29,6 +29,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.items import counted_items
 from strandline.core.lateness import shifted
 from strandline.core.table import Appended, Computed, Derived, Judged, Recomputed, Table
+from strandline.core.verdict import good_rows
 from strandline.engine.accounting.balance_sheet import rows_until
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import new_entry
@@ -55,6 +56,7 @@ from strandline.engine.flow.plan import make, shaped
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.create_table import add_columns, lacks
 from strandline.engine.lake.commit.delta_commit import OPEN, rows_at, write
 from strandline.engine.lake.commit.file_index import (
     EPOCH,
@@ -115,6 +117,9 @@ def compute(
     rows = [rows_at(spark, lake.table(source), version) for source, version in versions.items()]
     with joining(table, lake):
         result, looked = adorned(spark, table, lake, shaped(rows, table))
+    if lake.exists(table):  # of which all rows are replaced
+        columns = good_rows(result, table) if isinstance(table, Judged) else result
+        add_columns(spark, path, columns.schema)
     make(spark, table, lake, result)
     number = newest[1].batch + 1 if newest else 0
     read = sum(rows_until(lake.table(source), at) for source, at in versions.items())
@@ -153,6 +158,7 @@ def compute(
         entry = Items(*counted_items(rows[0], table.rows)).added_to(entry)
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()
+    commit.reshape(result.schema)
     with _refusing_long(table):
         files = commit.write(result)
     good = entry.read - sum(entry.skipped.values())
@@ -401,6 +407,7 @@ class Afresh:
             near = [self._near(source, starts, at, over) for source, at in now.items()]
             with joining(self._table, self._lake):
                 rows = shaped(near, self._table)
+            self._refuse_lack(rows)
             begins = F.unix_micros(self._table.window_from)
             inside = begins.between(starts.lowest, starts.highest)
             found = _over_only(self._table, rows, entry.over_until).where(inside)
@@ -411,6 +418,15 @@ class Afresh:
         version = commit.commit(final.encoded())
         self._shelf.replaced(version, touched, written)
         return final
+
+    def _refuse_lack(self, rows: DataFrame) -> None:
+        lacking = lacks(self._lake.table(self._table), rows.schema)
+        if lacking:
+            raise DefinitionError(
+                f"{self._table.id} lacks {' and '.join(lacking)}, which its function returns now",
+                hint=f"`strandline migrate {self._table.id} --go` recomputes all of its windows.",
+                table=self._table.id,
+            )
 
     def _before_first(self, starts: Span, now: Mapping[Computed, int]) -> dict[str, int]:
         """Return how many more rows of the sources lie before the first version of a static table than were counted.

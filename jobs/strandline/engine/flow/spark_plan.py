@@ -7,7 +7,7 @@ checkpoint has about its state gives Spark's own answer, and reads and writes no
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any, Self
@@ -21,6 +21,7 @@ from strandline.core.verdict import computed
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.mend_checkpoint import copy_metadata, settle
 from strandline.engine.lake.plain_files import scratch
+from strandline.engine.lake.read.open_table import first_names
 from strandline.engine.lake.spark_checkpoint import next_batch, run_conditions
 from strandline.engine.runtime.jvm import classic, jvm
 
@@ -140,6 +141,28 @@ NUMBERS = ("precision", "scale", "ordinal")
 """Fields that are numbers; any other number in a field is the place of a child."""
 
 
+class Source(str):
+    """The name of a source. A column of it that was renamed has in texts the name that it had first, or state would seem to be another.
+
+    Args:
+        name: The name.
+        was: The first names of its columns that have others now.
+    """
+
+    __slots__ = ("_was",)
+    _was: Mapping[str, str]
+
+    def __new__(cls, name: str, was: Mapping[str, str]) -> Self:
+        """Return the name of a source."""
+        made = super().__new__(cls, name)
+        made._was = was
+        return made
+
+    def column(self, name: str) -> str:
+        """Return the text of a column."""
+        return f"{self}.{self._was.get(name, name)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The columns of an operator.
@@ -183,40 +206,56 @@ def tree(text: str) -> Node:
     return _built(iter(json.loads(text)))
 
 
-def columns(root: Node, sources: Iterator[str]) -> dict[int, Columns]:
+def columns(
+    root: Node, sources: Iterator[str], write: "Callable[[Node, Texts], str] | None" = None
+) -> dict[int, Columns]:
     """Return the columns of each operator, by the ``id`` of its node.
 
     Args:
         root: The plan.
         sources: The names of the streaming relations, in the order of the plan.
+        write: Writes an expression; ``written`` where it is not said.
     """
     found: dict[int, Columns] = {}
-    _resolve(root, sources, found)
+    _resolve(root, sources, found, write or written)
     return found
 
 
-def _resolve(node: Node, sources: Iterator[str], found: dict[int, Columns]) -> Columns:
-    below = [_resolve(child, sources, found) for child in node.children]
-    found[id(node)] = _columns(node, below, sources)
+def _resolve(
+    node: Node,
+    sources: Iterator[str],
+    found: dict[int, Columns],
+    write: Callable[[Node, Texts], str],
+) -> Columns:
+    below = [_resolve(child, sources, found, write) for child in node.children]
+    found[id(node)] = _columns(node, below, sources, write)
     return found[id(node)]
 
 
 def _columns(  # noqa: PLR0911  # one for each kind of operator
-    node: Node, below: Sequence[Columns], sources: Iterator[str]
+    node: Node,
+    below: Sequence[Columns],
+    sources: Iterator[str],
+    write: Callable[[Node, Texts], str],
 ) -> Columns:
     known = {number: text for each in below for number, text in each.texts.items()}
     match node.kind:
         case "StreamingRelation":
-            return _named(node.expressions("output"), next(sources), known)
+            source = next(sources)
+            read = source if isinstance(source, Source) else Source(source, {})
+            found = {
+                _id(each): read.column(each.fields["name"]) for each in node.expressions("output")
+            }
+            return Columns(list(found), {**known, **found})
         case "Project" | "Aggregate":
             name = "projectList" if node.kind == "Project" else "aggregateExpressions"
-            found = {_id(each): written(each, known) for each in node.expressions(name)}
+            found = {_id(each): write(each, known) for each in node.expressions(name)}
             return Columns(list(found), {**known, **found})
         case "Union":
             by_position = zip(*([each.texts[n] for n in each.ids] for each in below), strict=True)
             return _together(below[0].ids, by_position, known)
         case "Expand":
-            rows = ([written(each, known) for each in row] for row in _rows(node))
+            rows = ([write(each, known) for each in row] for row in _rows(node))
             ids = [_id(each) for each in node.expressions("output")]
             return _together(ids, zip(*rows, strict=True), known)
         case "TransformWithStateInPySpark" | "FlatMapGroupsInPandasWithState":
@@ -224,7 +263,7 @@ def _columns(  # noqa: PLR0911  # one for each kind of operator
         case "Join" if _joins_left_only(node):
             return Columns(below[0].ids, known)
         case _:
-            return _passed_on(node, [n for each in below for n in each.ids], known)
+            return _passed_on(node, [n for each in below for n in each.ids], known, write)
 
 
 def written(expression: Node, known: Texts) -> str:
@@ -242,7 +281,7 @@ def written(expression: Node, known: Texts) -> str:
             return _read_by(expression, known)
         case kind:
             parts = [written(each, known) for each in expression.children]
-            return f"{kind}({', '.join([*parts, *_settings(expression)])})"
+            return f"{kind}({', '.join([*parts, *settings_of(expression)])})"
 
 
 class StrictText(str):
@@ -342,10 +381,12 @@ def _joins_left_only(node: Node) -> bool:
     return "LeftSemi" in kind or "LeftAnti" in kind
 
 
-def _passed_on(node: Node, ids: list[int], known: Texts) -> Columns:
+def _passed_on(
+    node: Node, ids: list[int], known: Texts, write: Callable[[Node, Texts], str]
+) -> Columns:
     """Return the columns of the children, and those that an operator adds, such as those of an exploded list."""
     if "generatorOutput" in node.fields:
-        by = ", ".join(written(each, known) for each in node.expressions("generator"))
+        by = ", ".join(write(each, known) for each in node.expressions("generator"))
         more = _named(node.expressions("generatorOutput"), f"{node.kind}({by})", known)
         return Columns(ids + more.ids, more.texts)
     if "output" in node.fields and not node.children:
@@ -353,7 +394,7 @@ def _passed_on(node: Node, ids: list[int], known: Texts) -> Columns:
     return Columns(ids, dict(known))
 
 
-def _settings(expression: Node) -> Iterator[str]:
+def settings_of(expression: Node) -> Iterator[str]:
     """Yield what decides an expression's value beside its children."""
     for name, value in sorted(expression.fields.items()):
         if name in NOT_MEANT or value is None or _is_child(name, value):
@@ -432,12 +473,16 @@ class StatefulPlan:
         operators: Those with state, in Spark's order.
         watermarks: For each the column, and the delay in milliseconds.
         output_mode: Spark's name of it.
+        columns: The columns of its rows, each with a hash of what it means; none where that is not known.
+        rows: A hash of what decides which rows there are; empty where that is not known.
     """
 
     sources: tuple[str, ...]
     operators: tuple[Operator, ...] = ()
     watermarks: tuple[tuple[str, int], ...] = ()
     output_mode: str = "Append"
+    columns: tuple[tuple[str, str], ...] = ()
+    rows: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as values of JSON."""
@@ -459,6 +504,8 @@ class StatefulPlan:
             ),
             watermarks=tuple((text, delay) for text, delay in found["watermarks"]),
             output_mode=found["output_mode"],
+            columns=tuple((name, mark) for name, mark in found.get("columns", ())),
+            rows=found.get("rows", ""),
         )
 
 
@@ -467,26 +514,8 @@ def output_mode(table: Streamed) -> str:
     return "Update" if isinstance(table, Upserted) else "Append"
 
 
-_known: dict[tuple[Streamed, tuple[str, ...]], StatefulPlan] = {}
-"""The plans of this process: planning a silver table takes half a second, and many starts run the same."""
-
-
-def stateful_plan(table: Streamed, sources: Sequence[DataFrame], result: DataFrame) -> StatefulPlan:
-    """Describe what a table's query would run; it depends on the table and on its sources' columns alone.
-
-    Args:
-        table: Silver or gold.
-        sources: The streaming rows of each source.
-        result: The table's rows.
-    """
-    mark = (table, tuple(rows.schema.json() for rows in sources))
-    if mark not in _known:
-        _known[mark] = _described(table, sources, result)
-    return _known[mark]
-
-
-def _described(table: Streamed, sources: Sequence[DataFrame], result: DataFrame) -> StatefulPlan:
-    found = logical_plan(table, sources, result)
+def described(table: Streamed, sources: Sequence[DataFrame], found: "LogicalPlan") -> StatefulPlan:
+    """Describe what a table's query would run, by its plan."""
     operators = tuple(_operators(found.root, found.columns))
     printed = str(found.execution.optimizedPlan().toString())
     watermarks = tuple(_watermarks(found.root, found.columns, printed)) if operators else ()
@@ -494,7 +523,7 @@ def _described(table: Streamed, sources: Sequence[DataFrame], result: DataFrame)
         operators = (replace(operators[0], keys=_identity(table, sources[0])), *operators[1:])
         watermarks = tuple((TIME, delay) for _, delay in watermarks)  # its text has the verdict
     return StatefulPlan(
-        sources=tuple(found.places[each] for each in _paths(found.execution.analyzed())),
+        sources=tuple(str(found.places[each]) for each in _paths(found.execution.analyzed())),
         operators=operators,
         watermarks=watermarks,
         output_mode=output_mode(table),
@@ -510,24 +539,27 @@ class LogicalPlan:
         root: The plan.
         columns: The columns of each operator, by the ``id`` of its node.
         places: The names of the sources, by their folders.
+        read: The names of the sources, in the order of the plan.
     """
 
     execution: Any
     root: Node
     columns: Mapping[int, Columns]
     places: Mapping[str, str]
+    read: tuple[str, ...]
 
 
 def logical_plan(table: Streamed, sources: Sequence[DataFrame], result: DataFrame) -> LogicalPlan:
     """Return the plan that a table's query would run, with each column written down to those of the sources."""
     execution = planned(result, output_mode(table))
     plan = execution.optimizedPlan()
-    places = {
-        _paths(_analyzed(rows))[0]: of.id for rows, of in zip(sources, table.upstream, strict=True)
-    }
+    places = {}
+    for rows, of in zip(sources, table.upstream, strict=True):
+        folder = _paths(_analyzed(rows))[0]
+        places[folder] = Source(of.id, first_names(Place.of(folder)))
     root = tree(str(plan.toJSON()))
-    found = columns(root, iter([places[each] for each in _paths(plan)]))
-    return LogicalPlan(execution, root, found, places)
+    read = tuple(places[each] for each in _paths(plan))
+    return LogicalPlan(execution, root, columns(root, iter(read)), places, read)
 
 
 def _operators(root: Node, found: Mapping[int, Columns]) -> Iterator[Operator]:

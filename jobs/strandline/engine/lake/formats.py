@@ -24,6 +24,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.store_lease import hold
 
 STATE, ENTRIES, TABLES, CHECKPOINTS = "state of streams", "ledger entries", "tables", "checkpoints"
+COLUMNS = "columns"
 """Kinds of what is stored; a newer program may have more of them."""
 
 PAGE = "infra/docs/kubernetes.md#roll-back"
@@ -70,6 +71,11 @@ FORMS: Mapping[str, Form] = {
         number=1,
         what="the state of a de-duplication is in memory while it is small, in files of its own",
         since="2026-11-28",
+    ),
+    COLUMNS: Form(
+        number=1,
+        what="one was given a wider type, or another name, in place",
+        since="2026-11-29",
     ),
 }
 """The newest form of each kind that this program knows; it writes and reads all up to that."""

@@ -416,6 +416,9 @@ def _read_batch(checkpoint: Place, number: int) -> tuple[int, dict[str, Position
 FILE = "last_run.json"
 
 SEARCHES = "searches"
+CODE, SAME = "code", "same_as"
+MOST_CODES = 20
+"""Versions of code that a record has beside the last one."""
 
 JOIN = "Join"
 """Spark's name of an operator that joins, as the plan has it."""
@@ -446,6 +449,12 @@ class RunRecord:
         """
         found = self.plan.get(SEARCHES)
         return None if found is None else tuple(found)
+
+    @property
+    def same_codes(self) -> tuple[str, ...]:
+        """Return the version of the code that ran, and those before it of which the plans show that they make the same rows."""
+        code = self.plan.get(CODE)
+        return (*self.plan.get(SAME, ()), str(code)) if code else ()
 
     @property
     def joins(self) -> bool:

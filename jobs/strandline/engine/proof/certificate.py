@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 
 from strandline.core.table import Table
 from strandline.engine.lake.lake import Lake
+from strandline.engine.repair.migrate import same_code
 from strandline.engine.runtime.meter import is_code_of
 
 SECOND = "duckdb"
@@ -87,16 +88,21 @@ def status(table: Table, lake: Lake) -> str:
         part = None  # all rows were verified since
     valid = [each for each in (whole, part) if each]
     second = kept(table, lake, by=SECOND)
-    by_second = _of_second(table, second) if second else ""
+    by_second = _of_second(table, lake, second) if second else ""
     if not valid:
         return by_second or "none"
     bad = [each for each in valid if not each.equal]
     result = "NOT EQUAL" if bad else "equal" if whole else "equal in a range"
     shown = (bad or valid)[0]
-    found = result if is_code_of(table, shown.code) else f"{result}, by other code"
+    found = result if _is_of_today(table, lake, shown) else f"{result}, by other code"
     return f"{found}; {by_second}" if by_second else found
 
 
-def _of_second(table: Table, found: Certificate) -> str:
+def _is_of_today(table: Table, lake: Lake, found: Certificate) -> bool:
+    """Return whether today's code made a certificate, or code whose plan makes the same rows."""
+    return is_code_of(table, found.code) or found.code in same_code(table, lake)
+
+
+def _of_second(table: Table, lake: Lake, found: Certificate) -> str:
     result = f"{'equal' if found.equal else 'NOT EQUAL'} by {found.instrument.partition(' ')[0]}"
-    return result if is_code_of(table, found.code) else f"{result}, by other code"
+    return result if _is_of_today(table, lake, found) else f"{result}, by other code"

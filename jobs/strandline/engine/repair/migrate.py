@@ -14,20 +14,40 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+from strandline import catalog
+
 from strandline.core.errors import DataError, DefinitionError, LakeError
 from strandline.core.modes import Batch
-from strandline.core.table import Ingested, Recomputed, Table
+from strandline.core.table import Ingested, Recomputed, Streamed, Table
+from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow import shadow_lake
-from strandline.engine.flow.compare_plans import Remedy
-from strandline.engine.flow.preflight import Answer, Verdict
+from strandline.engine.flow.batch.static_join import joining
+from strandline.engine.flow.compare_plans import (
+    Remedy,
+    as_renamed,
+    former_sources,
+    source_tables,
+    stateful_plan,
+)
+from strandline.engine.flow.plan import Frames, framed
+from strandline.engine.flow.preflight import Answer, Verdict, columns_of, judge, tight_columns
 from strandline.engine.flow.shadow_lake import Shadow
+from strandline.engine.lake.commit.create_table import alter, altered, let_be_null
+from strandline.engine.lake.commit.rename_columns import rename_columns
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.formats import COLUMNS
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.commit_log import Kind, actions
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import Sums, sums_of
 from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.mend_checkpoint import retire_state, rewrite_sources
+from strandline.engine.lake.read.open_table import declared_schema
+from strandline.engine.lake.spark_checkpoint import read_record, source_ids, write_record
 from strandline.engine.repair.rebuild import refuse_lossy
 from strandline.engine.runtime.meter import is_code_of
 
@@ -146,25 +166,38 @@ def _equal(table: Table, lake: Lake) -> Equal | None:
     return found if found.table == table_id(lake.table(table)) else None
 
 
-def made(table: Table, lake: Lake, *, asks_code: bool = True) -> Made:
+def made(
+    table: Table, lake: Lake, *, asks_code: bool = True, same_as: Collection[str] = ()
+) -> Made:
     """Return by what the rows of a table were made that is not as it is today; books of older code do not know all of it.
 
     Args:
         table: The table.
         lake: Its lake.
         asks_code: Whether to look at the code too, whose hash takes some hundredths of a second a table.
+        same_as: Versions of its code that make the rows that today's makes.
     """
     if isinstance(table, Ingested) or not lake.exists(table):
         return Made()
     sums, equal = sums_of(lake.table(table)), _equal(table, lake)
     if equal is not None and equal.version < sums.begun:  # it was replaced since
         equal = None
+    known = {*same_as, *same_code(table, lake)} if asks_code else set[str]()
     other = asks_code and any(
-        not is_code_of(table, code)
+        code not in known and not is_code_of(table, code)
         for code, (_, last) in sums.codes.items()
-        if equal is None or last > equal.version or not is_code_of(table, equal.code)
+        if equal is None
+        or last > equal.version
+        or not (equal.code in known or is_code_of(table, equal.code))
     )
     return Made(code=other, sources=tuple(_replaced_below(table, lake, sums, equal)))
+
+
+def same_code(table: Table, lake: Lake) -> tuple[str, ...]:
+    """Return the versions of a table's code that make the rows which today's makes, as its stream saw when it started with it."""
+    found = read_record(lake.checkpoint(table)) if isinstance(table, Streamed) else None
+    codes = found.same_codes if found else ()
+    return codes if codes and is_code_of(table, codes[-1]) else ()
 
 
 def _replaced_below(table: Table, lake: Lake, sums: Sums, equal: Equal | None) -> Iterator[str]:
@@ -263,7 +296,7 @@ def _stage(  # noqa: PLR0911  # one for each step
     if isinstance(table, Ingested):
         return Stage(table=table.id, step=Step.GOES_ON)
     needs = Remedy.REBUILD in verdict.remedies
-    by_what = made(table, lake)
+    by_what = made(table, lake, same_as=verdict.same_as)
     changes = [*_reasons(table, by_what, anew)]
     reasons = (*differences, *changes)
     if isinstance(table, Recomputed) or _is_by_batch(table, lake):
@@ -437,3 +470,124 @@ def last(lake: Lake) -> Migration:
             hint="only the last one can be undone, and only once; a table by itself: `strandline undo TABLE`.",
         )
     return known[-1]
+
+
+# Do what a verdict of the pre-flight asks for, where no row must be computed again.
+#
+# Each step leaves a checkpoint from which either the former code or that of today goes on, and a step that was killed is
+# simply done again.
+
+
+def migrate(spark: SparkSession, table: Streamed, lake: Lake) -> Verdict:
+    """Do what a table's verdict asks for, and return the verdict after it.
+
+    Raises:
+        DefinitionError: It must be computed again.
+        TransientError: A stream writes the table.
+    """
+    with lease(spark, table, lake):
+        verdict = judge(spark, table, lake)
+        refuse_rebuild(verdict)
+        if not verdict.remedies:
+            return verdict
+        if Remedy.LET_BE_NULL in verdict.remedies:
+            for source in table.upstream:
+                columns = tight_columns(table, lake).get(source.id, ())
+                let_be_null(spark, lake.table(source), columns)
+            return judge(spark, table, lake)
+        run = framed(spark, table, lake)
+        if Remedy.WIDEN in verdict.remedies:
+            lake.raise_to(COLUMNS)
+        if verdict.remedies & {Remedy.ADD_COLUMNS, Remedy.WIDEN}:
+            alter(spark, lake.table(table), columns_of(table, run))
+        if Remedy.REWRITE_SOURCES in verdict.remedies:
+            with joining(table, lake):
+                _rewrite(table, lake, run)
+        if Remedy.HAND_OVER in verdict.remedies:
+            retire_state(lake.checkpoint(table))
+        return judge(spark, table, lake)
+
+
+def rename(
+    spark: SparkSession, table: Streamed, lake: Lake, names: Mapping[str, str], now: datetime
+) -> None:
+    """Give columns of a table the names that its function has for them now, with the values that they have.
+
+    Raises:
+        DefinitionError: Table or function have not these columns, or a table above has not read all rows yet.
+        TransientError: A stream writes the table.
+    """
+    with lease(spark, table, lake):
+        refuse_rename(table, lake, names, columns_of(table, framed(spark, table, lake)))
+        lake.raise_to(COLUMNS)
+        rename_columns(lake.table(table), names, now)
+        record = read_record(lake.checkpoint(table))
+        if record is not None:
+            plan = as_renamed(record.plan, names)
+            write_record(lake.checkpoint(table), replace(record, plan=plan))
+
+
+def refuse_rename(
+    table: Streamed, lake: Lake, names: Mapping[str, str], wanted: StructType
+) -> None:
+    """Refuse names that a table or its function has not, or has already.
+
+    Raises:
+        DefinitionError: It is so, or a table above has not read all rows yet.
+    """
+    own = declared_schema(lake.table(table))
+    for old, new in names.items():
+        wrong = ""
+        if old not in own.names or new in own.names:
+            wrong = (
+                f"its table has {'no column ' + old if old not in own.names else new + ' already'}"
+            )
+        elif new not in wanted.names or old in wanted.names:
+            wrong = f"its function returns {'no column ' + new if new not in wanted.names else old + ' as well'}"
+        elif [*altered(own[old].dataType, wanted[new].dataType)]:
+            wrong = f"{old} is {own[old].dataType.simpleString()}, and {new} would be {wanted[new].dataType.simpleString()}"
+        if wrong:
+            raise DefinitionError(
+                f"{table.id}: {old} cannot be called {new}, because {wrong}",
+                hint=f"rename it in its function first; `strandline migrate {table.id}` shows what follows without --rename.",
+                table=table.id,
+            )
+    behind = [each.id for each in readers(table, lake) if waiting(each, lake) > 0]
+    if behind:
+        raise DefinitionError(
+            f"{' and '.join(behind)} did not read all rows of {table.id} yet, and cannot read them under another name",
+            hint=f"`strandline run {' '.join(behind)}` by the code of before, or let its stream catch up; then type it again.",
+            table=table.id,
+            behind=behind,
+        )
+
+
+def readers(table: Table, lake: Lake) -> list[Table]:
+    """Return the tables that read a table, as far as the lake has them."""
+    above = [each for each in catalog.tables() if table.id in {one.id for one in each.needs}]
+    return [each for each in above if lake.exists(each)]
+
+
+def refuse_rebuild(verdict: Verdict) -> None:
+    """Refuse a table for which no migration is enough.
+
+    Raises:
+        DefinitionError: It must be computed again.
+    """
+    if Remedy.REBUILD in verdict.remedies:
+        reasons = [each.what for each in verdict.differences if each.remedy is Remedy.REBUILD]
+        raise DefinitionError(
+            f"{verdict.table} cannot be migrated: {'; '.join(reasons)}",
+            hint=verdict.hint,
+            table=verdict.table,
+        )
+
+
+def _rewrite(table: Streamed, lake: Lake, run: Frames) -> None:
+    checkpoint = lake.checkpoint(table)
+    ids = {name: each.id for name, each in source_tables(table, lake).items()}
+    plan = stateful_plan(table, run.sources, run.result)
+    were = former_sources(source_ids(checkpoint), plan, ids, read_record(checkpoint))
+    rewrite_sources(
+        checkpoint, [were.index(name) if name in were else None for name in plan.sources]
+    )

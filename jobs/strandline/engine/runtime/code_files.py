@@ -474,6 +474,11 @@ def version_of_model(model: Model) -> str:
     return tree().version([file for file in tree().reached([own]) if file not in known], of_table)
 
 
+def version_of_vocabulary() -> str:
+    """Return the hash of what every table is made of beside its own modules."""
+    return tree().version(tree().vocabulary())
+
+
 def version_of_queries(*before: str) -> str:
     """Return the hash of what decides what a query is, beside the table's own."""
     return tree().version([PIPELINE / name for name in SHAPING], *before)

@@ -14,6 +14,7 @@ from strandline.engine.runtime.code_files import (
     version_of,
     version_of_model,
     version_of_queries,
+    version_of_vocabulary,
     was_code_of,
 )
 
@@ -97,6 +98,12 @@ def is_code_of(table: Table, code: str) -> bool:
 def model_version(model: Model) -> str:
     """Return a hash of the statements that decide a table's rows, and of those of the model that learns from them."""
     return version_of_model(model)
+
+
+@cache
+def vocabulary_version() -> str:
+    """Return a hash of what decides the rows of every table beside its own statements."""
+    return version_of_vocabulary()
 
 
 @cache

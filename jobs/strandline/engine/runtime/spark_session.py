@@ -253,6 +253,9 @@ TUNED = {
     # The default log store of a local disk bypasses the file system above and forks: 65 ms a commit, this one 17.
     # Neither is atomic between processes; the lease is there for that (jobs/strandline/engine/lake/locks.py).
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    # Where a stream has read all rows from before a change of its source's columns, Delta refuses its start all the same if a
+    # commit without rows lies in between; what it must not pass over the pre-flight refuses (jobs/strandline/engine/flow/preflight.py).
+    "spark.databricks.delta.streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled": "true",
     # Re-planning costs more than it saves on micro-batches.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,

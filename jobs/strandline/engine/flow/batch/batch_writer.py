@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
-from strandline.core.errors import LakeError
+from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Appended, Derived, Judged, Streamed, Upserted, Windowed
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.flow.batch.batch_accounting import (
@@ -49,7 +49,7 @@ from strandline.engine.lake.shelves import Shelf
 from strandline.engine.lake.spark_checkpoint import keep_plan, keep_state, planned, stream_id
 from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.runtime.meter import Meter
-from strandline.engine.runtime.outage import transient
+from strandline.engine.runtime.outage import first_line, transient
 
 # Does a table's function only select rows? Then what it left out is known: what it read, less what it wrote.
 #
@@ -183,6 +183,10 @@ def _kind(node: Any) -> str:  # noqa: ANN401  # as above
 OnCommit = Callable[[Entry], None]
 
 
+OTHER_COLUMNS = "DELTA_SCHEMA_CHANGED"
+"""Begins the name of Delta's error for a stream whose source has other columns than when the query was planned."""
+
+
 class Writer:
     """Writes the micro-batches of one table; Spark may call it twice with the same batch.
 
@@ -212,6 +216,7 @@ class Writer:
             limit: Refuses a batch that should be planned again, and measures the others.
             pinned: The versions of static tables with which the query was planned.
         """
+        self._planned_after: object = self  # no batch
         self._pinned = pinned or Pinned(table, lake)
         self._table = table
         self._lake = lake
@@ -244,6 +249,8 @@ class Writer:
         """Return what ended the query: this writer's own error, or what Spark's means."""
         if isinstance(self.error, LakeError | ReplanError):
             return self.error
+        if OTHER_COLUMNS in str(failure):
+            return self._replanned(failure)
         if transient(failure) is not None:
             return failure
         return (
@@ -251,6 +258,18 @@ class Writer:
             or lost_file(failure, self._table, self._lake)
             or failure
         )
+
+    def _replanned(self, failure: BaseException) -> BaseException:
+        """Return what follows from a change of a source's columns under the stream: it is planned again, once a batch."""
+        if self._planned_after == self._last:
+            return DefinitionError(
+                f"{self._table.id} cannot go on: a table that it reads has other columns than when it read it last",
+                hint=f"`strandline migrate {self._table.id}` shows what follows from that.",
+                table=self._table.id,
+                spark=first_line(failure),
+            )
+        self._planned_after = self._last
+        return ReplanError()
 
     def _write(self, rows: DataFrame, number: int) -> None:
         checkpoint = self._lake.checkpoint(self._table)

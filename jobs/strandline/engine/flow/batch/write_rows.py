@@ -354,6 +354,7 @@ class Fork:
         commit = delta_commit.Commit(rows.sparkSession, path)
         if self.replaces:
             commit.take_out_all()
+            commit.reshape(rows.schema)
         written = commit.write(sized(rows, count)).rows if count else 0
         final = entry.closed(meter, written=written)
         if compared_at is None:

@@ -168,7 +168,7 @@ def merged_file(files: Sequence[Place], folder: Place, sorted_by: Sequence[str])
             _write_sorted(files, target, sorted_by)
         else:
             _write_one_by_one(files, target)
-        _refuse_different(files, target)
+        refuse_different(files, target)
     except BaseException as error:
         target.remove()
         if isinstance(error, pa.ArrowException):
@@ -191,10 +191,10 @@ def _write_sorted(files: Sequence[Place], target: Place, columns: Sequence[str])
 
     schema = _schema(files)
     rows = pa.concat_tables(
-        [_shaped(_opened(file).read(use_threads=False), schema) for file in files]
+        [_shaped(open_file(file).read(use_threads=False), schema) for file in files]
     )
     known = [(name, "ascending") for name in columns if name in schema.names]
-    with _writer(target, schema) as writer:
+    with writing(target, schema) as writer:
         writer.write_table(rows.sort_by(known), row_group_size=GROUP)
 
 
@@ -203,10 +203,10 @@ def _write_one_by_one(files: Sequence[Place], target: Place) -> None:
     import pyarrow as pa  # noqa: PLC0415  # as above
 
     schema = _schema(files)
-    with _writer(target, schema) as writer:
+    with writing(target, schema) as writer:
         gathered: list[Any] = []
         for file in files:
-            for batch in _opened(file).iter_batches(batch_size=GROUP, use_threads=False):
+            for batch in open_file(file).iter_batches(batch_size=GROUP, use_threads=False):
                 gathered.append(_shaped(pa.Table.from_batches([batch]), schema))
                 if sum(map(len, gathered)) >= GROUP:
                     writer.write_table(pa.concat_tables(gathered), row_group_size=GROUP)
@@ -215,7 +215,8 @@ def _write_one_by_one(files: Sequence[Place], target: Place) -> None:
             writer.write_table(pa.concat_tables(gathered), row_group_size=GROUP)
 
 
-def _opened(file: Place) -> Any:  # noqa: ANN401  # Arrow has no types
+def open_file(file: Place) -> Any:  # noqa: ANN401  # Arrow has no types
+    """Open a data file of a table, with times of any year."""
     import pyarrow.parquet as pq  # noqa: PLC0415  # as above
 
     return pq.ParquetFile(
@@ -224,7 +225,8 @@ def _opened(file: Place) -> Any:  # noqa: ANN401  # Arrow has no types
 
 
 @contextmanager
-def _writer(target: Place, schema: "pa.Schema") -> Iterator[Any]:
+def writing(target: Place, schema: "pa.Schema") -> Iterator[Any]:
+    """Write a data file as Spark writes them here."""
     import pyarrow.parquet as pq  # noqa: PLC0415  # as above
 
     target.parent.make()
@@ -239,11 +241,11 @@ def _writer(target: Place, schema: "pa.Schema") -> Iterator[Any]:
 
 
 def _schema(files: Sequence[Place]) -> "pa.Schema":
-    """Return the columns of all files; older ones may lack some."""
+    """Return the columns of all files; older ones may lack some, or have shorter types."""
     import pyarrow as pa  # noqa: PLC0415  # as above
 
-    found = [_opened(file).schema_arrow.remove_metadata() for file in files]
-    return pa.unify_schemas(found)
+    found = [open_file(file).schema_arrow.remove_metadata() for file in files]
+    return pa.unify_schemas(found, promote_options="permissive")
 
 
 def _shaped(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
@@ -259,7 +261,7 @@ def _shaped(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _refuse_different(files: Sequence[Place], target: Place) -> None:
+def refuse_different(files: Sequence[Place], target: Place) -> None:
     """Compare the rows by another reader than the one that copied them."""
     with spilling() as duck:
         before, after = _sums(duck, files), _sums(duck, [target])
@@ -403,7 +405,7 @@ def merge_files(path: Place, choice: Choice, now: datetime, *, go: bool = True) 
     """
     found = live_files(path)
     columns = json.loads(found.metadata.get("schemaString") or "{}")
-    if found.reader > 1 or not _is_copied(columns):
+    if found.reader > 1 or not is_copied(columns):
         return
     times = {each["name"] for each in columns["fields"] if str(each["type"]) in TIMES}
     for each in bins(found.files, choice):
@@ -448,7 +450,7 @@ def _commit(
         if not meanwhile.went.isdisjoint(names) or meanwhile.shaped_at > found.version:
             return False
         at = int(now.timestamp() * 1000)
-        removes = [_remove(file, at) for file in files.files]
+        removes = [removal(file, at) for file in files.files]
         info = _info(version, files, added, at)
         actions = [{"commitInfo": info}, *removes, {"add": dict(added)}]
         lines = [json.dumps(action, separators=(",", ":")) for action in actions]
@@ -485,7 +487,8 @@ def _info(version: int, files: Bin, added: Mapping[str, Any], at: int) -> dict[s
     }
 
 
-def _remove(file: Mapping[str, Any], at: int) -> dict[str, Any]:
+def removal(file: Mapping[str, Any], at: int) -> dict[str, Any]:
+    """Return the action that takes a file out and changes no row."""
     return {
         "remove": {
             "path": file["path"],
@@ -524,16 +527,16 @@ def _sum_up(
     sum_file(path, version + 1).put(json.dumps(sums, separators=(",", ":")))
 
 
-def _is_copied(kind: Any) -> bool:  # noqa: ANN401  # a type of Spark as JSON
+def is_copied(kind: Any) -> bool:  # noqa: ANN401  # a type of Spark as JSON
     """Return whether Arrow copies all values of a type as they are."""
     match kind:
         case str():
             return kind in COPIED or kind.startswith("decimal")
         case {"type": "struct", "fields": [*fields]}:
-            return all(_is_copied(each["type"]) for each in fields)
+            return all(is_copied(each["type"]) for each in fields)
         case {"type": "array", "elementType": element}:
-            return _is_copied(element)
+            return is_copied(element)
         case {"type": "map", "keyType": key, "valueType": value}:
-            return _is_copied(key) and _is_copied(value)
+            return is_copied(key) and is_copied(value)
         case _:
             return False

@@ -21,9 +21,11 @@ from urllib.parse import unquote
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from strandline.core.errors import DataError
+from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Table
+from strandline.engine.lake.commit.create_table import Change, altered, replaced_by, unfit
 from strandline.engine.lake.files.place import Place, keep_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import leases, turn
@@ -171,7 +173,12 @@ class Commit:
         return int(self._transaction.snapshot().version())
 
     def write(self, rows: DataFrame) -> Written:
-        """Write rows to files that no reader sees before the commit."""
+        """Write rows to files that no reader sees before the commit.
+
+        Raises:
+            DefinitionError: A column has a type that the table's cannot hold, and its files could not be read.
+        """
+        self._refuse_unfit(rows)
         files = self._java(self._transaction.writeFiles(rows._jdf))  # noqa: SLF001  # there is no public way
         added, lines = 0, []
         for file in files:
@@ -182,6 +189,28 @@ class Commit:
                 lines.append(str(file.json()))
         self._written += lines
         return Written(tuple(lines), added)
+
+    def _refuse_unfit(self, rows: DataFrame) -> None:
+        own = str(self._transaction.metadata().schemaString())
+        found = unfit(own, str(rows._jdf.schema().json()))  # noqa: SLF001  # as above
+        if found:
+            name = f"{self._path.parent.name}.{self._path.name}"
+            raise DefinitionError(
+                f"{name} cannot hold these rows: {'; '.join(found)}",
+                hint=f"`strandline migrate {name}` shows what follows from the edit, and with --go does it.",
+                table=name,
+            )
+
+    def reshape(self, columns: StructType) -> None:
+        """Give a table of which all rows are replaced the columns of those that come; call it before they are written."""
+        metadata = json.loads(self._transaction.metadata().json())
+        own = StructType.fromJson(json.loads(metadata["metaData"]["schemaString"]))
+        if not any(each.change is not Change.NEW for each in altered(own, columns)):
+            return
+        metadata["metaData"]["schemaString"] = replaced_by(own, columns).json()
+        action = self._jvm.org.apache.spark.sql.delta.actions.Action
+        is_new = False
+        self._transaction.updateMetadata(action.fromJson(json.dumps(metadata)), is_new)
 
     def files(self) -> Iterator[str]:
         """Yield every file of the table as its line in the log; a Spark job over the whole log."""

@@ -562,7 +562,10 @@ def follow(
 
 
 def _removes_rows(path: Place, version: int) -> bool:
-    return any(each.body.get("dataChange") for each in actions(path, version, Kind.REMOVE))
+    """Return whether a version took rows out, or wrote its files again with other columns: no stream reads across that."""
+    found = [*actions(path, version, Kind.REMOVE, Kind.METADATA)]
+    gone = [each for each in found if each.kind is Kind.REMOVE]
+    return any(each.body.get("dataChange") for each in gone) or 0 < len(gone) < len(found)
 
 
 def _count(sums: dict[str, int], more: Mapping[str, int]) -> None:

@@ -264,6 +264,9 @@ def table_id(path: Place) -> str:
 
 COLUMNS = ("path", "partitionValues", "size", "modificationTime", "stats")
 METADATA = ("schemaString", "partitionColumns", "configuration")
+WIDENED = "typeWidening"
+"""The feature of a table of which a column has a wider type than some of its files (jobs/strandline/engine/lake/commit/create_table.py)."""
+
 ROWS = 10_000
 """Rows of a checkpoint that are in memory at once."""
 
@@ -276,7 +279,8 @@ class LiveFiles:
         version: The version.
         files: What the log says of each, by its path as in the log.
         metadata: The table's columns, partitions and properties, as in the log.
-        reader: The version of Delta that a reader needs: above 1, a file may hold rows that the log says are deleted.
+        reader: The version of Delta that a reader needs: above 1, a file may hold rows that the log says are deleted. That a
+            file has a shorter type than the table is nothing to a reader who casts.
     """
 
     version: int
@@ -299,7 +303,7 @@ def live_files(path: Place) -> LiveFiles:
                 case Kind.METADATA:
                     metadata = body
                 case Kind.PROTOCOL:
-                    reader = body["minReaderVersion"]
+                    reader = _reader(body)
                 case _:
                     files[body["path"]] = body
     for version in range(begun + 1, latest + 1):
@@ -311,11 +315,16 @@ def live_files(path: Place) -> LiveFiles:
                 case Kind.REMOVE:
                     files.pop(action.body["path"], None)
                 case Kind.PROTOCOL:
-                    reader = action.body["minReaderVersion"]
+                    reader = _reader(action.body)
                 case _:
                     metadata = action.body
         files |= added
     return LiveFiles(version=latest, files=files, metadata=metadata, reader=reader)
+
+
+def _reader(protocol: Mapping[str, Any]) -> int:
+    features = {*(protocol.get("readerFeatures") or ())}
+    return 1 if features == {WIDENED} else int(protocol["minReaderVersion"])
 
 
 def _parts(version: int, parts: int | None) -> Iterator[str]:
@@ -329,6 +338,7 @@ def _parts(version: int, parts: int | None) -> Iterator[str]:
 def _checkpointed(file: Place) -> Iterator[tuple[Kind, Mapping[str, Any]]]:
     wanted = [
         "protocol.minReaderVersion",
+        "protocol.readerFeatures",
         *(f"add.{name}" for name in COLUMNS),
         *(f"metaData.{name}" for name in METADATA),
     ]

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.table import SUPPORTED_READER_FEATURES
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from strandline.core.errors import DamagedError
@@ -19,13 +20,16 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, owner, sum_file
 from strandline.engine.lake.log.ledger import Entry, entries, is_table, latest_version
-from strandline.engine.lake.log.log_actions import added
+from strandline.engine.lake.log.log_actions import WIDENED, added
 from strandline.engine.runtime.settings import S3A, store_options
 
 GONE = re.compile(
     r"(?:FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND).*?(?P<name>[^/\s]+\.parquet)", re.DOTALL
 )
 """What Spark says of a file that is in a table's log and not there: as it reads it, or where it was named."""
+
+# deltalake 1.6 refuses its data set of Arrow for that feature, which Arrow needs not: a scan casts each file to the table's columns.
+SUPPORTED_READER_FEATURES.add(WIDENED)
 
 
 def opened(path: Place, version: int | None = None) -> DeltaTable:
@@ -190,6 +194,32 @@ def declared_table(path: Place) -> DeclaredTable | None:
     )
 
 
+def declared_schema(path: Place, version: int | None = None) -> StructType:
+    """Return the columns that a table declares at a version, the latest by default."""
+    if version is None:
+        return _schema(_about(path))
+    return StructType.fromJson(json.loads(opened(path, version).schema().to_json()))
+
+
+WAS = "strandline.was."
+"""Before a column's name: the property with the name that the column had first (jobs/strandline/engine/lake/commit/rename_columns.py)."""
+
+
+def first_names(path: Place) -> dict[str, str]:
+    """Return by which name each column of a table is known that has another one than at first.
+
+    A column that took a name which was free again is known by one of its own, or it would be taken for the renamed one.
+    """
+    about = _about(path)
+    properties = about.get("configuration") or {}
+    found = {
+        name.removeprefix(WAS): was for name, was in properties.items() if name.startswith(WAS)
+    }
+    taken = {was for name, was in found.items() if name != was}
+    again = {each for each in _schema(about).names if each in taken and each not in found}
+    return {**found, **{each: f"{each}__again" for each in again}} if taken else {}
+
+
 def never_null_now(path: Place) -> list[str]:
     """Return the columns of a table that it says are never NULL, and that it made as others."""
     try:
@@ -208,6 +238,7 @@ def _about(path: Place) -> Mapping[str, Any]:
     return {
         "id": found.id,
         "partitionColumns": found.partition_columns,
+        "configuration": dict(found.configuration),
         "schemaString": table.schema().to_json(),
     }
 

@@ -24,12 +24,13 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import committed_at, is_commit, log_of
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.ledger_sums import name_of
+from strandline.engine.lake.log.log_actions import WIDENED
 from strandline.engine.lake.log.vacuum import CHECKPOINT, begins_at, swept
 from strandline.engine.lake.read.open_table import live_files, opened
 from strandline.engine.lake.store_lease import unchanged_for
 from strandline.engine.runtime.processes import is_there, own
 
-READABLE = {"timestampNtz", "variantType", "variantType-preview"}
+READABLE = {"timestampNtz", "variantType", "variantType-preview", WIDENED}
 """What DuckDB and Arrow read as well; a table with other features would be read wrongly, as with deleted rows in it."""
 
 MEANINGS = {
