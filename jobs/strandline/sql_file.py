@@ -433,7 +433,10 @@ def said(text: str) -> str:
     try:
         head = head_of(text)
         body = normal(_body(text, head))
-        named = sorted((each.name, _said(each)) for each in head.declared)
+        deciding = (
+            each for each in head.declared if each.name != "fresh"
+        )  # a promise makes no row
+        named = sorted((each.name, _said(each)) for each in deciding)
     except SqlError:
         return f"TABLE = {text!a}\n"
     return f"TABLE = {named!a}, {body!a}\n"

@@ -150,7 +150,7 @@ EDITS: list[tuple[str, Contract, bool]] = [
         True,
     ),
     (
-        "freshness was 5 m by event and is 30 s by event",
+        "freshness was 5 m by event and is PT30S by event",
         of(replace(TABLE, fresh="30 seconds")),
         False,
     ),

@@ -5,18 +5,23 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from strandline import sql
 
 from fleet.gold import confirmed_logins
 from fleet.silver import user_actions, user_confirmations
 from strandline.core.errors import DefinitionError
-from strandline.core.table import Computed, Recomputed
+from strandline.core.local_day import Day
+from strandline.core.table import Computed, Recomputed, Windowed
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
 from strandline.operate import trial
 from tests.cli.inside import strandline, succeeded
 from tests.support import fleet_in_sql
 from tests.support.literal import Log, put
+from tests.support.modes import derive
 from tests.support.shapes import arrived
 
 LOG: Log = {
@@ -140,3 +145,62 @@ def test_a_length_is_short_or_long(text: str, minutes: int) -> None:
 def test_a_length_that_is_none_is_refused() -> None:
     with pytest.raises(DefinitionError):
         trial.length("1 month")
+
+
+DAY = Day("Europe/Helsinki")
+
+
+def by_day(actions: DataFrame) -> DataFrame:
+    days = DAY.of(actions, "event_at").groupBy("day").agg(F.count("*").alias("actions"))
+    return days.select(
+        F.col("day.date").alias("day"),
+        F.col("day.start").alias("day_from"),
+        F.col("day.end").alias("day_until"),
+        "actions",
+    )
+
+
+DAILY = Windowed(
+    name="actions_daily",
+    reads=(user_actions.TABLE,),
+    transform=by_day,
+    key=("day",),
+    window=DAY,
+    window_from="day_from",
+    closes_at="day_until",
+)
+
+
+def test_today_is_shown_and_marked_and_neither_written_nor_read_by_a_certificate(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """In a stream the days before are over, and today is what is known so far; a repair finds closed days alone."""
+    schema, _ = LOG[user_actions.TABLE]
+    later = {user_actions.TABLE: (schema, """
+        batch | action_id | user_id | action | event_at | _arrived_at
+        2     | c         | u1      | login  | 23:30:00 | 23:30:00
+        2     | d         | u1      | login  | 23:59:00 | 23:59:00
+    """)}  # fmt: skip
+    put(lake, later, "2")
+    first = trial.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True)
+    assert first.count == 2, "of a table that never ran no day is over"
+    derive(spark, lake, DAILY)
+    before = latest_version(lake.table(DAILY))
+
+    done = trial.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True)
+
+    found = {
+        (f"{row['day']:%d}", row["actions"], row["provisional"])
+        for row in (dict(zip(done.columns, each, strict=True)) for each in done.rows)
+    }
+    assert found == {("21", 2, True)}
+    assert latest_version(lake.table(DAILY)) == before
+    written = DeltaTable(lake.table(DAILY)).to_pyarrow_table().to_pylist()
+    assert [(f"{row['day']:%d}", row["actions"]) for row in written] == [("20", 3)]
+
+
+def test_a_table_whose_rows_wait_for_nothing_has_no_open_windows(
+    spark: SparkSession, lake: Lake
+) -> None:
+    with pytest.raises(DefinitionError, match="has no windows that wait until they are over"):
+        trial.tried(spark, confirmed_logins.TABLE, lake, timedelta(hours=1), 20, is_open=True)

@@ -785,6 +785,12 @@ def test_the_version_of_a_table_is_what_its_sql_says_and_not_how_it_looks(put: P
     )
 
     assert said(dedent(moved)) == said(dedent(GOLD))
+    promised = dedent(GOLD).replace("-- kind:", "-- fresh: 5 minutes by arrival\n-- kind:", 1)
+    assert (
+        said(promised)
+        == said(dedent(GOLD))
+        != said(dedent(GOLD).replace("10 minutes", "9 minutes"))
+    )
     for text, is_same in ((moved, True), (GOLD.replace("count(*)", "count(1)"), False)):
         put("gold/pings_10m.sql", text)
         code_files._tree.cache_clear()

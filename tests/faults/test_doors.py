@@ -117,6 +117,7 @@ REASONS = {
     "strandline.engine.lake.forgotten:_rename": SCRUBBED,
     "strandline.engine.lake.forgotten:_rewrite": SCRUBBED,
     "strandline.engine.lake.mend_checkpoint:move_to": EDITED,
+    "strandline.engine.lake.spark_checkpoint:order_close": "a note, then a plan; killed between and after in tests/engine/repair/test_close.py",
     "strandline.engine.lake.spark_checkpoint:plan_epoch": "the plan is one file, put at once; without it the next start plans anew",
     "strandline.engine.lake.mend_checkpoint:_forget_state": EDITED,
     "strandline.operate.demo:_empty": AGAIN,

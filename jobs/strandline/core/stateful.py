@@ -4,7 +4,9 @@ In batch Spark silently drops ``withWatermark``, and in both modes ``dropDuplica
 The functions here have one meaning in both modes, so that everything above is written once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -16,6 +18,21 @@ from strandline.core.lateness import Lateness, moved
 
 Seen: TypeAlias = tuple[DataFrame, str, Lateness]
 """The rows of a source, the column with their event time, and their lateness."""
+
+_closed_ms: ContextVar[int] = ContextVar("closed_ms", default=0)
+
+
+@contextmanager
+def closed(until_ms: int) -> Iterator[None]:
+    """Take all time up to a moment as over, where a batch computes rows in the block: what is ordered of a silent source.
+
+    A stream has that moment as the watermark of a batch, and emits by it what its state waits for.
+    """
+    token = _closed_ms.set(until_ms)
+    try:
+        yield
+    finally:
+        _closed_ms.reset(token)
 
 
 def watermarked(rows: DataFrame, time: str, lateness: Lateness) -> DataFrame:
@@ -108,7 +125,8 @@ def _bound(seen: Sequence[Seen]) -> DataFrame:
         read.agg(moved(F.date_trunc("millisecond", F.max(time)), -lateness.delay).alias("_bound"))
         for read, time, lateness in seen
     ]
-    # A source without rows has no watermark, and no row that waits for it is final.
-    return reduce(DataFrame.unionAll, bounds).agg(
-        F.when(F.count("_bound") == len(bounds), F.min("_bound")).alias("_bound")
-    )
+    # A source without rows has no watermark, and no row that waits for it is final, unless a close was ordered.
+    found = F.when(F.count("_bound") == len(bounds), F.min("_bound"))
+    if until_ms := _closed_ms.get():
+        found = F.greatest(found, F.timestamp_millis(F.lit(until_ms)))
+    return reduce(DataFrame.unionAll, bounds).agg(found.alias("_bound"))

@@ -228,22 +228,23 @@ def _promises(table: Table) -> Iterator[dict[str, Any]]:
         value = int(days) if days == int(days) else days
         yield {"property": "retention", "value": value, "unit": "d", "element": element}
     if (promise := table.promise) is not None:
-        value, unit = in_units(promise.length)
         column = table.event_at if promise.by == "event" else "_arrived_at"
-        made = {"property": FRESHNESS, "value": value, "unit": unit}
+        made = {"property": FRESHNESS, **in_units(promise.length)}
         yield {**made, "element": f"{table.name}.{column}", "description": f"by {promise.by}"}
 
 
-def in_units(length: timedelta) -> tuple[float, str]:
-    """Return a length in the largest unit of which it has a whole number.
+def in_units(length: timedelta) -> dict[str, Any]:
+    """Return a length in the largest unit of which it has a whole number, and below a minute as ISO 8601 has it.
 
-    >>> in_units(timedelta(minutes=90)), in_units(timedelta(hours=48))
-    ((90, 'm'), (2, 'd'))
+    Those are the units that other tools know.
+
+    >>> in_units(timedelta(minutes=90)), in_units(timedelta(hours=48)), in_units(timedelta(seconds=90))
+    ({'value': 90, 'unit': 'm'}, {'value': 2, 'unit': 'd'}, {'value': 'PT90S'})
     """
-    for unit, seconds in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if not length % timedelta(seconds=seconds):
-            return length // timedelta(seconds=seconds), unit
-    return length.total_seconds(), "s"
+            return {"value": length // timedelta(seconds=seconds), "unit": unit}
+    return {"value": f"PT{length.total_seconds():g}S"}
 
 
 # Files.
@@ -509,14 +510,21 @@ SECONDS = {
 }
 """Of a unit of the standard."""
 
+ISO = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
+)
+
 
 def days_of(promise: Contract) -> float | None:
-    """Return how many days a promise is of; None where nothing says that it counts time.
+    """Return how many days a promise is of, a number with its unit or a text of ISO 8601; None where nothing says that it counts time.
 
-    >>> days_of({"value": 2, "unit": "y"}), days_of({"value": 5})
-    (730.0, None)
+    >>> days_of({"value": 2, "unit": "y"}), days_of({"value": "PT12H"}), days_of({"value": 5})
+    (730.0, 0.5, None)
     """
     value, unit = promise.get("value"), SECONDS.get(str(promise.get("unit", "")).lower())
+    if isinstance(value, str) and (found := ISO.fullmatch(value)):
+        parts = found.groupdict().items()
+        return sum(float(n) * SECONDS[each] for each, n in parts if n) / SECONDS["day"]
     if isinstance(value, bool) or not isinstance(value, int | float) or not unit:
         return None
     return value * unit / SECONDS["day"]

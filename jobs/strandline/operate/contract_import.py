@@ -25,7 +25,6 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.kind import Layer
-from strandline.core.lateness import UNITS
 from strandline.core.parse import DOUBLE_DIGITS
 from strandline.operate import scaffold
 from strandline.operate.contract import FRESHNESS, SEVERITIES, days_of, ours_of
@@ -618,15 +617,19 @@ def _keeps(found: Contract) -> str:
 def _fresh(found: Contract) -> str:
     """Return how a promised age is declared; nothing where none is promised, or in a unit that is none of time."""
     for each in found.get("slaProperties") or []:
-        value, unit = each.get("value"), str(each.get("unit") or "").lower()
-        named = next((name for name in UNITS if unit and name.startswith(unit)), None)
-        named = "minutes" if unit == "m" else named
-        is_one = each.get("property") == FRESHNESS and isinstance(value, int) and value > 0
-        if is_one and named:
-            length, column = quoted(f"{value} {named}"), str(each.get("element", ""))
-            by_arrival = column.endswith("._arrived_at")
+        days = days_of(each) if each.get("property") == FRESHNESS else None
+        if seconds := round((days or 0) * 86_400):
+            length = quoted(_in_words(seconds))
+            by_arrival = str(each.get("element", "")).endswith("._arrived_at")
             return f'Fresh({length}, by="arrival")' if by_arrival else length
     return ""
+
+
+def _in_words(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if not seconds % length:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} seconds"
 
 
 def _kinds(kind: DataType) -> Iterator[DataType]:

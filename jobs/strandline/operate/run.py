@@ -5,13 +5,17 @@ any process. A table that was passed over or has failed is reported at once, and
 retries later.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from strandline import catalog
+
 from strandline.core.errors import DefinitionError, LakeError, TransientError
-from strandline.core.modes import AvailableNow, Mode
+from strandline.core.modes import AvailableNow, Batch, Mode
 from strandline.core.table import Ingested, Table
+from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow.preflight import (
     Verdict,
     judge,
@@ -27,12 +31,16 @@ from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.lake.completeness import fed, refuse_retired
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import HasWriterError, refuse_if_taken
+from strandline.engine.lake.locks import HasWriterError, is_held, refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.repair.close import close, close_as_batch, waits
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.spark_session import refuse_too_many
 from strandline.operate import lakes, session
 from strandline.operate.listener import Says, UnforeseenError
+
+PATIENCE, AGAIN = 120.0, 0.5
+"""Seconds to wait for a stream to read what its sources have, and between two looks."""
 
 
 @dataclass(slots=True)
@@ -210,6 +218,7 @@ def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
     says: Says,
     on_commit: Callable[[Table, Entry], None],
     on_done: Callable[[Report], None],
+    closed_by: str = "",
 ) -> CaughtUp:
     """Bring tables up to date, each after those it reads; what passes or fails stops no other table.
 
@@ -221,19 +230,28 @@ def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
         says: Hears which tables are passed over or fail.
         on_commit: Hears of each batch.
         on_done: Hears of each table that is done.
+        closed_by: Who orders that what waits for time to pass is closed, when, and by which word; nothing is closed without it.
 
     Raises:
         TransientError: Another process writes all of them.
     """
-    left, passed = free(chosen, where, says)
-    site = _ready(found, where, left, says)
+    # What a stream feeds it goes on to feed, and a table that is to be closed it hands over.
+    left, passed = ([*chosen], Passed(where, says)) if closed_by else free(chosen, where, says)
+    others = {each.id for each in left if closed_by and is_held(where.lease(each))}
+    site = _ready(found, where, [each for each in left if each.id not in others], says)
     failed = Failed(where, says)
     done = CaughtUp(len(chosen), passed, failed)
     for table in left:
         if passed.blocks(table) or failed.blocks(table):
             continue
         try:
-            report = run(table, how, where, site=site, on_commit=partial(on_commit, table))
+            heard = partial(on_commit, table)
+            if closed_by and waits(table):
+                report = _closed(table, how, where, site, closed_by, says, heard)
+            elif table.id in others:
+                report = await_read(table, where)
+            else:
+                report = run(table, how, where, site=site, on_commit=heard)
         except GateShutError as error:  # the tables above go on with the published rows
             says(error.message)
             done.shut = done.shut or error
@@ -247,6 +265,57 @@ def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
             done.reports.append(report)
             on_done(report)
     return done
+
+
+def _closed(  # noqa: PLR0913, PLR0917  # which table, how, with what, by whom, and who hears of it
+    table: Table,
+    how: Mode,
+    where: Lake,
+    site: Site,
+    by: str,
+    says: Says,
+    on_commit: Callable[[Entry], None],
+) -> Report:
+    """Bring a table that waits up to date, and close it."""
+    if how.name == Batch().name:
+        close_as_batch(table, where, site.clock(), by)
+        return run(table, how, where, site=site, on_commit=on_commit)
+    done = close(table, where, site, by, note=says, on_commit=on_commit)
+    if done.until is None:
+        says(f"{table.id} has read nothing that could be closed")
+    else:
+        says(f"{table.id} is closed: all time until {done.until.isoformat()} is over")
+    return done.report
+
+
+def await_read(table: Table, lake: Lake) -> Report:
+    """Wait until the process that feeds a table has read what its sources have; nothing is done here.
+
+    Raises:
+        TransientError: It does not.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while (rows := waiting(table, lake)) > 0:
+        if time.monotonic() > deadline:
+            raise TransientError(
+                f"{table.id} has {rows:,} rows to read, and the process that feeds it does not read them",
+                hint="`strandline status` says why; type the same again when it has read them.",
+                table=table.id,
+            )
+        time.sleep(AGAIN)
+    return Report(table=table.id, mode=AvailableNow().name)
+
+
+def with_sources(tables: Sequence[Table], lake: Lake) -> list[Table]:
+    """Return tables and all that they read and that are fed, each after those that it reads."""
+    wanted = {each.id for each in tables}
+    for table in reversed(catalog.tables()):
+        if table.id in wanted:
+            # A dimension may be absent; the table then lacks its columns.
+            wanted |= {
+                each.id for each in table.needs if each in table.upstream or lake.exists(each)
+            }
+    return fed([each for each in catalog.tables() if each.id in wanted], lake)
 
 
 def _ready(found: Settings, where: Lake, chosen: list[Table], says: Says) -> Site:

@@ -19,16 +19,19 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.items import SKIPPED
-from strandline.core.lateness import length_of, shifted
+from strandline.core.lateness import FIRST, length_of, shifted
 from strandline.core.stateful import explained
 from strandline.core.static import frames_from
-from strandline.core.table import Computed, Ingested, Judged, Table
+from strandline.core.table import Computed, Ingested, Judged, Recomputed, Table
 from strandline.core.verdict import good_rows, judged, without_skipped
 from strandline.engine.flow.batch.static_join import frame_of_now
 from strandline.engine.flow.lineage.column_lineage import hidden_if_run
 from strandline.engine.lake.commit.delta_commit import rows_at
+from strandline.engine.lake.completeness import known_reach, over_until
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.repair.close import waits
+from strandline.engine.repair.closed_range import left_until
 from strandline.engine.runtime.jvm import loss
 
 MOST = 1_000_000
@@ -129,7 +132,19 @@ def refuse_unread(table: Computed, lake: Lake) -> None:
             )
 
 
-def tried(spark: SparkSession, table: Computed, lake: Lake, last: timedelta, most: int) -> Trial:
+PROVISIONAL = "provisional"
+"""The column that marks the rows of windows that are not over."""
+
+
+def tried(  # noqa: PLR0913  # which table, where, and what is shown
+    spark: SparkSession,
+    table: Computed,
+    lake: Lake,
+    last: timedelta,
+    most: int,
+    *,
+    is_open: bool = False,
+) -> Trial:
     """Run a table's function over the last rows of what it reads.
 
     Args:
@@ -138,18 +153,21 @@ def tried(spark: SparkSession, table: Computed, lake: Lake, last: timedelta, mos
         lake: The lake; nothing is written.
         last: How much of event time is read; of bronze, of arrivals.
         most: How many rows are returned.
+        is_open: Whether all windows that are not over are computed instead, from all rows that are known of them; each row is marked.
 
     Raises:
-        DefinitionError: What it reads has no rows, or the function does not run.
+        DefinitionError: What it reads has no rows, or the function does not run; or it has no windows that are ever open.
     """
     whole = [
         rows_at(spark, lake.table(each), latest_version(lake.table(each)))
         for each in table.upstream
     ]
     until = _newest(table, whole)
-    since = shifted(until, -last)
+    over = _over_until(table, lake) if is_open else None
+    reach = table.window_length + (known_reach(table, lake) or timedelta(0))
+    since = shifted(over, -reach) if over else shifted(until, -last)
     sources = [
-        _within(rows, source, since, until)
+        _within(rows, source, since, until, None if is_open else MOST)
         for rows, source in zip(whole, table.upstream, strict=True)
     ]
     read = {source.id: rows.count() for rows, source in zip(sources, table.upstream, strict=True)}
@@ -157,6 +175,9 @@ def tried(spark: SparkSession, table: Computed, lake: Lake, last: timedelta, mos
     try:
         with frames_from(frame_of_now):
             rows, held, skipped = _computed(table, sources)
+            if over is not None:
+                is_not_over = F.col(str(table.closes_at)) > F.lit(over)
+                rows = rows.where(is_not_over).withColumn(PROVISIONAL, F.lit(True))  # a value
             kept = rows.persist()
             try:
                 count, shown = kept.count(), [[*row] for row in kept.limit(most).collect()]
@@ -223,12 +244,32 @@ def _newest(table: Computed, sources: Sequence[DataFrame]) -> datetime:
     return shifted(datetime.fromtimestamp(0, tz=UTC), timedelta(microseconds=max(known)))
 
 
-def _within(rows: DataFrame, source: Table, since: datetime, until: datetime) -> DataFrame:
+def _over_until(table: Computed, lake: Lake) -> datetime:
+    """Return the moment up to which the windows of a table are over; the first of all where none is.
+
+    Raises:
+        DefinitionError: It has no windows that it emits when they are over.
+    """
+    if not table.window_length or not waits(table):
+        raise DefinitionError(
+            f"{table.id} has no windows that wait until they are over, so none is open",
+            hint=f"`strandline try {table.id}` shows its last rows; what it has so far is in the table.",
+            table=table.id,
+        )
+    is_streamed = not isinstance(table, Recomputed)
+    return (left_until if is_streamed else over_until)(table, lake) or FIRST
+
+
+def _within(
+    rows: DataFrame, source: Table, since: datetime, until: datetime, most: int | None
+) -> DataFrame:
     moment = F.col(_moment(source))
     if source.valid_until:
         ends = F.col(source.valid_until)
-        return rows.where((moment <= until) & (ends.isNull() | (ends > since))).limit(MOST)
-    return rows.where((moment > since) & (moment <= until)).limit(MOST)
+        found = rows.where((moment <= until) & (ends.isNull() | (ends > since)))
+    else:
+        found = rows.where((moment > since) & (moment <= until))
+    return found if most is None else found.limit(most)
 
 
 def _computed(

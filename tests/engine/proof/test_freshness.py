@@ -16,11 +16,13 @@ from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Shut, Where
 from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
+from strandline.engine.proof.daily_report import Period, gather
 from strandline.engine.proof.day_verdicts import PROMISE, questions, signs
 from strandline.engine.proof.freshness import Freshness, freshness
+from strandline.engine.runtime import clock
 from strandline.engine.runtime.meter import code_version
 from strandline.engine.service.condition import overdue
-from strandline.engine.service.metrics import AGE, OVERDUE, PROMISED, LedgerFigures
+from strandline.engine.service.metrics_page import AGE, Promises
 from tests.support.events import TABLE, readings, received
 from tests.support.modes import derive
 from tests.support.rows import NOON, at
@@ -208,14 +210,11 @@ def test_a_broken_promise_is_a_sign_a_trouble_and_a_metric(filled: Lake) -> None
     now = NOON + 10 * MINUTE
     (sign,) = [each for each in signs(SILVER, filled, now) if each.name == PROMISE]
     (trouble,) = overdue([TABLE, SILVER], filled, now)
-    figures = LedgerFigures([TABLE, SILVER], filled)
-    figures.follow()
-    samples = {
-        each.metric: each
-        for each in figures.samples({}, now)
-        if each.metric in {AGE, PROMISED, OVERDUE}
-    }
+    promises = Promises(filled)
+    samples = {each.metric: each for each in promises.samples([TABLE, SILVER], {}, now)}
+    again = {each.metric: each for each in promises.samples([TABLE, SILVER], {}, now)}
 
+    assert samples == again
     assert (sign.well, sign.grave) == (False, False)
     assert sign.message == trouble.says
     assert trouble.tables == (SILVER.id,)
@@ -224,7 +223,25 @@ def test_a_broken_promise_is_a_sign_a_trouble_and_a_metric(filled: Lake) -> None
     assert PROMISE not in questions(silver.TABLE)
 
 
-def test_a_promise_changes_no_row_and_no_fingerprint() -> None:
+def test_the_report_of_now_warns_and_that_of_an_older_day_does_not(filled: Lake) -> None:
+    now = clock.now()
+    days = [now.date() + timedelta(days=n) for n in (-4, -3, 0, 1)]
+    older, of_now = (
+        Period(since=since, until=until, now=now)
+        for since, until in ((days[0], days[1]), (days[2], days[3]))
+    )
+
+    def said(period: Period) -> list[str]:
+        found = gather(filled, [TABLE, SILVER], period)
+        whys = (why for each in found.tables if each.table == SILVER.id for why in each.because)
+        return [why for why in whys if "are promised" in why]
+
+    assert len(said(of_now)) == 1
+    assert said(older) == []
+
+
+def test_a_promise_changes_no_fingerprint() -> None:
+    """Of the value here, and of the declaration's text (tests/engine/runtime/test_code_files.py)."""
     assert code_version(SILVER) == code_version(silver.TABLE)
 
 

@@ -1,5 +1,6 @@
 """DuckDB recomputes a table in SQL: it finds faults of our own code, and says which words it lacks."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -13,12 +14,14 @@ from strandline.core.errors import DefinitionError
 from strandline.core.modes import Batch
 from strandline.core.table import Table
 from strandline.engine.flow import plan
+from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.duckdb_table import DuckError, spilling
 from strandline.engine.proof import certificate
 from strandline.engine.proof.certificate import Certificate
 from strandline.engine.proof.duckdb_words import MACROS, in_duckdb
 from strandline.engine.proof.second_engine import recompute
+from strandline.engine.repair.close import close, close_as_batch
 from strandline.sql_text import understood
 from tests.cli.inside import strandline
 from tests.support import fleet_in_sql
@@ -86,6 +89,26 @@ def test_a_certificate_names_its_instrument_and_has_a_file_of_its_own(
     assert certificate.kept(fleet_in_sql.SIGNALS, lake, by=certificate.SECOND) == found
     assert certificate.kept(fleet_in_sql.SIGNALS, lake) is None
     assert certificate.status(fleet_in_sql.SIGNALS, lake) == "equal by DuckDB"
+
+
+@pytest.mark.parametrize("way", [in_batch, in_steps], ids=["batch", "stream"])
+def test_what_was_closed_on_purpose_is_computed_by_the_same_moment(
+    spark: SparkSession, tmp_path: Path, way: Callable[[SparkSession, Lake, Table, Log], None]
+) -> None:
+    """Two windows are open by what was read, and over by the order."""
+    table = fleet_in_sql.SIGNALS
+    lake = Lake(tmp_path).open_for_writing()
+    way(spark, lake, table, WINDOWS)
+    if way is in_batch:
+        close_as_batch(table, lake, NOON, "ops")
+        derive(spark, lake, table, mode=Batch())
+    else:
+        close(table, lake, Site(spark=spark, clock=lambda: NOON), "ops")
+
+    found = certified(table, lake)
+
+    assert found.differences == ()
+    assert (found.equal, found.rows) == (True, 4)
 
 
 @pytest.mark.slow

@@ -193,12 +193,20 @@ SAME = {
         "house/rates.py": "",
         "strandline/core/kinds.py": KINDS,
     },
+    "a promise of freshness": {
+        **TEXTS,
+        "house/gold/sums.py": SUMS + '\n\nTABLE = Windowed(name="sums", fresh="5 minutes")\n',
+    },
     "how a text is written": {
         **TEXTS,
         "house/gold/sums.py": SUMS.replace('f"s{1}" "ums"', "f's{1}ums'"),
     },
 }
 OTHER = {
+    "an argument of that name elsewhere": {
+        **TEXTS,
+        "house/rates.py": RATES.replace("F.round(value)", "F.round(value, fresh=1)"),
+    },
     "a constant": {**TEXTS, "house/rates.py": RATES.replace("RATE = 3", "RATE = 4")},
     "an operator": {**TEXTS, "house/gold/sums.py": SUMS.replace("> least", ">= least")},
     "a default": {
@@ -256,6 +264,9 @@ def test_what_decides_no_row_decides_no_hash(what: str, tmp_path: Path) -> None:
             name: text.replace("(value: Column) -> Column", "(value)")
             for name, text in TEXTS.items()
         }
+    elif what == "a promise of freshness":
+        plain = SUMS + '\n\nTABLE = Windowed(name="sums")\n'
+        former = {**TEXTS, "house/gold/sums.py": plain}
     else:
         former = TEXTS
 

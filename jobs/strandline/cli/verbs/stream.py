@@ -14,13 +14,14 @@ from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, grid, is_terminal, is_watched, live, logged, note, say, show
 from strandline.core.errors import DamagedError, DefinitionError
 from strandline.core.modes import AvailableNow, Batch, MicroBatch, Mode
-from strandline.core.table import Table
+from strandline.core.table import Ingested, Table
 from strandline.engine.flow.preflight import Answer, Verdict
 from strandline.engine.flow.running import Report
 from strandline.engine.lake import formats
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.runtime import clock
 from strandline.engine.runtime.jvm import kill
 from strandline.engine.runtime.log_files import bound
 from strandline.engine.runtime.settings import Settings
@@ -37,6 +38,7 @@ from strandline.operate.run import (
     refuse_unsafe,
     verdicts_of,
     with_absent_topics,
+    with_sources,
     without_retired,
 )
 from strandline.operate.stream import always, asked_of
@@ -80,12 +82,19 @@ def _add_run(app: typer.Typer) -> None:
     app.command("run")(run_tables)
 
 
-def run_tables(
+def run_tables(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     tables: TablesArgument = None,
     mode: Annotated[RunMode, typer.Option(help="Catch up, or recompute.")] = (
         RunMode.AVAILABLE_NOW
     ),
     max_offsets: MaxOffsets = None,
+    until_closed: Annotated[
+        bool,
+        typer.Option(
+            "--until-closed",
+            help="Close what waits for time to pass: the last windows, sessions and joins of a topic that fell silent.",
+        ),
+    ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -95,24 +104,39 @@ def run_tables(
     others go on, those above it with the rows that it has; the exit code is that of the first failure.
     A retired table is left out.
 
+    With ``--until-closed`` tables bring those that they read, and each that waits is closed: all time is over up to the newest event and
+    as much later as its rows may wait, but not later than the clock. A stream hands it over for that long. What comes later of
+    that time is counted as dropped, and the ledger names the backfill that brings it in.
+
     \b
     strandline run
+    strandline run gold.device_signal_10m --until-closed
     strandline run bronze.device_telemetry --max-offsets 20000
     strandline run --mode batch --lake /tmp/second-opinion
     """
     found, where = lakes.configured(lake)
     where.refuse_newer()
     how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
-    run_and_show(found, where, lakes.to_feed(tables, where), how, as_json=as_json)
+    chosen = lakes.to_feed(tables, where)
+    if not until_closed:
+        run_and_show(found, where, chosen, how, as_json=as_json)
+        return
+    by = f"{clock.login()} at {clock.now().isoformat(timespec='seconds')}: strandline run --until-closed"
+    below = with_sources(chosen, where)
+    if lakes.address(found, where) is None:
+        note("no broker is known, so it is not looked whether topics have more than bronze")
+        below = [each for each in below if not isinstance(each, Ingested)]
+    run_and_show(found, where, below, how, as_json=as_json, closed_by=by)
 
 
-def run_and_show(
+def run_and_show(  # noqa: PLR0913  # what, where, how, and how it is printed
     found: Settings,
     where: Lake,
     chosen: list[Table],
     how: Mode = AvailableNow(),  # noqa: B008  # never changed
     *,
     as_json: bool,
+    closed_by: str = "",
 ) -> None:
     """Bring tables up to date and print the result."""
     stopping.at_once()
@@ -123,7 +147,16 @@ def run_and_show(
         if is_watched() or minute.is_due():
             note(f"{table.id}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")
 
-    done = catch_up(found, where, chosen, how, says=note, on_commit=note_batch, on_done=_note_done)
+    done = catch_up(
+        found,
+        where,
+        chosen,
+        how,
+        says=note,
+        on_commit=note_batch,
+        on_done=_note_done,
+        closed_by=closed_by,
+    )
     if as_json:
         emit([report.as_json() for report in done.reports])
     else:

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     app.command("try")(try_)
 
 
-def try_(
+def try_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     name: Annotated[
         str,
         typer.Argument(
@@ -27,6 +27,13 @@ def try_(
         str, typer.Option(help="How much is read of the time before the newest event: 1h, 30m, 2d.")
     ] = "1h",
     rows: Annotated[int, typer.Option(min=1, max=1000, help="How many rows are shown.")] = 20,
+    is_open: Annotated[
+        bool,
+        typer.Option(
+            "--open",
+            help="All windows that are not over, such as today, from all that is known of them; each row is marked provisional.",
+        ),
+    ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -38,6 +45,7 @@ def try_(
     \b
     strandline try gold.device_signal_10m
     strandline try device_signal_10m --last 2d --rows 5
+    strandline try device_signal_10m --open
     """
     table = trial.named(name)
     length = trial.length(last)
@@ -45,7 +53,7 @@ def try_(
     trial.refuse_unread(table, where)
     note("starting Spark …")
     site = session.site(found, where, None, is_brief=True, says=note)
-    done = trial.tried(site.spark, table, where, length, rows)
+    done = trial.tried(site.spark, table, where, length, rows, is_open=is_open)
     site.spark.stop()
     if as_json:
         emit({**asdict(done), "since": done.since.isoformat(), "until": done.until.isoformat()})

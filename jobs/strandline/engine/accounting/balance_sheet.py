@@ -60,6 +60,7 @@ from strandline.engine.lake.log.ledger_sums import (
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.read.duckdb_table import Peek, peek
 from strandline.engine.lake.read.open_table import live_rows, missing_files
+from strandline.engine.lake.spark_checkpoint import close_ordered
 from strandline.engine.quarantine.held_records import REPLAY, released, unfinished, unfollowed
 
 # Prove closed books from the first commit: add up the whole log again, and compare.
@@ -299,6 +300,11 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         _add_routes(sheet, table, lake, sums.by_kind)
     if isinstance(table, Judged) and (said := sentence(table, seen_in(sums.drift, table))):
         sheet.said.append(said)
+    if closed := close_ordered(lake.checkpoint(table)):
+        until = EPOCH + timedelta(milliseconds=closed.until_ms)
+        sheet.said.append(
+            f"{table.id}: all time until {until.isoformat()} is over by order of {closed.by}"
+        )
     sheet.faults += _row_faults(books, lake, sheet)
     sheet.faults += _drop_faults(books, sheet)
     sheet.faults += _function_faults(books, sheet)
@@ -390,6 +396,8 @@ def _way_back(books: Books, dropped: int) -> str:
         f"rows of {names} came later than its `lateness` says, on which the watermark of {table.id} rests: declare it as "
         "long as they come late, and"
     )
+    if closed := close_ordered(books.checkpoint):
+        late = f"they came after it was closed ({closed.by}):"
     if sum(rows for rows, _ in drops) < dropped:
         return (
             f"{late} compute the table again, because their range is not known: `strandline rebuild {table.id}`, then "

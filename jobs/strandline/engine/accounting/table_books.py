@@ -170,6 +170,7 @@ class Books(PlainBooks):
         """Begin at the last snapshot, or before the first commit; nothing is read yet."""
         self.table = table
         self._lake = lake
+        self.checkpoint = lake.checkpoint(table)
         super().__init__(lake.table(table), from_start=from_start)
 
     def encoded(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError
 from strandline.core.items import counted_items
 from strandline.core.lateness import shifted
+from strandline.core.stateful import closed
 from strandline.core.table import Appended, Computed, Derived, Judged, Recomputed, Table
 from strandline.core.verdict import good_rows
 from strandline.engine.accounting.balance_sheet import rows_until
@@ -71,6 +72,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.spark_checkpoint import close_ordered, closed_ms
 from strandline.engine.runtime.meter import Meter
 
 # Compute a table once over all of its sources, by the same functions as its stream.
@@ -115,7 +117,8 @@ def compute(
     meter = Meter(spark)
     versions = {source: latest_version(lake.table(source)) for source in table.upstream}
     rows = [rows_at(spark, lake.table(source), version) for source, version in versions.items()]
-    with joining(table, lake):
+    ordered = close_ordered(lake.checkpoint(table))
+    with joining(table, lake), closed(ordered.until_ms if ordered else 0):
         result, looked = adorned(spark, table, lake, shaped(rows, table))
     if lake.exists(table):  # of which all rows are replaced
         columns = good_rows(result, table) if isinstance(table, Judged) else result
@@ -127,8 +130,11 @@ def compute(
         table, mode, BATCH_STREAM, number, versions=_from_first(versions.items()), rows=read
     )
     entry = noted(replace(begun, replaced=True, looked=looked), table, lake)
+    if ordered is not None:
+        entry = replace(entry, closed_by=ordered.by)
     if isinstance(table, Recomputed) and table.waits:
-        entry = _with_bound(entry, table, _bound_of(table, rows))
+        bound = max(_bound_of(table, rows), closed_ms(lake.checkpoint(table)) * 1000)
+        entry = _with_bound(entry, table, bound)
         result = _over_only(table, result, entry.over_until)
     if isinstance(table, Judged):
         at = {source.id: version for source, version in versions.items()}
@@ -307,7 +313,7 @@ class Afresh:
             for source in sources
             for entry in between(self._lake.table(source), before[source] + 1, now[source])
         ]
-        if not unread:
+        if not unread and not self._is_to_close(newest):
             return None
         if newest is None or any(entry.replaced for entry in unread):
             return compute(self._spark, self._table, self._lake, mode=self._mode)
@@ -345,13 +351,26 @@ class Afresh:
             self._table, self._mode, STREAM, batch, versions=_from_first(now.items()), rows=read
         ).settled(good=read, held={}, dropped=0)
         if self._table.waits:
-            begun = _with_bound(begun, self._table, self._bound(now))
+            ordered = close_ordered(self._lake.checkpoint(self._table))
+            until = ordered.until_ms * 1000 if ordered else -OPEN
+            natural = self._bound(now)
+            begun = _with_bound(begun, self._table, max(natural, until))
+            if ordered is not None and until > natural:
+                begun = replace(begun, closed_by=ordered.by)
         return noted(begun, self._table, self._lake)
 
     def _bound(self, now: Mapping[Computed, int]) -> int:
         """Return the watermark of versions of the sources, from the statistics of their files."""
         newest = [self._stocks[source].newest(now[source]) for source in self._table.timed]
         return _bound_after(self._table, newest)
+
+    def _is_to_close(self, newest: Entry | None) -> bool:
+        """Return whether a close was ordered since a table was computed last, so that windows are over by now."""
+        until = closed_ms(self._lake.checkpoint(self._table)) * 1000
+        if not self._table.waits or not until or newest is None or newest.over_until is None:
+            return False
+        over = _with_bound(newest, self._table, until).over_until
+        return over is not None and over > newest.over_until
 
     def _over(self, rows: Span | None, before: int, now: int) -> Span | None:
         """Return the starts of the windows that ended between two moments, and of those ended before that changed rows touch.

@@ -230,6 +230,79 @@ def plan_epoch(
     return number
 
 
+# A close that was ordered: all time up to a moment is over for a table, whatever its sources still say.
+#
+# What moves the watermark of a stream are the rows that it reads, so the last windows of a source that fell silent stay in the state.
+# An order is a planned batch without input whose watermark is that moment. Spark runs it as it runs a batch that a kill left
+# planned: it evicts and emits by the watermark of the batch, and drops what comes later below it, by that of the batch before. The
+# file says who ordered it; it moves with the checkpoint, and a batch computes by it as well.
+
+
+CLOSED = "closed.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """An order that all time up to a moment is over.
+
+    Args:
+        until_ms: The moment, in milliseconds since 1970.
+        by: Who ordered it, when, and by which word.
+        batch: The batch that was planned for it; -1 where no stream writes the table.
+    """
+
+    until_ms: int
+    by: str
+    batch: int = -1
+
+
+def close_ordered(checkpoint: Place) -> Close | None:
+    """Return the last close that was ordered; None where none was, or its batch was not planned before a kill."""
+    text = (checkpoint / CLOSED).text()
+    try:
+        found = Close(**json.loads(text)) if text else None
+    except (TypeError, ValueError):  # of another version
+        return None
+    if found is None or found.batch < 0:
+        return found
+    newest = _newest(checkpoint, "offsets")
+    is_planned = newest is not None and newest >= found.batch
+    return (
+        found if is_planned and _read_batch(checkpoint, newest or 0)[0] >= found.until_ms else None
+    )
+
+
+def closed_ms(checkpoint: Place) -> int:
+    """Return up to which moment all time was ordered to be over, in milliseconds; 0 where it was not."""
+    found = close_ordered(checkpoint)
+    return found.until_ms if found else 0
+
+
+def order_close(checkpoint: Place, until_ms: int, by: str, at_ms: int) -> Close | None:
+    """Order a close, and plan the batch for it where a stream writes the table; None where its watermark is there already.
+
+    Args:
+        checkpoint: The stream's, in which every planned batch is committed; nothing else may run on it meanwhile.
+        until_ms: The moment, in milliseconds since 1970.
+        by: Who orders it, when, and by which word.
+        at_ms: The clock of the batch.
+    """
+    done = _newest(checkpoint, "commits")
+    if done is None:
+        found = Close(until_ms=max(until_ms, closed_ms(checkpoint)), by=by)
+        (checkpoint / CLOSED).put(json.dumps(asdict(found)))
+        return found
+    if until_ms <= _next_watermark(checkpoint, done):
+        return None
+    head, conditions, *offsets = _lines(checkpoint, "offsets", done)
+    planned_as = {**json.loads(conditions), "batchWatermarkMs": until_ms, "batchTimestampMs": at_ms}
+    found = Close(until_ms=until_ms, by=by, batch=done + 1)
+    (checkpoint / CLOSED).put(json.dumps(asdict(found)))
+    lines = [head, json.dumps(planned_as, separators=(",", ":")), *offsets]
+    (checkpoint / "offsets" / str(done + 1)).put("\n".join(lines))
+    return found
+
+
 def _epoch(checkpoint: Place, number: int) -> tuple[dict[str, Any], dict[tuple[str, int], int]]:
     _, conditions, *offsets = _lines(checkpoint, "offsets", number)
     ends = {

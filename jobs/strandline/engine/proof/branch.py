@@ -34,6 +34,7 @@ from strandline.engine.lake.plain_files import scratch
 from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.table_versions import pin_versions
 from strandline.engine.proof.compare import Comparison, compare
+from strandline.engine.repair.close import close_as
 
 FAR = timedelta(days=365 * 100)
 
@@ -117,6 +118,7 @@ def tried(
             note(f"{name}: {rows:,} of its records are taken along, from {begin.isoformat()} on")
         for table in tables:
             note(f"{table.id}: computing it by the code of now …")
+            close_as(table, lake, branch, site)
             done = run(table, Batch(), branch, site=site)
             yield Tried(
                 table=table.id,

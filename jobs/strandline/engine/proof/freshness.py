@@ -8,7 +8,7 @@ Where a promise is broken, the hops are looked at from the topic up, and each th
 are not read. Where none is, the topic is silent, or windows wait for their watermark, or events were sent late.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -82,8 +82,18 @@ class Freshness:
         )
 
 
+def newest_row(table: Table, lake: Lake) -> datetime | None:
+    """Return the time of a table's newest row by what it promises; another version of the table may have another."""
+    is_by_event = table.promise is not None and table.promise.by == "event"
+    return (newest_event if is_by_event else newest_arrival)(table, lake)
+
+
 def freshness(
-    table: Table, lake: Lake, now: datetime, unread: Mapping[str, int] | None = None
+    table: Table,
+    lake: Lake,
+    now: datetime,
+    unread: Mapping[str, int] | None = None,
+    newest_of: Callable[[Table, Lake], datetime | None] = newest_row,
 ) -> Freshness | None:
     """Return how a table keeps its promise; None where it promises nothing.
 
@@ -92,11 +102,12 @@ def freshness(
         lake: Its lake.
         now: The clock.
         unread: For bronze tables the offsets that they have not read, as far as they are known; what the radar saw last when absent.
+        newest_of: Returns the time of its newest row, which who looks often may have remembered.
     """
     promise = table.promise
     if promise is None:
         return None
-    newest = (newest_event if promise.by == "event" else newest_arrival)(table, lake)
+    newest = newest_of(table, lake)
     since = newest or committed_at(lake.table(table), 0)
     found = Freshness(
         table=table.id,

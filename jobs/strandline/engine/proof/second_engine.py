@@ -19,11 +19,13 @@ from strandline.core.model import SCORED
 from strandline.core.table import Appended, Computed, Ingested, Judged, Recomputed, Table, Upserted
 from strandline.engine.accounting.balance_sheet import readable_at
 from strandline.engine.flow.lineage.column_lineage import hidden
+from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import refuse_never_whole, whole_from
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.read.duckdb_table import Duck, DuckError, scan, spilling
 from strandline.engine.lake.read.table_versions import pin_versions
+from strandline.engine.lake.spark_checkpoint import closed_ms
 from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.proof.compare import compared_views, within
 from strandline.engine.proof.duckdb_words import MACROS, in_duckdb
@@ -190,7 +192,7 @@ def _compared_rows(duck: Duck, table: Computed, lake: Lake, version: int, select
     excluded = f"EXCLUDE ({', '.join(map(_quoted, left_out))}) " if left_out else ""
     duck.execute(f"CREATE VIEW all_l AS SELECT * {excluded}FROM live")
     duck.execute(
-        f"CREATE VIEW all_r AS SELECT {', '.join(casts)} FROM computed WHERE {_final(duck, table)}"  # noqa: S608  # our own names
+        f"CREATE VIEW all_r AS SELECT {', '.join(casts)} FROM computed WHERE {_final(duck, table, closed_ms(lake.checkpoint(table)))}"  # noqa: S608  # our own names
     )
     return left_out
 
@@ -199,8 +201,14 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-def _final(duck: Duck, table: Computed) -> str:
-    """Return the condition that a row is emitted: that no admitted row can change it any more, where the table waits for that."""
+def _final(duck: Duck, table: Computed, closed_ms: int) -> str:
+    """Return the condition that a row is emitted: that no admitted row can change it any more, where the table waits for that.
+
+    Args:
+        duck: Has the rows of the sources.
+        table: The table.
+        closed_ms: Up to when all time was ordered to be over; 0 where it was not.
+    """
     waits = isinstance(table, Recomputed) and table.waits
     if isinstance(table, Recomputed) and not waits:
         return "true"
@@ -215,9 +223,11 @@ def _final(duck: Duck, table: Computed) -> str:
         for number, source in enumerate(table.upstream)
         if not (waits and source.valid_until)
     ]
-    if any(each is None for each in bounds):
+    closed = EPOCH + timedelta(milliseconds=closed_ms)
+    if any(each is None for each in bounds) and not closed_ms:
         return f'"{closes_at}" IS NULL' if closes_at else "false"
-    bound = f"TIMESTAMP '{min(bounds).isoformat(sep=' ')}'"
+    known = [] if any(each is None for each in bounds) else [min(bounds)]
+    bound = f"TIMESTAMP '{max([*known, closed.replace(tzinfo=None)]).isoformat(sep=' ')}'"
     if closes_at:
         return f'("{closes_at}" IS NULL OR "{closes_at}" <= {bound})'
     length = int(table.window_length / timedelta(microseconds=1))

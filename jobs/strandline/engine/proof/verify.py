@@ -19,7 +19,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
 from strandline.core.kind import Layer
 from strandline.core.lateness import DISORDERED
-from strandline.core.modes import Batch
+from strandline.core.modes import AvailableNow, Batch
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.core.topic import PLACE
@@ -63,6 +63,7 @@ from strandline.engine.quarantine.held_records import (
     open_records,
 )
 from strandline.engine.repair.bring_imported import bring
+from strandline.engine.repair.close import close_as
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import backfill_above
 from strandline.engine.repair.import_files import append
@@ -253,6 +254,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         KillTrial(
             tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, note=note
         ).run()
+        _close_alike(derived, lake, streamed, site, note)
         for log in logs:  # after the stream, which would begin with them
             add_imported(site.spark, log, (cut, streamed))
         whole = FedLake(root / "batch", cut).open_for_writing()
@@ -261,6 +263,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         open_all(whole)
         for table in derived:
             note(f"{table.id}: computing it as one batch …")
+            close_as(table, lake, whole, site)
             done = run(table, Batch(), whole, site=site)
             note(f"{table.id}: as one batch in {done.seconds:.1f} s")
             if isinstance(table, Judged) and table in disordered:
@@ -302,6 +305,17 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         )
         for table, at in versions.items()
     ]
+
+
+def _close_alike(tables: Sequence[Table], live: Lake, other: Lake, site: Site, note: Note) -> None:
+    """Close in another lake what was closed in the live one on purpose, and let the tables above read what that emitted."""
+    is_moved = False
+    for table in tables:
+        if close_as(table, live, other, site):
+            note(f"{table.id}: closed up to where the live table was")
+            is_moved = True
+        if is_moved:
+            run(table, AvailableNow(), other, site=site)
 
 
 def _admitted(tables: Sequence[Table], lake: Lake, site: Site) -> dict[Judged, DataFrame]:

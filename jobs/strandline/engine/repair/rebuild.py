@@ -50,6 +50,7 @@ from strandline.engine.lake.read.open_table import earliest, nullable
 from strandline.engine.lake.snapshot_files import link_files
 from strandline.engine.lake.spark_checkpoint import unread_from
 from strandline.engine.repair.backfill import ROLE, leave_behind
+from strandline.engine.repair.close import close_as
 from strandline.engine.runtime.meter import is_code_of
 
 AWAY = "put_away"
@@ -109,6 +110,8 @@ def rebuild(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
     shadow_lake.begin(made)
     gate_files.open_all(made)  # an operator compares it before it is promoted
     run(table, AvailableNow(), made, site=site, on_commit=on_commit)
+    if close_as(table, lake, made, site):
+        run(table, AvailableNow(), made, site=site, on_commit=on_commit)
     return made
 
 
@@ -171,6 +174,8 @@ def promote(
             refuse_without_shadow(table, lake, for_request=for_request)
             gate_files.close_all(made)  # the rows that came since were not compared
             run(table, AvailableNow(), made, site=site, on_commit=on_commit)
+            if close_as(table, lake, made, site):
+                run(table, AvailableNow(), made, site=site, on_commit=on_commit)
             before = [latest_version(path) for path in lake.folders(table)]
             known = Promotion(mark=str(uuid.uuid4()), before=before)
             shadow_lake.write(made, known)

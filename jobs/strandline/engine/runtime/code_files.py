@@ -44,6 +44,11 @@ from strandline_quality import rules
 IGNORED = frozenset(["kind", "type_comment", "ctx"])
 """Fields that decide nothing: how a text was written, a comment, and what the place of a name says already."""
 
+PROMISE = "fresh"
+"""A field of a table that decides no row: what is promised of it may be declared later without a certificate's lapse."""
+
+KINDS = frozenset({"Ingested", "Judged", "Windowed", "Appended", "Upserted", "Recomputed"})
+
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -172,6 +177,11 @@ def _free(statement: ast.stmt, inside: dict[str, Inside]) -> dict[str, Inside]:
     return {name: each for name, each in inside.items() if name.partition(".")[0] not in own}
 
 
+def _promises(call: ast.Call, name: str) -> bool:
+    """Return whether a call makes a table that promises something."""
+    return name in KINDS and any(each.arg == PROMISE for each in call.keywords)
+
+
 @dataclass
 class _Form:
     """Writes a statement in one form, in every version of Python."""
@@ -188,6 +198,11 @@ class _Form:
                 written = f"Name({name} {(self.meanings or {}).get(name, '')})"
             case ast.Attribute(value=value, attr=attr) if found := self._module(value):
                 written = f"Name({attr} {'' if self.meanings is None else found(attr)})"
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if _promises(
+                node, name
+            ):
+                named = [each for each in node.keywords if each.arg != PROMISE]
+                written = self.of(ast.Call(node.func, node.args, named))
             case ast.JoinedStr(values=values):
                 written = f"JoinedStr({' '.join(self._joined(values))})"
             case ast.AST():

@@ -20,14 +20,12 @@ from strandline.engine.flow import readers
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where
 from strandline.engine.lake.completeness import retired
-from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease_records
 from strandline.engine.lake.log.commit_log import committed_at, is_commit
 from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry
 from strandline.engine.lake.log.ledger_sums import Sums
-from strandline.engine.proof.freshness import freshness
 from strandline.engine.publish.books import publications
 from strandline.engine.runtime.jvm import BUSY
 from strandline.engine.service.background_stream import ALERTS, STREAM, Program
@@ -145,21 +143,6 @@ NEWEST = Metric(
     "The newest event of a table's last batch; for bronze, the newest arrival.",
     TABLE,
 )
-AGE = Metric(
-    "strandline_newest_row_age_seconds",
-    "How old the newest row is of a table that promises it (`fresh`), by event or by arrival.",
-    ("table", "by"),
-)
-PROMISED = Metric(
-    "strandline_newest_row_promised_seconds",
-    "How old the newest row of a table may be by its promise.",
-    ("table", "by"),
-)
-OVERDUE = Metric(
-    "strandline_newest_row_overdue",
-    "1 if the newest row of a table is older than it promises, or beyond the clock.",
-    TABLE,
-)
 
 DAMAGED = Metric(
     "strandline_table_damaged",
@@ -171,7 +154,6 @@ LEDGER_METRICS = (
     DAMAGED,
     *(VERSION, BATCHES, READ, WRITTEN, ROWS, KINDS, HELD, BESIDE, BALANCED, OFF, FAULTS, LOST),
     *(LAG, BEHIND, TOOK, AT, WATERMARK, NEWEST),
-    *(AGE, PROMISED, OVERDUE),
 )
 
 
@@ -232,7 +214,6 @@ class LedgerFigures:
                 since = self._oldest_unread(table) if rows else None
             if rows is not None:
                 yield from _lag(table, rows, since, now)
-            yield from _promise(table, self._lake, offsets_behind, now)
 
     def _existing(self) -> list[Table]:
         tables = self._tables if self._is_open else ()
@@ -275,23 +256,6 @@ def _lag(table: Table, rows: int, since: datetime | None, now: datetime) -> Iter
     if not rows or since is not None:
         waits = (now - since).total_seconds() if rows and since else 0.0
         yield BEHIND.of(max(0.0, waits), table.id)
-
-
-def _promise(
-    table: Table, lake: Lake, behind: Mapping[str, int], now: datetime
-) -> Iterator[Sample]:
-    """Yield how a table keeps its promise, where it makes one and its ledgers can be read."""
-    try:
-        found = freshness(table, lake, now, behind)
-    except Exception as error:
-        if damage(error, table) is None:
-            raise
-        return
-    if found is not None:
-        of = (table.id, found.promise.by)
-        yield AGE.of(found.age.total_seconds(), *of)
-        yield PROMISED.of(found.promise.length.total_seconds(), *of)
-        yield OVERDUE.of(not found.is_kept, table.id)
 
 
 def _first_with_rows(path: Place, first: int, last: int) -> datetime | None:

@@ -21,7 +21,10 @@ from prometheus_client.registry import Collector
 
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Table
+from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.proof.freshness import freshness, newest_row
 from strandline.engine.runtime.outage import AWAY as STORE_AWAY
 from strandline.engine.service import metrics
 from strandline.engine.service.metrics import LedgerFigures, Metric, Processes, Sample
@@ -44,12 +47,63 @@ AWAY = Metric(
 LOOKED_AT = Metric("strandline_look_timestamp_seconds", "When the last look at the lake ended.")
 LOOK_TOOK = Metric("strandline_look_duration_seconds", "Duration of the last look at the lake.")
 
+AGE = Metric(
+    "strandline_newest_row_age_seconds",
+    "How old the newest row is of a table that promises it (`fresh`), by event or by arrival.",
+    ("table", "by"),
+)
+PROMISED = Metric(
+    "strandline_newest_row_promised_seconds",
+    "How old the newest row of a table may be by its promise.",
+    ("table", "by"),
+)
+OVERDUE = Metric(
+    "strandline_newest_row_overdue",
+    "1 if the newest row of a table is older than it promises, or beyond the clock.",
+    ("table",),
+)
+
 METRICS = (
     *(BUILD, FAILED, PART_AT, AWAY, LOOKED_AT, LOOK_TOOK),
     *metrics.PROGRAM_METRICS,
     *metrics.LEDGER_METRICS,
+    *(AGE, PROMISED, OVERDUE),
     *metrics.LAKE_METRICS,
 )
+
+
+class Promises:
+    """How tables keep what they promise of the age of their newest row; of a version that was seen it is remembered."""
+
+    def __init__(self, lake: Lake) -> None:
+        """Begin with nothing seen."""
+        self._lake = lake
+        self._seen: dict[str, tuple[int, datetime | None]] = {}
+
+    def samples(
+        self, tables: Sequence[Table], behind: Mapping[str, int], now: datetime
+    ) -> Iterator[Sample]:
+        """Yield the figures of the tables that promise something and are fed.
+
+        Args:
+            tables: Tables that exist.
+            behind: For bronze, the offsets that are not read, as far as they are known.
+            now: The time.
+        """
+        for table in fed([each for each in tables if each.promise], self._lake):
+            found = freshness(table, self._lake, now, behind, self._newest)
+            if found is not None:
+                of = (table.id, found.promise.by)
+                yield AGE.of(found.age.total_seconds(), *of)
+                yield PROMISED.of(found.promise.length.total_seconds(), *of)
+                yield OVERDUE.of(not found.is_kept, table.id)
+
+    def _newest(self, table: Table, lake: Lake) -> datetime | None:
+        version = latest_version(lake.table(table))
+        known = self._seen.get(table.id)
+        if known is None or known[0] != version:
+            known = self._seen[table.id] = version, newest_row(table, lake)
+        return known[1]
 
 
 class LakeLook(Collector):
@@ -75,6 +129,7 @@ class LakeLook(Collector):
         self._unread = unread
         self._lake, self._clock, self._on_failure = lake, clock, on_failure
         self._ledger = LedgerFigures(tables, lake)
+        self._promises = Promises(lake)
         self._parts: dict[str, list[Sample]] = {}
         self._reasons: dict[str, str] = {}
         self._read_at: dict[str, float] = {}
@@ -107,6 +162,7 @@ class LakeLook(Collector):
             "processes": processes,
             "unread": unread,
             "ledger": ledger,
+            "promises": lambda: self._promises.samples(tables, behind, self._clock()),
             "gates": lambda: metrics.of_gates(tables, lake),
             "leases": lambda: metrics.of_leases(lake),
             "receivers": lambda: metrics.of_receivers(lake),

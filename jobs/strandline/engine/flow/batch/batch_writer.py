@@ -46,7 +46,13 @@ from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.mend_checkpoint import broken_state
 from strandline.engine.lake.read.open_table import lost_file
 from strandline.engine.lake.shelves import Shelf
-from strandline.engine.lake.spark_checkpoint import keep_plan, keep_state, planned, stream_id
+from strandline.engine.lake.spark_checkpoint import (
+    close_ordered,
+    keep_plan,
+    keep_state,
+    planned,
+    stream_id,
+)
 from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.runtime.meter import Meter
 from strandline.engine.runtime.outage import first_line, transient
@@ -301,6 +307,12 @@ class Writer:
             self._limit.ended(entry)
             self._on_commit(entry)
 
+    def _ordered(self, entry: Entry) -> Entry:
+        """Return the entry of a batch without input with who ordered it, where it was planned to close the table."""
+        found = close_ordered(self._lake.checkpoint(self._table))
+        is_it = found is not None and found.batch == entry.batch
+        return replace(entry, closed_by=found.by) if found and is_it else entry
+
     def _written(self, rows: DataFrame, stream: str, number: int, *, is_next: bool) -> Entry | None:
         spark, table, lake = rows.sparkSession, self._table, self._lake
         meter = Meter(spark)
@@ -316,6 +328,7 @@ class Writer:
         most = self._limit.chosen()
         below = below_watermark(spark, table, plan, inputs, selects=self._selects)
         entry = opened(table, stream, plan, inputs, self._mode, most, below)
+        entry = entry if rows_read else self._ordered(entry)
         if table.static:
             entry = replace(entry, static=self._pinned.versions)
             if not isinstance(table, Judged):

@@ -180,8 +180,8 @@ class _Put(NamedTuple):
 
 
 def _closed(entry: Entry, written: int, meter: Meter) -> Entry | None:
-    """Complete an entry; None for a batch that read no row, wrote none and lost none."""
-    if not entry.read and not written and not entry.dropped_above:
+    """Complete an entry; None for a batch that read no row, wrote none, lost none and was not ordered."""
+    if not entry.read and not written and not entry.dropped_above and not entry.closed_by:
         return None
     return entry.closed(meter, written=written)
 

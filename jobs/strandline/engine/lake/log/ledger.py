@@ -195,6 +195,7 @@ class Entry:
         newest_arrival: For bronze, the newest arrival up to this commit and with it, as text (jobs/strandline/engine/flow/ingest.py);
             for an import that of its own rows, where no stream above had read a row yet.
         watermark: The watermark of the batch, as text.
+        closed_by: Who ordered that all time up to this watermark is over, when, and by which word; None where rows moved it.
         duration_ms: From the start of the batch to its commit.
         cpu_ms: CPU time of the process meanwhile, including queries that ran beside the batch.
         code: Hash of the code that made the rows.
@@ -268,6 +269,7 @@ class Entry:
     newest: str | None = None
     newest_arrival: str | None = None
     watermark: str | None = None
+    closed_by: str | None = None
     duration_ms: int = 0
     cpu_ms: int = 0
     code: str = ""
