@@ -308,7 +308,7 @@ class _Worker:
                 self._note_same(table, version)
             if must or not _is_same(differences):
                 entry = self._promote(table)
-                if not any(each.only_left or each.only_right for each in differences):
+                if differences and not any(d.only_left or d.only_right for d in differences):
                     self.with_same_rows.add(table.id)
                 words = f"replaced by {entry.written:,} rows"
                 return Done(table=table.id, says=words, differences=differences)
