@@ -342,7 +342,7 @@ OF_RECORDS = frozenset(
 
 
 def _refuse_names_of_records(statement: Statement, fields: StructType) -> None:
-    """Refuse a column or a field that a record has as well, which Spark could not tell apart."""
+    """Refuse a column or a field that a record has as well, which Spark would take for the same."""
     for what, names in (("column", statement.columns or ()), ("field", fields.fieldNames())):
         for name in names:
             if name.lower() in OF_RECORDS:
