@@ -4,6 +4,7 @@ The topics are those of strangers (tests/support/foreign_topics.py), written bef
 """
 
 import ast
+import csv
 import importlib
 import json
 import random
@@ -348,12 +349,11 @@ def test_a_draft_of_another_format_passes_its_test(
     assert {str(row["reasons"]) for row in rows} == {"None"}
 
 
-HUGE = [b'{"id": %d, "price": %d.5}' % (n, n) for n in range(90)]
+HUGE = [b'{"id": %d, "price": %d.5}' % (n, n) for n in range(400)]
 PLAIN: list[tuple[str, list[bytes]]] = [
-    ("a line of many letters", [b"x" * 200_000] * 10),
     ("a number of many digits", [b'{"id": %d, "price": -1%s}' % (n, b"0" * 400) for n in range(9)]),
-    ("a number with an exponent", [*HUGE, b'{"id": 99, "price": 1e9999999}']),
-    ("a small one", [*HUGE, b'{"id": 99, "price": 1e-9999999}']),
+    ("a number with an exponent", [*HUGE, b'{"id": 999, "price": 1e9999999}']),
+    ("a small one", [*HUGE, b'{"id": 999, "price": 1e-9999999}']),
 ]
 
 
@@ -365,6 +365,15 @@ def test_of_any_record_there_is_a_draft(payloads: list[bytes]) -> None:
     assert made.held() in {0, 1}
     ast.parse(silver(made, "shop"))
     ast.parse(silver_test(made, "shop"))
+
+
+def test_a_line_of_more_letters_than_a_cell_may_have_is_no_csv() -> None:
+    """The limit is that of Python, which another module of the process may have raised."""
+    before = csv.field_size_limit(1_000)
+    try:
+        assert format_of(sampled([b"x" * 2_000, b"a,b"]).records) is Format.RAW
+    finally:
+        csv.field_size_limit(before)
 
 
 def test_a_kind_has_no_sign_that_moves_a_cursor() -> None:
