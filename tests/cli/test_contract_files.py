@@ -111,7 +111,7 @@ def test_a_mistake_in_a_contract_is_named_with_its_file(text: str, tmp_path: Pat
 LAX = {
     "nothing": "schema: [{name: t, properties: null, quality: null}]\nslaProperties: null\nteam: null",
     "other types": "schema: [{name: t, relationships: [{from: [a, b], to: [c, d]}]}]\nteam: [x]\ndescription: [y]\nid: 5",
-    "mixed values": "schema: [{name: t, properties: [{name: a, logicalType: string, quality: [{name: x, metric: invalidValues, mustBe: 0, arguments: {validValues: [1, a, true]}}]}]}]",
+    "mixed values": "schema: [{name: t, properties: [{name: a, logicalType: string, quality: [{name: x, metric: invalidValues, mustBe: 0, arguments: {validValues: [1, a, true, null]}}]}]}]",
     "no bounds": "schema: [{name: t, properties: [{name: a, logicalType: number, logicalTypeOptions: {minimum: .nan, maximum: .inf, maxLength: true}}]}]",
     "a length of time": "schema: [{name: t}]\nslaProperties: [{property: retention, value: 1y}]",
 }
@@ -176,6 +176,8 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
     (sql("length(a) > 3 AND NOT b BETWEEN 1 AND 2 OR a LIKE 'x%' AND place.city IS NULL"), ""),
     (sql("${column} IN ('x', 'y')"), ""),
     (invalid(mustBe=0), ""),
+    (invalid(mustBe=0) | {"arguments": {"validValues": ["x", None]}}, ""),
+    (invalid(mustBe=0) | {"arguments": {"validValues": [None]}}, "asks nothing"),
     (invalid(mustBeLessThan=50, unit="percent"), "asks nothing that a rule of a row can say"),
     (invalid(), "asks nothing that a rule of a row can say"),
     (
@@ -211,6 +213,16 @@ def test_a_check_of_others_is_a_rule_where_it_asks_for_one_row(
     assert left in "".join(made.left)
     if "blanks" in str(check):
         assert "two  blanks" in made.rules[0]
+
+
+def test_nothing_may_be_one_of_the_values_that_are_listed() -> None:
+    """It is no text of the list, and passes although the column is required otherwise."""
+    check = invalid(mustBe=0) | {"arguments": {"validValues": ["x", None]}}
+    column = {"name": "a", "logicalType": "string", "required": True, "quality": [check]}
+    (rule,) = contract_import.drafted("orders", {"properties": [column]}).rules
+
+    assert "null_ok=True" in rule
+    assert "None" not in rule
 
 
 def test_no_rule_hides_another_and_no_table_is_lost() -> None:

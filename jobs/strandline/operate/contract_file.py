@@ -55,7 +55,7 @@ ANY = Plain((object,), "anything")
 TEXT = Plain((str,), "a text; write it between quotes")
 FLAG = Plain((bool,), "true or false")
 WHOLE = Plain((int,), "a whole number")
-VALUE = Plain((str, int, float, bool, date), "a text, a number or a date")
+VALUE = Plain((str, int, float, bool, date, type(None)), "a text, a number or a date")
 TEXTS = Plain((str, list), "a text, or a list of texts")
 
 CHECK = Record(

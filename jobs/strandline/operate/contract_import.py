@@ -306,8 +306,9 @@ def _add_check(made: Drafted, column: str, check: Contract) -> None:
         _add_ours(made, check, ours)
     elif metric == "nullValues" and column and check.get("mustBe") == 0:
         made.required += [] if column in made.required else [column]
-    elif is_invalid and arguments.get("validValues"):
-        _add_values(made, column, [str(each) for each in arguments["validValues"]], check)
+    elif is_invalid and (values := _texts(arguments)):
+        may_lack = None in arguments["validValues"] or None
+        _add_values(made, column, values, check, null_ok=may_lack)
     elif is_invalid and isinstance(arguments.get("pattern"), str):
         _add_pattern(made, column, arguments["pattern"], check)
     elif metric == "duplicateValues":
@@ -327,6 +328,11 @@ def _add_check(made: Drafted, column: str, check: Contract) -> None:
         made.leave(f"the check {plain(what)} asks nothing that a rule of a row can say")
 
 
+def _texts(arguments: Contract) -> list[str]:
+    """Return the values that a check lists, as texts; nothing is none of them."""
+    return [str(each) for each in arguments.get("validValues") or [] if each is not None]
+
+
 def _add_ours(made: Drafted, check: Contract, ours: Contract) -> None:
     name, holds = str(check.get("name", "")), str(ours.get("holds", ""))
     kind, _, column = name.partition(":")
@@ -338,11 +344,8 @@ def _add_ours(made: Drafted, check: Contract, ours: Contract) -> None:
         pattern = re.sub(r"\\(.)", r"\1", found[2], flags=re.DOTALL)
         _add_pattern(made, column, pattern, check, null_ok=bool(ours.get("nullOk")))
         return
-    values = (check.get("arguments") or {}).get("validValues")
-    if kind == "not_listed" and values:
-        _add_values(
-            made, column, [str(each) for each in values], check, null_ok=bool(ours.get("nullOk"))
-        )
+    if kind == "not_listed" and (values := _texts(check.get("arguments") or {})):
+        _add_values(made, column, values, check, null_ok=bool(ours.get("nullOk")))
         return
     _add_rule(made, name, holds, check, null_ok=bool(ours.get("nullOk")))
 
