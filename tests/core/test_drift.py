@@ -171,6 +171,70 @@ def test_what_is_left_on_purpose_is_not_noted(spark: SparkSession) -> None:
     assert lines(spark, payload, how=Reading(notes=False)) == [[]]
 
 
+@pytest.mark.parametrize("leaf", ["items", "labels", "$schema", "`a.b`", "meta.`$x`"])
+def test_all_below_what_is_left_is_left(spark: SparkSession, leaf: str) -> None:
+    """Within a list and a map as well, and whether a name is between backticks or not."""
+    fields = (
+        StructType()
+        .add("items", "array<struct<sku:string>>")
+        .add("labels", "map<string,struct<unit:string>>")
+        .add("meta", StructType().add("host", "string"))
+    )
+    payload = json.dumps(
+        {
+            "items": [{"note": 1}],
+            "labels": {"x": {"unit": "u", "more": 1}},
+            "$schema": "s",
+            "a.b": {"c": 1},
+            "meta": {"$x": 1},
+        }
+    ).encode()
+    (whole,) = parse(spark, [payload], fields)
+    with reading(Reading(leaves=(leaf,))):
+        (row,) = parse(spark, [payload], fields)
+
+    gone = {*whole[DRIFT].split("\n")} - {*row[DRIFT].split("\n")}
+    assert len(whole[DRIFT].split("\n")) == 5
+    assert len(gone) == 1
+    assert leaf.strip("`").split("`")[-1].split(".")[-1] in gone.pop()
+
+
+def test_an_undeclared_field_is_noted_behind_any_number_of_wrong_types(
+    spark: SparkSession,
+) -> None:
+    """By it a record is held or passed over, whatever else its producer sends before it."""
+    fields = StructType()
+    for number in range(40):
+        fields = fields.add(f"n{number}", "bigint")
+    payload = json.dumps(
+        {f"n{number}": "x" for number in range(40)} | {"new": 1, "more": 2}
+    ).encode()
+    with reading(Reading(drops=True)):
+        (row,) = parse(spark, [payload], fields)
+
+    found = row[DRIFT].split("\n")
+    assert (row["_problem"], len(found)) == (None, 34)
+    assert found[-2:] == ["+integer new", "~9"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["boolean", "date", "int", "smallint", "float", "binary", "bigint", "string"]
+)
+def test_an_object_in_place_of_a_value_is_dropped_as_one(spark: SparkSession, kind: str) -> None:
+    """Of each type: the record is a row all the same."""
+    fields = StructType().add("id", "string").add("x", kind).add("last", "string")
+    sent = [
+        json.dumps({"id": "1", "x": each, "last": "l"}).encode() for each in ({"a": [1]}, [1, {}])
+    ]
+    with reading(Reading(drops=True)):
+        rows = parse(spark, sent, fields)
+    held = parse(spark, sent, fields)
+
+    assert [(row["_problem"], row["x"], row["last"]) for row in rows] == [(None, None, "l")] * 2
+    assert [row[DRIFT] for row in rows] == [f"!object {kind} x", f"!list {kind} x"]
+    assert {row["_problem"] for row in held} == {"wrong_type"}
+
+
 def test_a_line_is_read_back() -> None:
     """Both kinds, and a path with spaces."""
     assert difference("+text meta.app") == Difference("meta.app", "text")

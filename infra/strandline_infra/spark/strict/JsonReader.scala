@@ -58,7 +58,7 @@ final class JsonReader(declared: StructType, zone: String, notes: Boolean, leave
     val all = new Values(DateTimeUtils.getZoneId(zone), inArray, true, spark.makeConverter(_))
     new all.Fields(declared, "")
   }
-  @transient private lazy val left = leaves.toArray
+  @transient private lazy val left = leaves.map(Found.written).toArray
   @transient private lazy val fields = new values.Fields(declared, "")
 
   def read(payload: Array[Byte]): InternalRow =
@@ -238,6 +238,7 @@ private final class Found(notes: Boolean, leaves: Array[String]) {
   var isLost = false
   private var kept: java.util.LinkedHashSet[String] = null
   private var more = 0
+  private var hasNew = false
 
   def isPlain: Boolean = kept == null
 
@@ -252,21 +253,30 @@ private final class Found(notes: Boolean, leaves: Array[String]) {
   def undeclared(token: JsonToken, within: String, name: String): Unit =
     if (notes && (token ne VALUE_NULL)) {
       val path = Found.below(within, Found.plain(name))
-      if (leaves.length == 0 || !isLeft(path)) keep("+" + Found.kind(token) + " " + path)
+      if (leaves.length == 0 || !isLeft(path)) {
+        // The first is kept whatever the number: by it a record is held that has any.
+        val isFirst = !hasNew
+        hasNew = true
+        keep("+" + Found.kind(token) + " " + path, isFirst)
+      }
     }
 
+  /** Whether a path is one of those that are left, or below one: in its record, its list or its map. */
   private def isLeft(path: String): Boolean = {
     var at = 0
-    while (at < leaves.length && path != leaves(at) && !path.startsWith(leaves(at) + ".")) at += 1
+    while (at < leaves.length && !isWithin(path, leaves(at))) at += 1
     at < leaves.length
   }
 
-  def other(token: JsonToken, declared: String, path: String): Unit =
-    if (notes) keep("!" + Found.kind(token) + " " + declared + " " + path)
+  private def isWithin(path: String, leaf: String): Boolean =
+    path.startsWith(leaf) && (path.length == leaf.length || ".[{".indexOf(path.charAt(leaf.length).toInt) >= 0)
 
-  private def keep(line: String): Unit = {
+  def other(token: JsonToken, declared: String, path: String): Unit =
+    if (notes) keep("!" + Found.kind(token) + " " + declared + " " + path, always = false)
+
+  private def keep(line: String, always: Boolean): Unit = {
     if (kept == null) kept = new java.util.LinkedHashSet[String]
-    if (kept.size < Found.Most) kept.add(line)
+    if (kept.size < Found.Most || always) kept.add(line)
     else if (!kept.contains(line)) more += 1
   }
 }
@@ -289,6 +299,15 @@ private object Found {
   }
 
   def below(within: String, name: String): String = if (within.isEmpty) name else within + "." + name
+
+  private val Step = """`(?:[^`]|``)*`|[^.\[\]{}`]+|\[\]|\{\}""".r
+
+  /** Return a path as it is written here, of one that a person has written: there `$schema` may be without backticks. */
+  def written(path: String): String =
+    Step.findAllIn(path).foldLeft("") { (made, step) =>
+      if (step == "[]" || step == "{}") made + step
+      else below(made, plain(if (step.charAt(0) == '`') step.substring(1, step.length - 1).replace("``", "`") else step))
+    }
 
   /** Return a name as it is written in a path: by itself, or between backticks where it has a sign of a path. */
   def plain(name: String): String = {
@@ -527,6 +546,7 @@ private final class Values(zone: ZoneId, raw: JsonFactory, drops: Boolean, ofSpa
     override def read(parser: JsonParser, token: JsonToken, found: Found): Any = {
       // Read as bytes of base64, a text might have line ends and other signs that no text of JSON has.
       if (token eq VALUE_STRING) parser.getText
+      if (drops && !token.isScalarValue && kind != VariantType) return other(parser, token, found)
       try converter(parser)
       catch {
         case NonFatal(_) =>
