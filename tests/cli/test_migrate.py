@@ -147,3 +147,23 @@ def test_a_lake_from_before_its_columns_were_declared_is_altered_in_place_and_go
     assert len(found) == len(rows) == 21
     assert found["p21"] == ("TOOL.EXE", "ana")
     assert {each for name, each in found.items() if name != "p21"} == {(None, None)}
+
+
+def test_another_name_is_said_of_one_table_and_refused_with_a_sentence(edited: Lake) -> None:
+    """Neither the table nor its function has such columns, so nothing is written."""
+    for words, why in (
+        (["--rename", "a=b"], "for one table"),
+        ([gold.TABLE.id, "--rename", "a"], "wants old=new"),
+        ([gold.TABLE.id, "--rename", "a=b", "--rename", "a=c"], "names a column twice"),
+        ([gold.TABLE.id, "--rename", "a=b", "--forward"], "goes with --go alone"),
+        ([device_daily.TABLE.id, "--rename", "a=b"], "has no stream"),
+        ([gold.TABLE.id, "--rename", "mean=average", "--go"], "no column mean"),
+    ):
+        answer = strandline("migrate", *words, "--lake", edited.root)
+        assert (answer.code, why in answer.err, "hint:" in answer.err) == (2, True, True), (
+            words,
+            answer.printed,
+        )
+
+    plan = succeeded("migrate", gold.TABLE.id, "--rename", "a=b", "--lake", edited.root)
+    assert "a would be called b: altered in place, no row is computed" in plan.out

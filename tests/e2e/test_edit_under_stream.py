@@ -211,3 +211,44 @@ def test_tables_come_change_break_and_go_under_one_stream(shop: Shop) -> None:
     assert isinstance(sheets, list)
     assert all(sheet["balanced"] for sheet in sheets), sheets
     assert "all is well" in shop.typed("status").out
+
+
+TOTALLED = """    rows = topic.parse(events, FIELDS).withColumnRenamed("amount", "total")
+    return rows.select(*CARRIED, "order_id", "customer", "total", "ordered_at")
+"""
+
+
+def test_a_column_gets_another_name_under_the_stream(shop: Shop) -> None:
+    """The table and the one above it are handed over for the length of it, and go on with their state and their places."""
+    shop.until(lambda: len(shop.entries("gold.sales_10m")) > 1, "gold has batches")
+    began = shop.pulse()
+    silver, gold = shop.module("silver.orders"), shop.module("gold.sales_10m")
+    text = silver.read_text().replace(SELECTED, TOTALLED)
+    for name in ('"ordered_at", max_failed', "between("):
+        assert name in text
+    text = text.replace(
+        '"customer", "amount", "ordered_at", max', '"customer", "total", "ordered_at", max'
+    )
+    silver.write_text(text.replace('between("amount"', 'between("total"'))
+    gold.write_text(gold.read_text().replace('F.sum("amount")', 'F.sum("total")'))
+
+    plan = shop.typed("migrate", "silver.orders", "--rename", "amount=total").succeeded()
+    done = shop.typed("migrate", "silver.orders", "--rename", "amount=total", "--go").succeeded()
+    before = [len(shop.entries(name)) for name in ("silver.orders", "gold.sales_10m")]
+    for name, count in zip(("silver.orders", "gold.sales_10m"), before, strict=True):
+        shop.until(
+            lambda name=name, count=count: len(shop.entries(name)) > count, f"{name} goes on"
+        )  # type: ignore[misc]
+    shop.end()
+    counted = "SELECT count(*) AS n, count(total) AS total FROM silver.orders"
+    shop.until(lambda: shop.query(counted) == [{"n": shop.sent, "total": shop.sent}], "all read")
+
+    assert "amount would be called total" in plan.out
+    assert "amount is called total" in done.out
+    assert shop.pulse()["pid"] == began["pid"]
+    for name in ("silver.orders", "gold.sales_10m"):
+        streams = {stream for stream, _ in shop.entries(name)}
+        numbers = [number for _, number in shop.entries(name)]
+        assert (len(streams), numbers) == (1, [*range(len(numbers))])
+    assert "there is nothing to do" in shop.typed("migrate", "--go").succeeded().out
+    assert "all is well" in shop.typed("status").out

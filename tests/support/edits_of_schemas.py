@@ -5,11 +5,19 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from strandline.core.table import Appended, Computed, Windowed
-from tests.support.edits import CLICKS, FIELDS, Edit
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.delta_commit import rows_at
+from strandline.engine.lake.commit.rename_columns import rename_columns
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import last_entry, latest_version
+from strandline.engine.repair.migrate import rename
+from tests.support import engine
+from tests.support.edits import CLICKS, FIELDS, LOG, Edit
 from tests.support.edits_of_windows import NOW
+from tests.support.rows import NOON
 from tests.support.windows_before_and_after import in_windows
 
 BASE = {
@@ -73,11 +81,20 @@ OF_A_TABLE: dict[str, dict[str, str]] = {
 }
 
 
+RENAMED = replace(TYPED, transform=_edited(i="no", number="cast(v as int)"))
+
+
+def _said(lake: Lake) -> None:
+    rename(engine.spark(), RENAMED, lake, {"i": "number"}, NOON)
+
+
 def of_tables() -> Iterator[Edit]:
     """Yield edits of the columns that a table without state has."""
     for name, others in OF_A_TABLE.items():
         after = replace(TYPED, transform=_edited(**others))
         yield Edit(name=f"columns: {name}", before=TYPED, after=after, starts=True)
+    name = "columns: a column under another name, which is said"
+    yield Edit(name=name, before=TYPED, after=RENAMED, around=_said, starts=True)
 
 
 # A source whose columns change, seen from above.
@@ -142,6 +159,99 @@ FROM_BELOW: dict[str, tuple[Computed, StructType]] = {
 }
 
 
+TWICE = "\n".join(
+    f"{line} | {'amount' if 'site' in line else line.split('|')[3].strip()}"
+    for line in LOG.strip("\n").splitlines()
+)
+"""The log with the values of a column under two names."""
+
+NAMED = StructType(
+    [StructField("amount", each.dataType) if each.name == "v" else each for each in SHORT]
+)
+TEXT = StructType([StructField("v", StringType()) if each.name == "v" else each for each in SHORT])
+LESS = StructType([each for each in SHORT if each.name != "w"])
+
+
+def of_nothing(rows: DataFrame) -> DataFrame:
+    return rows.select("k", F.lit(None).cast("int").alias("w"), "at")
+
+
+def most_named(rows: DataFrame) -> DataFrame:
+    return most(rows.withColumnRenamed("amount", "v"))
+
+
+def _under_another_name(lake: Lake) -> None:
+    rename_columns(lake.table(CLICKS), {"v": "amount"}, NOON)
+
+
+def _replaced_by(schema: StructType) -> Callable[[Lake], None]:
+    """Replace the rows of the source by the same rows with other columns, as a promotion does."""
+
+    def around(lake: Lake) -> None:
+        path = lake.table(CLICKS)
+        spark = engine.spark()
+        rows = rows_at(spark, path, latest_version(path))
+        commit = delta_commit.Commit(spark, path)
+        commit.take_out_all()
+        commit.bring_in((), schema.json(), ())
+        columns = [F.col(each.name).cast(each.dataType).alias(each.name) for each in schema]
+        written = commit.write(rows.select(*columns))
+        newest = last_entry(path)
+        assert newest is not None
+        entry = replace(newest[1], replaced=True, promoted="x", written=written.rows)
+        commit.commit(entry.encoded())
+
+    return around
+
+
+REFERENCES: dict[str, Computed] = {
+    "a column under another name that is not called so": replace(MOST, transform=most_named),
+    "a column that is gone, passed on": replace(PASSED, transform=of_nothing),
+}
+"""What the rows would be where the table cannot run."""
+
+OF_OTHER_COLUMNS: dict[str, tuple[Computed, Computed, StructType, Callable[[Lake], None]]] = {
+    "a column under another name, its maximum": (
+        MOST,
+        replace(MOST, transform=most_named),
+        NAMED,
+        _under_another_name,
+    ),
+    "a column under another name that is not called so": (MOST, MOST, NAMED, _under_another_name),
+    "a text instead of a number, passed on": (PASSED, PASSED, TEXT, _replaced_by(TEXT)),
+    "a text instead of a number, not read": (
+        replace(PASSED, transform=of_others),
+        replace(PASSED, transform=of_others),
+        TEXT,
+        _replaced_by(TEXT),
+    ),
+    "a text instead of a number, its maximum": (MOST, MOST, TEXT, _replaced_by(TEXT)),
+    "a column that is gone, passed on": (
+        replace(PASSED, transform=of_others),
+        replace(PASSED, transform=of_others),
+        LESS,
+        _replaced_by(LESS),
+    ),
+    "a column that is gone, not read": (PASSED, PASSED, LESS, _replaced_by(LESS)),
+}
+
+
+def with_other_columns() -> Iterator[Edit]:
+    """Yield what becomes of a table when one that it reads has other columns."""
+    for name, (before, after, later, around) in OF_OTHER_COLUMNS.items():
+        yield Edit(
+            name=f"a source: {name}",
+            before=before,
+            after=after,
+            reference=REFERENCES.get(name),
+            log=TWICE,
+            fields=SHORT,
+            later=later,
+            around=around,
+            starts=True,
+        )
+
+
 def seen_from_above() -> Iterator[Edit]:
     """Yield edits of a source's columns, of which the table that reads it is not edited."""
     for name, (table, later) in FROM_BELOW.items():
@@ -171,13 +281,14 @@ def of_places() -> Iterator[Edit]:
     yield Edit(name="columns: duplicates by a text", before=narrow, after=wide, starts=True)
     later = replace(
         PASSED,
-        transform=lambda rows: passed_on(rows).withColumn("at", F.expr("at + interval 1 minute")),
+        transform=lambda rows: passed_on(rows).withColumn("at", F.col("at").cast("string")),
     )
-    yield Edit(name="columns: another time of events", before=PASSED, after=later, starts=True)
+    yield Edit(name="columns: a time that is a text now", before=PASSED, after=later, starts=True)
 
 
 def schemas() -> Iterator[Edit]:
     """Yield the edits of schemas."""
     yield from of_tables()
     yield from seen_from_above()
+    yield from with_other_columns()
     yield from of_places()

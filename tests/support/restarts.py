@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
-from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -25,6 +25,7 @@ from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.preflight import Answer, Cleared, Verdict, judge
 from strandline.engine.lake.commit.create_table import alter
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import opened
 from strandline.engine.repair.migrate import migrate
 from tests.support.edits import FIELDS, OTHER, VISITS, Edit
 from tests.support.events import readings, received
@@ -188,10 +189,10 @@ class Restarts:
         had = {each.id for each in edit.before.upstream}
         coming = [each for each in edit.after.upstream if each.id not in had]
         put_part(other, coming, edit, PARTS[0])
+        edit.around(other)
         if edit.later:
             for each in edit.before.upstream:
                 alter(self._spark, other.table(each), edit.later)
-        edit.around(other)
         return other
 
     def _new(self, table: Table) -> Lake:
@@ -218,7 +219,19 @@ def rows_of(lake: Lake, table: Table) -> list[Row]:
     """Return the rows of a table, as text."""
     if not lake.exists(table):
         return []
-    return shown(DeltaTable(lake.table(table)).to_pyarrow_table().to_pylist())
+    found = opened(lake.table(table)).to_pyarrow_table().to_pylist()
+    return shown([{name: _plain(value) for name, value in row.items()} for row in found])
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  # as Arrow has it
+    """Return a value without the fields of structs that are NULL, and the others in one order: they are known by their names."""
+    match value:
+        case dict():
+            return {name: _plain(value[name]) for name in sorted(value) if value[name] is not None}
+        case list():
+            return [_plain(each) for each in value]
+        case _:
+            return value
 
 
 def _add(lake: Lake, edit: Edit, batches: Sequence[str], table: Table | None = None) -> None:

@@ -1,6 +1,7 @@
 """One change, one plan: what an edit asks of each table, done downstream in order, and taken back as one."""
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.modes import AvailableNow, Batch
 from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table
+from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow import preflight, shadow_lake
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site, run
@@ -50,6 +52,9 @@ from strandline.operate.backfill import compared, stale_above
 from strandline.operate.listener import Says
 from strandline.operate.run import verdicts_of, with_absent_topics
 from strandline.operate.stream import silence
+
+PATIENCE, LOOKS_EVERY = 60.0, 0.5
+"""Seconds for which a stream above is let read what came last, and between two looks."""
 
 AFTER = "after "
 """Before the mark of a table's former promotion: its own, which follows that one, is not written down yet."""
@@ -377,6 +382,13 @@ class _Worker:
 # A column under another name, which only a person can know to be the same.
 
 
+def _let_read(tables: Sequence[Table], where: Lake) -> None:
+    """Let the streams of tables read what came last, now that nothing comes; one that has none is refused in a moment."""
+    due = time.monotonic() + PATIENCE
+    while time.monotonic() < due and any(waiting(each, where) > 0 for each in tables):
+        time.sleep(LOOKS_EVERY)
+
+
 def _renamable(where: Lake, name: str) -> Streamed:
     table = catalog.find(name)
     if isinstance(table, Ingested | Recomputed):
@@ -423,7 +435,9 @@ def rename(
         site = session.site(found, where, None, is_brief=True, says=says)
         try:
             with ExitStack() as held:
-                for each in (table, *above):
+                held.enter_context(handed_over(table, where, clock.now, "migrate", note=says))
+                _let_read(above, where)
+                for each in above:
                     held.enter_context(handed_over(each, where, clock.now, "migrate", note=says))
                 repaired.rename(site.spark, table, where, names, clock.now())
                 stream.release(*(each.id for each in (table, *above)))

@@ -1,7 +1,7 @@
 """What an edit asks of each table is read from the ledger: by which code its rows were made, and of which rows of its sources."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,8 +10,11 @@ from fleet.gold import device_signal_10m as gold
 from strandline.core.table import Table
 from strandline.engine.accounting import balance_sheet
 from strandline.engine.accounting.table_books import Closed, close
+from strandline.engine.flow.compare_plans import makes_the_same, stateful_plan
+from strandline.engine.flow.plan import framed
 from strandline.engine.flow.preflight import Answer, Verdict
 from strandline.engine.flow.runner import Site
+from strandline.engine.flow.spark_plan import StatefulPlan
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.log.ledger_sums import MOST_CODES, Sums, snapshot_file, sums_of
@@ -104,12 +107,19 @@ def test_books_that_older_code_closed_are_no_fault_and_accuse_no_table(morning: 
 
 
 @pytest.mark.slow
-def test_what_a_silver_and_a_gold_table_mean_is_recorded(morning: Lake) -> None:
-    """Else each edit that changes no row of theirs would compute them anew."""
-    for table in (STRICT, gold.TABLE):
-        record = read_record(morning.checkpoint(table))
-        assert record is not None
-        assert (bool(record.plan["rows"]), record.plan["code"]) == (True, code_version(table))
+def test_what_a_silver_and_a_gold_table_mean_is_recorded(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """Else each edit that changes no row of theirs would compute them anew; what a dimension adds is in no plan."""
+    alone = replace(gold.TABLE, dimension=None)
+    for table in (STRICT, alone):
+        run = framed(spark, table, morning)
+        plan = stateful_plan(table, run.sources, run.result)
+        assert plan.rows
+        assert makes_the_same(StatefulPlan.of_json(json.loads(json.dumps(plan.as_json()))), plan)
+    record = read_record(morning.checkpoint(STRICT))
+    assert record is not None
+    assert record.plan["code"] == code_version(STRICT)
 
 
 @pytest.mark.slow

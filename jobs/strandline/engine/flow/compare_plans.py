@@ -9,9 +9,10 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -374,33 +375,57 @@ def _compare_tables_listed(names: Sequence[str]) -> str:
 
 
 def reshaped_sources(table: Streamed, lake: Lake, begins: Positions) -> Iterator[Difference]:
-    """Yield the sources of which the stream has not read rows from before a change of columns that no reader follows.
+    """Yield the sources whose columns changed as no reader follows, of which the stream has still to open rows of before.
 
-    Wider types and new columns are followed. Of others Spark would read the older files with the columns of today, without an error.
+    Wider types and new columns are followed. Of others Spark would read the older files with the columns of today, without an error;
+    and at a start it opens the last batch anew, which Delta refuses across such a change.
+
+    Args:
+        table: The table.
+        lake: Where.
+        begins: Where the last batch of its stream begins in each source.
     """
+    ends = read_until(lake.checkpoint(table))
     for source in table.upstream:
         path = lake.table(source)
-        at = begins.get(table_id(path), NOWHERE).version
-        if at < 0 or not 0 <= at < latest_version(path) or not is_commit(path, at):
+        at, first = (each.get(table_id(path), NOWHERE).version for each in (begins, ends))
+        if at >= latest_version(path) or not is_commit(path, at):
             continue
-        then, now = declared_schema(path, at), declared_schema(path)
-        lost = [name for name in then.names if name not in now.names]
-        lost += [each.name for each in altered(then, now) if each.change is Change.OTHER]
-        if lost and (since := _unread_before_change(lake.checkpoint(table), path)) is not None:
-            yield Difference(
-                what=f"{source.id} has other columns since version {since:,} ({' and '.join(lost)}), and rows of before are not "
-                "read yet: they would be read without these",
-                remedy=Remedy.REBUILD,
-            )
+        now = declared_schema(path)
+        lost = _lost(declared_schema(path, at), now)
+        if not lost:
+            continue
+        since = _changed_after(path, first)
+        if since is not None and any(changes_rows(path, each) for each in range(first, since)):
+            why = "rows of before are not read yet: they would be read without these"
+        elif any(_lost(each, now) for each in _declared_between(path, at, first)):
+            why = "its last batch began before that, and is opened anew at a start"
+        else:
+            continue
+        named = f"since version {since:,} " if since is not None else ""
+        yield Difference(
+            what=f"{source.id} has other columns {named}({' and '.join(lost)}), and {why}",
+            remedy=Remedy.REBUILD,
+        )
 
 
-def _unread_before_change(checkpoint: Place, path: Place) -> int | None:
-    """Return the version that changed the columns of a source last, if a stream has not read rows of before; else None."""
-    first = max(read_until(checkpoint).get(table_id(path), NOWHERE).version, 0)
-    found = range(first, latest_version(path) + 1)
-    changed = [each for each in found if any(actions(path, each, Kind.METADATA))]
-    is_unread = changed and any(changes_rows(path, each) for each in range(first, changed[-1]))
-    return changed[-1] if is_unread else None
+def _lost(then: StructType, now: StructType) -> list[str]:
+    """Return the columns that a reader of today would not find as they are in rows of then."""
+    gone = [name for name in then.names if name not in now.names]
+    return gone + [each.name for each in altered(then, now) if each.change is Change.OTHER]
+
+
+def _declared_between(path: Place, first: int, last: int) -> Iterator[StructType]:
+    """Yield the columns that the commits from a version on, without the last, give to a table."""
+    for version in range(first, last):
+        for each in actions(path, version, Kind.METADATA):
+            yield StructType.fromJson(json.loads(each.body["schemaString"]))
+
+
+def _changed_after(path: Place, first: int) -> int | None:
+    """Return the last version from one on that changed a table's columns or properties."""
+    later = range(first, latest_version(path) + 1)
+    return next((v for v in reversed(later) if any(actions(path, v, Kind.METADATA))), None)
 
 
 # A hash of all that decides what a table's stream runs: found from files alone, so that an unchanged table costs no JVM.
@@ -477,9 +502,11 @@ class _UnknownError(Exception):
 def _with_meaning(
     plan: StatefulPlan, table: Streamed, found: LogicalPlan, names: Sequence[str]
 ) -> StatefulPlan:
+    rules = table.rules if isinstance(table, Judged) else ()
+    write = partial(_marked, rules=[each.name for each in rules])
     try:
-        of = columns(found.root, iter(found.read), _marked)
-        lines = [*_lines(found.root, of)]
+        of = columns(found.root, iter(found.read), write)
+        lines = [*_lines(found.root, of, write)]
     except _UnknownError:
         return plan
     own = of[id(found.root)]
@@ -501,7 +528,9 @@ def _declared(table: Streamed, marks: Mapping[str, str], plan: StatefulPlan) -> 
     yield f"{getattr(table, 'rows', None)}"
 
 
-def _lines(root: Node, of: Mapping[int, Columns]) -> Iterator[str]:
+def _lines(
+    root: Node, of: Mapping[int, Columns], write: Callable[[Node, Texts], str]
+) -> Iterator[str]:
     """Yield what each operator does; a projection does nothing that the columns do not say."""
     for node in root.walk():
         known = {
@@ -516,7 +545,7 @@ def _lines(root: Node, of: Mapping[int, Columns]) -> Iterator[str]:
             continue
         for name in sorted(node.fields):
             if name != "output" and _has_expressions(node.fields[name]):
-                yield f"{node.kind} {name} {[_marked(each, known) for each in node.expressions(name)]}"
+                yield f"{node.kind} {name} {[write(each, known) for each in node.expressions(name)]}"
         yield f"{node.kind} {[each for each in settings_of(node) if not each.startswith(CHANCE)]}"
 
 
@@ -539,12 +568,15 @@ WHOLE_NAMED = re.compile('"(?:byte|short|integer|long)"')
 DECIMAL_NAMED = re.compile(r'"decimal\(\d+,\d+\)"')
 
 
-def _marked(expression: Node, known: Texts) -> str:
-    return _hash([_meant(expression, known)])
+def _marked(expression: Node, known: Texts, rules: Sequence[str] = ()) -> str:
+    return _hash([_meant(expression, known, rules)])
 
 
-def _meant(expression: Node, known: Texts) -> str:
-    """Return an expression as text, in which a longer whole number is what a short one is."""
+def _meant(expression: Node, known: Texts, rules: Sequence[str]) -> str:
+    """Return an expression as text, in which a longer whole number is what a short one is.
+
+    A rule is known by its place: what it is called decides no row of the table.
+    """
     kind, fields = expression.kind, expression.fields
     if NOT_IN_A_PLAN.search(kind):
         raise _UnknownError
@@ -552,19 +584,21 @@ def _meant(expression: Node, known: Texts) -> str:
         case "AttributeReference":
             return known.get(int(fields["exprId"]["id"]), f"?{fields['name']}")
         case "Alias":
-            return _meant(expression.children[0], known)
+            return _meant(expression.children[0], known, rules)
         case "Literal":
-            return f"{written(expression, known)} {_family(json.dumps(fields['dataType']))}"
+            said = written(expression, known)
+            said = f"rule {rules.index(said)}" if said in rules else said
+            return f"{said} {_family(json.dumps(fields['dataType']))}"
         case "Cast" if _only_lengthens(expression):
-            return _meant(expression.children[0], known)
+            return _meant(expression.children[0], known, rules)
         case _:
-            said = [_meant(each, known) for each in expression.children]
-            said += map(_family, settings_of(expression))
+            parts = [_meant(each, known, rules) for each in expression.children]
+            parts += map(_family, settings_of(expression))
             if kind == STRICT:  # which takes no number that it would have to round
-                said = [DECIMAL_NAMED.sub('"decimal"', each) for each in said]
+                parts = [DECIMAL_NAMED.sub('"decimal"', each) for each in parts]
             elif "schema" in fields:
-                said.append(_family(json.dumps(fields["schema"], sort_keys=True)))
-            return f"{kind}({', '.join(said)}; {fields.get('name', '')})"
+                parts.append(_family(json.dumps(fields["schema"], sort_keys=True)))
+            return f"{kind}({', '.join(parts)}; {fields.get('name', '')})"
 
 
 def _family(text: str) -> str:
