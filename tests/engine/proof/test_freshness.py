@@ -211,8 +211,8 @@ def test_a_broken_promise_is_a_sign_a_trouble_and_a_metric(filled: Lake) -> None
     (sign,) = [each for each in signs(SILVER, filled, now) if each.name == PROMISE]
     (trouble,) = overdue([TABLE, SILVER], filled, now)
     promises = Promises(filled)
-    samples = {each.metric: each for each in promises.samples([TABLE, SILVER], {}, now)}
-    again = {each.metric: each for each in promises.samples([TABLE, SILVER], {}, now)}
+    samples = {each.metric: each for each in promises.samples([TABLE, SILVER], now)}
+    again = {each.metric: each for each in promises.samples([TABLE, SILVER], now)}
 
     assert samples == again
     assert (sign.well, sign.grave) == (False, False)

@@ -88,12 +88,14 @@ def newest_row(table: Table, lake: Lake) -> datetime | None:
     return (newest_event if is_by_event else newest_arrival)(table, lake)
 
 
-def freshness(
+def freshness(  # noqa: PLR0913  # which table, when, and what is known of it
     table: Table,
     lake: Lake,
     now: datetime,
     unread: Mapping[str, int] | None = None,
+    *,
     newest_of: Callable[[Table, Lake], datetime | None] = newest_row,
+    explains: bool = True,
 ) -> Freshness | None:
     """Return how a table keeps its promise; None where it promises nothing.
 
@@ -103,6 +105,7 @@ def freshness(
         now: The clock.
         unread: For bronze tables the offsets that they have not read, as far as they are known; what the radar saw last when absent.
         newest_of: Returns the time of its newest row, which who looks often may have remembered.
+        explains: Whether the hop that is late is looked for.
     """
     promise = table.promise
     if promise is None:
@@ -116,7 +119,7 @@ def freshness(
         newest=newest,
         age=max(now - since, timedelta(0)),
     )
-    if found.is_kept or found.is_ahead:
+    if found.is_kept or found.is_ahead or not explains:
         return found
     behind = _seen_by_radar(lake) if unread is None else unread
     because = [*dict.fromkeys(_late(table, lake, behind))] or [_waits(table, lake, now, promise)]

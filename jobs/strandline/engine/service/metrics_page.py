@@ -80,18 +80,10 @@ class Promises:
         self._lake = lake
         self._seen: dict[str, tuple[int, datetime | None]] = {}
 
-    def samples(
-        self, tables: Sequence[Table], behind: Mapping[str, int], now: datetime
-    ) -> Iterator[Sample]:
-        """Yield the figures of the tables that promise something and are fed.
-
-        Args:
-            tables: Tables that exist.
-            behind: For bronze, the offsets that are not read, as far as they are known.
-            now: The time.
-        """
+    def samples(self, tables: Sequence[Table], now: datetime) -> Iterator[Sample]:
+        """Yield the figures of those of some tables that promise something and are fed."""
         for table in fed([each for each in tables if each.promise], self._lake):
-            found = freshness(table, self._lake, now, behind, self._newest)
+            found = freshness(table, self._lake, now, newest_of=self._newest, explains=False)
             if found is not None:
                 of = (table.id, found.promise.by)
                 yield AGE.of(found.age.total_seconds(), *of)
@@ -162,7 +154,7 @@ class LakeLook(Collector):
             "processes": processes,
             "unread": unread,
             "ledger": ledger,
-            "promises": lambda: self._promises.samples(tables, behind, self._clock()),
+            "promises": lambda: self._promises.samples(tables, self._clock()),
             "gates": lambda: metrics.of_gates(tables, lake),
             "leases": lambda: metrics.of_leases(lake),
             "receivers": lambda: metrics.of_receivers(lake),
