@@ -15,6 +15,7 @@ from strandline.core.modes import AvailableNow, Batch
 from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow import preflight, shadow_lake
+from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow
@@ -163,6 +164,8 @@ def carry_out(
             worker = _Worker(site, where, migration, stream, says, on_commit)
             for stage in work:
                 yield worker.do(stage)
+                if stage.step is Step.ALTERED:
+                    yield from worker.widen_above(catalog.find(stage.table))
         except LakeError as error:
             left = "What was done stays; `strandline migrate` shows what is left."
             error.hint = f"{error.hint} {left}"
@@ -300,6 +303,14 @@ class _Worker:
                 after = repaired.migrate(self.site.spark, table, self.lake)
             preflight.refuse(after)
         return self._noted(table, "; ".join(each.what for each in before.differences))
+
+    def widen_above(self, table: Table) -> Iterator[Done]:
+        """Give the tables above one the wider types that they pass on, and yield what was done; a plan cannot see it before."""
+        for above in readers(table, self.lake):
+            verdict = preflight.judge(self.site.spark, above, self.lake)
+            if verdict.remedies == {Remedy.WIDEN}:
+                yield self._alter(above)
+                yield from self.widen_above(above)
 
     def _rebuild(self, table: Table, stage: Stage) -> Done:
         must = stage.must or self._may_wait_otherwise(table)

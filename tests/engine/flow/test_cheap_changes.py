@@ -35,9 +35,10 @@ from strandline.engine.lake.read.duckdb_table import all_rows, columns_of, scan,
 from strandline.engine.lake.read.open_table import declared_schema, opened
 from strandline.engine.lake.read.table_versions import open_version
 from strandline.engine.proof.certificate import keep, status
-from strandline.engine.repair.migrate import Made, Step, made, migrate, planned, rename
+from strandline.engine.repair.migrate import Made, Migration, Step, made, migrate, planned, rename
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.replay import replay
+from strandline.operate import migrate as operated
 from tests.engine.proof.test_certificate import WHOLE
 from tests.support import events
 from tests.support.edits import CLICKS
@@ -93,8 +94,14 @@ def found(lake: Lake, table: Table, *names: str) -> list[Row]:
     return shown(opened(lake.table(table)).to_pyarrow_table().to_pylist(), *names)
 
 
+def worker(site: Site, lake: Lake) -> operated._Worker:
+    """Return what does the stages of a migration of a lake that no stream feeds."""
+    said, stream = Migration(at="2026-11-20", by="ann"), operated._Stream(lake, print, [])
+    return operated._Worker(site, lake, said, stream, print, lambda _: None)
+
+
 def test_a_wider_column_is_read_by_all_that_read_the_narrow_one(
-    spark: SparkSession, lake: Lake
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {CLICKS: (SHORT, LOG)}
     put(lake, short, "1")
@@ -140,7 +147,10 @@ def test_a_wider_column_is_read_by_all_that_read_the_narrow_one(
     assert len(changed) == 3
     # A table above that holds the column was made with the narrow one, and is given the wider one too.
     assert judge(spark, ABOVE, lake).answer is Answer.MIGRATE
-    migrate(spark, ABOVE, lake)
+    monkeypatch.setattr(catalog, "tables", lambda: [CLICKS, WIDER, ABOVE])
+    site = Site(spark=spark, clock=lambda: NOON)
+    (done,) = worker(site, lake).widen_above(WIDER)
+    assert (done.table, "its column i is int" in done.says) == (ABOVE.id, True)
     derive(spark, lake, ABOVE)
     assert {each["i"] for each in found(lake, ABOVE, "i")} == {"1", "2", str(BIG)}
     # Maintenance, a rebuild beside it, its promotion and the undo.
@@ -152,7 +162,6 @@ def test_a_wider_column_is_read_by_all_that_read_the_narrow_one(
     assert list(merge_files(path, Choice(before_ms=2**62), soon))
     assert len(live_files(path).files) == 1
     assert sorted(found(lake, WIDER, "k", "i", "s"), key=str) == kept
-    site = Site(spark=spark, clock=lambda: NOON)
     rebuild(WIDER, lake, site)
     promote(WIDER, lake, site)
     assert sorted(found(lake, WIDER, "k", "i"), key=str) == [

@@ -10,7 +10,8 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -524,8 +525,15 @@ def _declared(table: Streamed, marks: Mapping[str, str], plan: StatefulPlan) -> 
     yield f"{type(table).__name__} {[marks.get(str(name), name) for name in named]}"
     yield f"{table.lateness} {plan.watermarks} {plan.output_mode}"
     if isinstance(table, Judged):
-        yield f"{table.believes_history} {table.passes_over} {table.holds_items} {table.takes_in_words} {table.routed_by}"
-    yield f"{getattr(table, 'rows', None)}"
+        yield f"{table.passes_over} {table.takes_in_words} {table.routed_by}"
+    for each in fields(table):
+        value = getattr(table, each.name)
+        if each.name not in OF_COLUMNS and isinstance(value, str | bool | int | timedelta):
+            yield f"{each.name}={value}"
+
+
+OF_COLUMNS = frozenset({"name", "event_at", "closes_at", "window_from"})
+"""Fields of a table that are its name, or of its columns; those are known by what they mean."""
 
 
 def _lines(

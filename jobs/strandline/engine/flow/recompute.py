@@ -57,7 +57,7 @@ from strandline.engine.flow.plan import make, shaped
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.commit.create_table import add_columns, lacks
+from strandline.engine.lake.commit.create_table import Change, add_columns, altered
 from strandline.engine.lake.commit.delta_commit import OPEN, rows_at, write
 from strandline.engine.lake.commit.file_index import (
     EPOCH,
@@ -72,6 +72,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.read.open_table import declared_schema
 from strandline.engine.lake.spark_checkpoint import close_ordered, closed_ms
 from strandline.engine.runtime.meter import Meter
 
@@ -439,7 +440,8 @@ class Afresh:
         return final
 
     def _refuse_lack(self, rows: DataFrame) -> None:
-        lacking = lacks(self._lake.table(self._table), rows.schema)
+        found = altered(declared_schema(self._lake.table(self._table)), rows.schema)
+        lacking = [each.name for each in found if each.change is Change.NEW]
         if lacking:
             raise DefinitionError(
                 f"{self._table.id} lacks {' and '.join(lacking)}, which its function returns now",

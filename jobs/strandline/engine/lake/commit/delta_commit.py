@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Table
-from strandline.engine.lake.commit.create_table import Change, altered, replaced_by, unfit
+from strandline.engine.lake.commit.create_table import altered, replaced_by, unfit
 from strandline.engine.lake.files.place import Place, keep_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import leases, turn
@@ -205,7 +205,7 @@ class Commit:
         """Give a table of which all rows are replaced the columns of those that come; call it before they are written."""
         metadata = json.loads(self._transaction.metadata().json())
         own = StructType.fromJson(json.loads(metadata["metaData"]["schemaString"]))
-        if not any(each.change is not Change.NEW for each in altered(own, columns)):
+        if not [*altered(own, columns)]:
             return
         metadata["metaData"]["schemaString"] = replaced_by(own, columns).json()
         action = self._jvm.org.apache.spark.sql.delta.actions.Action
