@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from strandline.core.errors import DefinitionError
@@ -698,11 +697,3 @@ class _Others:
             hint=f"{meant}The tables are {', '.join(known)}.",
             line=line,
         )
-
-
-def execute(module: ModuleType, file: Path, packed: str = "") -> None:
-    """Fill the module of a file: its ``TABLE``, and the prose of its head as the docstring."""
-    text = packed or file.read_text(encoding=ENCODING, errors="replace")
-    table = load(file, module.__name__, packed)
-    module.__doc__ = head_of(text).prose
-    module.__dict__["TABLE"] = table

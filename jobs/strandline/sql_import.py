@@ -24,9 +24,7 @@ class SqlLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Fill the module."""
-        from strandline.sql_file import execute  # noqa: PLC0415  # the interface is imported without any table
-
-        execute(module, self.file)
+        _execute(module, self.file)
 
 
 class SqlFinder(MetaPathFinder):
@@ -54,10 +52,18 @@ def as_module(file: Path) -> str:
 
 def fill(name: str, text: str) -> None:
     """Make a module that is being imported the table of a text."""
-    from strandline.sql_file import execute  # noqa: PLC0415  # as above
-
     module = sys.modules[name]
-    execute(module, Path(str(module.__file__)), text)
+    _execute(module, Path(str(module.__file__)), text)
+
+
+def _execute(module: ModuleType, file: Path, packed: str = "") -> None:
+    """Fill the module of a file: its ``TABLE``, and the prose of its head as the docstring."""
+    from strandline import sql_file  # noqa: PLC0415  # the interface is imported without any table
+
+    text = packed or file.read_text(encoding=sql_file.ENCODING, errors="replace")
+    table = sql_file.load(file, module.__name__, packed)
+    module.__doc__ = sql_file.head_of(text).prose
+    module.__dict__["TABLE"] = table
 
 
 def install() -> None:
