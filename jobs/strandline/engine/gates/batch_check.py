@@ -12,6 +12,7 @@ machine and 12 on a busy one, and a suite 50 ms a batch, also for batches withou
 """
 
 import hashlib
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -210,6 +211,10 @@ class Usual:
 
 SAMPLES = 5
 
+_ASKING = threading.Lock()
+"""Held while the judge is asked: the library's parser of parameters counts, in all threads alike, the arguments of its functions when
+it is first used, and of three tables whose first findings came at once two ended with its TypeError."""
+
 RECOMPUTED = "recomputed to be compared"
 """The reason in the ledger where all gates of a lake are open."""
 
@@ -390,7 +395,8 @@ class Guard:
         """Return the judge's findings; it is not asked where the counts show that it finds nothing."""
         if not any(fails(each, counts, bounds) for each in self._expected):
             return ()
-        return self._judge.of_counts(counts, bounds)
+        with _ASKING:
+            return self._judge.of_counts(counts, bounds)
 
     @cached_property
     def _recent(self) -> Recent:
