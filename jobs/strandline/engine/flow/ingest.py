@@ -31,6 +31,7 @@ from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.governor import Governor
 from strandline.engine.flow.count_kinds import kinds_in, with_kinds
 from strandline.engine.kafka import topic_log
+from strandline.engine.kafka.given_topics import GivenLog, GivenTopics
 from strandline.engine.kafka.schema_registry import Registry
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
 from strandline.engine.kafka.topic_log import RecreatedError, current, deleted, identities_in
@@ -340,6 +341,7 @@ class Intake:
         options: Mapping[str, str],
         mode: str,
         clock: Callable[[], datetime],
+        given: GivenTopics | None = None,
     ) -> None:
         """Make the table unless it exists, and check that its topics are those of the last run."""
         self._spark = spark
@@ -367,7 +369,9 @@ class Intake:
         self._topics = [topic for topic in table.topics if topic.name not in sums.retired]
         refuse_retired(table, self._topics)
         known = range_ends(self._newest.offsets) if self._newest else {}
-        self._log = Backlog(address, options, self._topics, known)
+        # In a test records are given, and there is no broker.
+        self._given = None if given is None else given.of(self._topics)
+        self._log = self._given or Backlog(address, options, self._topics, known)
         self._stream = identities(table.id, self._log, self._newest)
         self._refuse_another_topic()
         self._refuse_behind()
@@ -530,6 +534,11 @@ class Intake:
         return as_spark_reads(self._spark, self._log.records(start, stops)).coalesce(1)
 
     def _read(self, start: Positions, stops: Positions, span: int) -> DataFrame:
+        if self._given is not None:
+            return self._given.read(self._spark, start, stops)
+        return self._read_kafka(start, stops, span)
+
+    def _read_kafka(self, start: Positions, stops: Positions, span: int) -> DataFrame:
         start, stops = self._log.in_kafka({p: start[p] for p in stops}), self._log.in_kafka(stops)
         records = (
             self._spark.read.format("kafka")
@@ -617,7 +626,7 @@ def own_of(offsets: Positions, topics: Iterable[str]) -> dict[Part, int]:
     return {part: at for part, at in current(offsets).items() if part[0] in known}
 
 
-def identities(name: str, log: Backlog, newest: Entry | None) -> str:
+def identities(name: str, log: Backlog | GivenLog, newest: Entry | None) -> str:
     """Return the ids of the topics of a reader.
 
     Raises:

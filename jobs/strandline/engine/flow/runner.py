@@ -31,6 +31,7 @@ from strandline.engine.flow.running import Lookout, Report, Running, weighing
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import GateShutError, stops
+from strandline.engine.kafka.given_topics import GivenTopics
 from strandline.engine.lake.completeness import refuse_retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
@@ -51,7 +52,7 @@ class Site:
     """What a run needs from outside: Spark, a clock, and for bronze an address of Kafka.
 
     ``locate`` finds Kafka again where there is no ``address``: the lake's own broker may return at another port.
-    ``record`` records runs for a catalog of lineage. ``says`` is called with what a person should read. ``poll`` are the seconds between two looks at a table: beside two hundred
+    ``record`` records runs for a catalog of lineage. ``given`` has the records of topics where there is no Kafka, in a test. ``says`` is called with what a person should read. ``poll`` are the seconds between two looks at a table: beside two hundred
     others a look costs as much as its work.
     """
 
@@ -61,6 +62,7 @@ class Site:
     locate: Callable[[], str | None] = lambda: None
     options: Mapping[str, str] = field(default_factory=dict)
     record: Recorder = unrecorded
+    given: GivenTopics | None = None
     says: Callable[[str], None] = lambda _: None
     poll: float = POLL
 
@@ -84,10 +86,11 @@ class Site:
             self.spark,
             table,
             lake,
-            address=self.kafka(table.id),
+            address=self.kafka(table.id) if self.given is None else "",
             options=self.options,
             mode=mode,
             clock=self.clock,
+            given=self.given,
         )
 
 

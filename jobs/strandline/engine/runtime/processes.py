@@ -27,7 +27,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -531,3 +531,31 @@ def _refuse_failed(result: int) -> None:
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"Landlock: {os.strerror(code)}")
+
+
+# Points of a batch at which a test ends it, as a kill ends the process that runs it (jobs/strandline/testing/ways.py).
+#
+# Which points matter is known where a batch passes them: before its first commit, between two, and after the last. Elsewhere than
+# in a test no one waits there, and to pass a point is a look into an empty dictionary.
+
+
+PLANNED, BEGUN, COMMITTED = "planned", "begun", "committed"
+"""Spark has planned a batch; a commit is about to be written; a commit is written."""
+
+_ENDS: dict[tuple[str, str], Callable[[], None]] = {}
+
+
+def reached(point: str, place: object) -> None:
+    """Pass a point of a batch of the table at a place; a test may end it here."""
+    if _ENDS and (end := _ENDS.get((point, str(place)))) is not None:
+        end()
+
+
+def end_at(point: str, place: str, end: Callable[[], None]) -> None:
+    """Let what passes a point call a function, which ends it."""
+    _ENDS[point, place] = end
+
+
+def go_on(point: str, place: str) -> None:
+    """Let what passes a point go on."""
+    _ENDS.pop((point, place), None)

@@ -56,6 +56,7 @@ from strandline.engine.lake.spark_checkpoint import (
 from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.runtime.meter import Meter
 from strandline.engine.runtime.outage import first_line, transient
+from strandline.engine.runtime.processes import PLANNED, reached
 
 # Does a table's function only select rows? Then what it left out is known: what it read, less what it wrote.
 #
@@ -293,6 +294,7 @@ class Writer:
             refuse_behind(self._table, self._lake)
             self._pinned.refuse_older()
             keep_plan(checkpoint, number)
+            reached(PLANNED, self._lake.table(self._table))
             entry = self._written(rows, stream, number, is_next=is_next)
             keep_state(checkpoint, self._kept)
             self._last = stream, number

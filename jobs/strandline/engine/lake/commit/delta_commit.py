@@ -32,6 +32,7 @@ from strandline.engine.lake.locks import leases, turn
 from strandline.engine.lake.log.commit_log import PACKED, added_file, log_files, log_of, sum_file
 from strandline.engine.lake.log.ledger import latest_version, newest_checkpoint
 from strandline.engine.runtime.jvm import classic, jvm
+from strandline.engine.runtime.processes import BEGUN, COMMITTED, reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +303,7 @@ class Commit:
 
     def commit(self, metadata: str) -> int:
         """Make files and metadata visible together, and lasting; return the new version."""
+        reached(BEGUN, self._path)
         none = self._jvm.scala.Option.empty()
         if held := leases(self._path):
             metadata = json.dumps({**json.loads(metadata), "epoch": held[0].epoch})
@@ -317,6 +319,7 @@ class Commit:
             version = self._committed(operation)
         keep_files(log_files(self._path, version), within=log_of(self._path))
         forget_sum(self._path, version - SUMS_KEPT)
+        reached(COMMITTED, self._path)
         return version
 
     def _committed(self, operation: Any) -> int:  # noqa: ANN401  # of the JVM
