@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(
                 pytest.mark.skip(reason=f"{proof.kwargs['alone']}: `make prove` runs it")
             )
-        if "spark" in getattr(item, "fixturenames", ()):
+        if {"spark", "stream"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker("spark")
         for name in EXPECTED:
             for mark in item.iter_markers(name):

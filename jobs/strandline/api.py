@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from strandline.operate.alerts.examples import wrong_rules
     from strandline.operate.session import judge, trial_spark
     from strandline.sql_function import sql
+    from strandline.testing.scenario import Scenario, Scenarios
     from strandline_quality.expectations import Within
     from strandline_quality.rules import (
         OnFail,
@@ -169,6 +170,10 @@ _HOMES = {
         "trial_spark",
     ),
     "strandline.sql_function": ("sql",),
+    "strandline.testing.scenario": (
+        "Scenario",
+        "Scenarios",
+    ),
     "strandline_quality.expectations": ("Within",),
     "strandline_quality.rules": (
         "OnFail",
@@ -224,6 +229,8 @@ __all__ = [
     "Records",
     "Reference",
     "Rule",
+    "Scenario",
+    "Scenarios",
     "Severity",
     "Skip",
     "State",
