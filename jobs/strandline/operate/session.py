@@ -78,6 +78,16 @@ def recorder(
     ).record
 
 
+PLAIN = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.subexpressionElimination.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.broadcast.compress": "false",
+    "spark.shuffle.compress": "false",
+}
+"""Spark would generate and compile code for a handful of rows, and write down each plan for a page that a test has not."""
+
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
@@ -89,7 +99,8 @@ def trial_spark(folder: Path) -> Iterator[SparkSession]:
     """
     # The settings of the environment are for a lake.
     sizes = Settings.model_construct(cores=2, memory="1g", shuffle_partitions=2)
-    session = spark_session.start(sizes, folder / "spark.log", is_brief=True)
+    added = spark_session.Added(options=PLAIN)
+    session = spark_session.start(sizes, folder / "spark.log", is_brief=True, added=added)
     try:
         with frames_from(frame_of_now):
             yield session
