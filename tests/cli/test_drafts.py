@@ -33,6 +33,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+from strandline import Scenarios
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.sample_records import Sample, Seen
@@ -104,15 +105,16 @@ def loaded(root: Path, made: Draft, whole: Look, topic: str) -> tuple[ModuleType
     return module, importlib.import_module(f"of_{root.name}")
 
 
+@pytest.mark.stream_modes("catch-up")
 @pytest.mark.parametrize("foreign", FOREIGN, ids=NAMES)
 def test_a_draft_passes_its_test_and_holds_what_it_said(
-    foreign: Foreign, written: Path, spark: SparkSession
+    foreign: Foreign, written: Path, spark: SparkSession, stream: Scenarios
 ) -> None:
     """Judged by the strict reader: what could not be read is malformed, what has another type is held, all others are rows."""
     whole, made = looked(foreign.topic)
     module, test = loaded(written, made, whole, foreign.topic)
 
-    test.test_a_clean_payload_is_a_row(spark)
+    test.test_a_clean_payload_is_a_row(stream)
     payloads = [each.payload for each in made.look.sample.records[:600] if each.payload]
     last = made.look.sample.records[599].arrived_at or BEGIN
     headers = {"x-event": foreign.takes.encode()}
@@ -160,8 +162,9 @@ ODD = [
 ]  # fmt: skip
 
 
+@pytest.mark.stream_modes("catch-up")
 def test_a_field_of_any_name_gives_a_module_that_loads_and_reads(
-    written: Path, spark: SparkSession
+    written: Path, spark: SparkSession, stream: Scenarios
 ) -> None:
     """Words of Python, dots, spaces, quotes, none at all, our own columns, and names that differ in their case alone."""
     records = [dict.fromkeys(ODD, f"v{n}") | {"id": f"i{n}"} for n in range(120)]
@@ -170,7 +173,7 @@ def test_a_field_of_any_name_gives_a_module_that_loads_and_reads(
     made = draft("odd", "foreign", whole)
 
     module, test = loaded(written, made, whole, "foreign")
-    test.test_a_clean_payload_is_a_row(spark)
+    test.test_a_clean_payload_is_a_row(stream)
     (row,) = judge(spark, module.TABLE, json.dumps(nested[7]).encode(), arrived_at=BEGIN)
 
     assert row["reasons"] is None
@@ -178,14 +181,15 @@ def test_a_field_of_any_name_gives_a_module_that_loads_and_reads(
     assert {"", "`", "a`b", "_topic", "_offset", "_PAYLOAD", "_item"} <= set(made.left_out)
 
 
-def test_a_record_of_300_fields_is_a_table(written: Path, spark: SparkSession) -> None:
+@pytest.mark.stream_modes("catch-up")
+def test_a_record_of_300_fields_is_a_table(written: Path, stream: Scenarios) -> None:
     """Each is declared, and a rule demands forty of them."""
     records = [{f"field_{n}": n for n in range(300)} | {"event_id": f"e{k}"} for k in range(60)]
     whole = of_json(*records)
     made = draft("wide", "foreign", whole)
 
     module, test = loaded(written, made, whole, "foreign")
-    test.test_a_clean_payload_is_a_row(spark)
+    test.test_a_clean_payload_is_a_row(stream)
 
     assert len(made.fields.fields) == 301
     assert len(module.TABLE.rules) == 40

@@ -164,7 +164,7 @@ def test_the_project_passes_its_own_tests(wheel: Unpacked, shop: Path) -> None:
     wheel(shop, "-m", "ruff", "check", "--no-cache", "--select", "I")
     words = ["-p", "no:randomly", "-p", "no:cacheprovider"]
 
-    assert "12 passed" in wheel(shop, "-m", "pytest", "-q", *words)
+    assert "21 passed" in wheel(shop, "-m", "pytest", "-q", *words)
 
 
 @pytest.mark.whole
@@ -345,8 +345,8 @@ def test_from_a_bare_machine_to_an_answer_and_to_a_newer_engine(tmp_path: Path) 
     typed(["sh", script, str(PYTHON), str(first), str(second), str(machine)], machine)
 
     found = {file.stem: file.read_text() for file in machine.glob("*.*") if file.suffix != ".py"}
-    assert "5 passed" in found["first_tests"]
-    assert "8 passed" in found["second_tests"]
+    assert "12 passed" in found["first_tests"]
+    assert "17 passed" in found["second_tests"]
     assert found["second_version"].split() == ["strandline", NEWER]
     assert found["first_version"] != found["second_version"]
     assert json.loads(found["first_answer"]) == [{"events": 1, "windows": 60}]

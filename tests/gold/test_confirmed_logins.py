@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
+from strandline import Scenarios
 
 from fleet.gold.confirmed_logins import TABLE
 from fleet.silver import user_actions, user_confirmations
@@ -14,6 +15,7 @@ from tests.support.rows import Row, rows
 
 ACTION: StructType = user_actions.FIELDS
 CONFIRMATION: StructType = user_confirmations.FIELDS
+LOGIN = {"user_id": "u1", "action": "login", "device_id": "d1"}
 SHOWN = ("action_id", "confirmation_id", "is_confirmed")
 
 
@@ -113,18 +115,25 @@ def test_an_unconfirmed_login_is_emitted_to_the_millisecond_when_it_is_sure(
 
 
 @pytest.mark.whole
-@pytest.mark.slow
-def test_nothing_is_sure_while_one_side_is_empty(spark: SparkSession, tmp_path: Path) -> None:
+def test_nothing_is_sure_while_one_side_is_empty(stream: Scenarios) -> None:
     """Confirmations that have not come at all may be delayed as a whole."""
-    found = emitted(
-        spark,
-        tmp_path,
-        """
-        batch | action_id | user_id | action | event_at
-        1     | a         | u1      | login  | 09:00:00
-        2     | clock     | u1      | login  | 12:00:00
-        """,
-        "batch | confirmation_id | action_id | user_id | event_at",
-    )
+    s = stream(TABLE)
 
-    assert found == []
+    s.send({"action_id": "a", **LOGIN}, at="09:00:00", topic="user-actions")
+    s.advance("3 hours")
+
+    s.expect(rows=[])
+
+
+def test_a_process_that_dies_emits_a_login_once(stream: Scenarios) -> None:
+    """The confirmation is read, its row is committed, and Spark has not noted it."""
+    s = stream(TABLE)
+    answer = {"confirmation_id": "ca", "action_id": "a", "user_id": "u1", "method": "app"}
+
+    s.send({"action_id": "a", **LOGIN}, at="09:00:00", topic="user-actions")
+    s.stop_at("committed")
+    s.send(answer, at="09:01:00", topic="user-confirmations")
+    s.restart_with()
+    s.duplicate("ca")
+
+    s.expect(rows=[{"action_id": "a", "confirmation_id": "ca", "is_confirmed": True}])

@@ -2,29 +2,34 @@
 
 import pytest
 from pyspark.sql import SparkSession
+from strandline import Scenarios
 
 from fleet.silver.network_connections import TABLE
-from tests.support.read import read
 from tests.support.sources import judged_as_the_truth
 
-CLEAN = b'{"connection_id": "n1", "src_ip": "10.20.0.42", "dst_ip": "198.51.100.7", "dst_port": 443, "bytes_out": 1200, "bytes_in": 90211, "event_at": "2026-11-20T08:15:30Z"}'
+CONNECTION = {
+    "connection_id": "n1",
+    "src_ip": "10.20.0.42",
+    "dst_ip": "198.51.100.7",
+    "dst_port": 443,
+    "bytes_out": 1200,
+    "bytes_in": 90211,
+}
 
 
 @pytest.mark.whole
-def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
+def test_one_that_is_whole_is_a_row_once(stream: Scenarios) -> None:
     """Field by field, so that a name that was mixed up is seen."""
-    (row,) = read(spark, TABLE, CLEAN)
+    s = stream(TABLE)
 
-    assert row == {
-        "_problem": "-",
-        "connection_id": "n1",
-        "src_ip": "10.20.0.42",
-        "dst_ip": "198.51.100.7",
-        "dst_port": "443",
-        "bytes_out": "1200",
-        "bytes_in": "90211",
-        "event_at": "08:15:30",
-    }
+    s.send({**CONNECTION, "event_at": "2026-11-20T08:15:30.123Z"}, at="08:15:31")
+    s.duplicate("n1")
+
+    s.expect(
+        rows=[{**CONNECTION, "event_at": "08:15:30.123"}],
+        quarantined={},
+        ledger={"read": 2, "duplicates": 1},
+    )
 
 
 def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:

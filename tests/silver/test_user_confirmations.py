@@ -2,27 +2,27 @@
 
 import pytest
 from pyspark.sql import SparkSession
+from strandline import Scenarios
 
 from fleet.silver.user_confirmations import TABLE
-from tests.support.read import read
 from tests.support.sources import judged_as_the_truth
 
-CLEAN = b'{"confirmation_id": "c1", "action_id": "a1", "user_id": "u1", "method": "totp", "event_at": "2026-11-20T08:15:30Z"}'
+CONFIRMATION = {"confirmation_id": "c1", "action_id": "a1", "user_id": "u1", "method": "totp"}
 
 
 @pytest.mark.whole
-def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
+def test_one_that_is_whole_is_a_row_once(stream: Scenarios) -> None:
     """Field by field, so that a name that was mixed up is seen."""
-    (row,) = read(spark, TABLE, CLEAN)
+    s = stream(TABLE)
 
-    assert row == {
-        "_problem": "-",
-        "confirmation_id": "c1",
-        "action_id": "a1",
-        "user_id": "u1",
-        "method": "totp",
-        "event_at": "08:15:30",
-    }
+    s.send({**CONFIRMATION, "event_at": "2026-11-20T08:15:30.123Z"}, at="08:15:31")
+    s.duplicate("c1")
+
+    s.expect(
+        rows=[{**CONFIRMATION, "event_at": "08:15:30.123"}],
+        quarantined={},
+        ledger={"read": 2, "duplicates": 1},
+    )
 
 
 def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:

@@ -551,15 +551,15 @@ def silver_test(found: Draft, package: str) -> str:
     imports = "" if is_line else "import json\n"
     payload = "CLEAN" if is_line else "json.dumps(CLEAN).encode()"
     return (
-        f"{head}{imports}from datetime import UTC, datetime\n\n"
-        "from pyspark.sql import SparkSession\nfrom strandline import judge\n\n"
+        f"{head}{imports}{chr(10) if imports else ''}from strandline import Scenarios\n\n"
         f"{table}{_clean(found)}\n\n"
-        "def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:\n"
+        "def test_a_clean_payload_is_a_row(stream: Scenarios) -> None:\n"
         '    """Field by field, so that a swapped name is seen."""\n'
-        "    arrived_at = datetime(2026, 11, 20, 9, tzinfo=UTC)\n\n"
-        + call("(row,) = judge", ["spark", "TABLE", payload, *_beside(found)], "    ", "")
+        "    s = stream(TABLE)\n\n"
+        + call("s.send", [payload, *_beside(found)], "    ", "")
         + "\n\n"
-        '    assert row["reasons"] is None\n'
+        '    s.expect(quarantined={}, ledger={"read": 1, "good": 1})\n'
+        "    (row,) = s.rows()\n"
         f"    assert row[{quoted(found.event_at)}] is not None\n"
         + (f"    assert row[{quoted(found.key_column)}] is not None\n" if found.key else "")
     )
@@ -574,7 +574,9 @@ def _beside(found: Draft) -> list[str]:
         more = [f"headers={{{quoted(words[0])}: {kind}}}"]
     if name == "key_prefix":
         more = [f"key={kind} + b{quoted(words[0] + '1')}"]
-    return ["arrived_at=arrived_at", *more]
+    if found.topics > 1:
+        more.append("topic=TABLE.bronze.topics[0]")
+    return ['at="09:00:00"', *more]
 
 
 def _with_kind(values: dict[str, Any], found: Draft) -> None:

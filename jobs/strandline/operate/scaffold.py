@@ -114,6 +114,32 @@ def takes_line(takes: str, *, in_sql: bool) -> str:
     return f"-- takes: {takes}\n"
 
 
+def of_kind(found: Ingested, takes: str) -> dict[str, str]:
+    """Return how the test of a silver table writes a record of the kind that it takes: what is in its fields, and beside them."""
+    from strandline.operate.draft_text import quoted  # noqa: PLC0415  # as above
+
+    topic = found.topics[0]
+    beside = f', topic="{topic}"' if len(found.topics) > 1 else ""
+    call = ast.parse(str(topic.kind), mode="eval").body if topic.kind and takes else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return {"fields": "", "beside": beside}
+    words = [str(ast.literal_eval(each)) for each in call.args]
+    if call.func.id == "field":
+        value = quoted(takes)
+        for word in reversed(words[1:]):
+            value = f"{{{quoted(word)}: {value}}}"
+        return {"fields": f", {quoted(words[0])}: {value}", "beside": beside}
+    said = (
+        {
+            "header": f", headers={{{quoted(words[0])}: {quoted(takes)}}}",
+            "key_prefix": f", key={quoted(f'{takes}{words[0]}1')}",
+        }
+        if words
+        else {}
+    )
+    return {"fields": "", "beside": said.get(call.func.id, "") + beside}
+
+
 def write(layer: Layer, name: str, facts: Mapping[str, str]) -> Iterator[Path]:
     """Write the module and the test of a new table, and yield the path of each within the project.
 

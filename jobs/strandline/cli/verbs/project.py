@@ -149,6 +149,7 @@ def new_silver(  # noqa: PLR0913, PLR0917  # each is an option of the command li
         return
     source = scaffold.bronze(reads, takes)
     facts = {"source": source.name, "takes": scaffold.takes_line(takes, in_sql=in_sql)}
+    facts |= scaffold.of_kind(source, takes)
     _say((scaffold.write_sql if in_sql else scaffold.write)(Layer.SILVER, name, facts))
 
 
