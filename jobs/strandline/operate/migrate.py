@@ -394,9 +394,12 @@ class _Worker:
 
 
 def _let_read(tables: Sequence[Table], where: Lake) -> None:
-    """Let the streams of tables read what came last, now that nothing comes; one that has none is refused in a moment."""
+    """Let a running stream read for tables what came last, now that nothing comes."""
     due = time.monotonic() + PATIENCE
     while time.monotonic() < due and any(waiting(each, where) > 0 for each in tables):
+        beat = heartbeat(where, clock.now())
+        if not (beat and beat["alive"]):
+            return
         time.sleep(LOOKS_EVERY)
 
 
