@@ -174,11 +174,8 @@ def test_what_is_left_on_purpose_is_not_noted(spark: SparkSession) -> None:
 @pytest.mark.parametrize("leaf", ["items", "labels", "$schema", "`a.b`", "meta.`$x`"])
 def test_all_below_what_is_left_is_left(spark: SparkSession, leaf: str) -> None:
     """Within a list and a map as well, and whether a name is between backticks or not."""
-    fields = (
-        StructType()
-        .add("items", "array<struct<sku:string>>")
-        .add("labels", "map<string,struct<unit:string>>")
-        .add("meta", StructType().add("host", "string"))
+    fields = StructType.fromDDL(
+        "items array<struct<sku:string>>, labels map<string,struct<unit:string>>, meta struct<host:string>"
     )
     payload = json.dumps(
         {
@@ -205,7 +202,7 @@ def test_an_undeclared_field_is_noted_behind_any_number_of_wrong_types(
     """By it a record is held or passed over, whatever else its producer sends before it."""
     fields = StructType()
     for number in range(40):
-        fields = fields.add(f"n{number}", "bigint")
+        fields = fields.add(f"n{number}", LongType())
     payload = json.dumps(
         {f"n{number}": "x" for number in range(40)} | {"new": 1, "more": 2}
     ).encode()
@@ -222,7 +219,7 @@ def test_an_undeclared_field_is_noted_behind_any_number_of_wrong_types(
 )
 def test_an_object_in_place_of_a_value_is_dropped_as_one(spark: SparkSession, kind: str) -> None:
     """Of each type: the record is a row all the same."""
-    fields = StructType().add("id", "string").add("x", kind).add("last", "string")
+    fields = StructType.fromDDL(f"id string, x {kind}, last string")
     sent = [
         json.dumps({"id": "1", "x": each, "last": "l"}).encode() for each in ({"a": [1]}, [1, {}])
     ]
