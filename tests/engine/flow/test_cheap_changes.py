@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +25,7 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow import compare_plans, new_entry, preflight
 from strandline.engine.flow.preflight import Answer, judge
 from strandline.engine.flow.runner import Site
+from strandline.engine.flow.spark_plan import Node, tree
 from strandline.engine.lake.commit.compact import Choice, merge_files
 from strandline.engine.lake.commit.create_table import alter
 from strandline.engine.lake.commit.rename_columns import rename_columns
@@ -456,3 +458,40 @@ def test_a_number_that_was_too_long_for_its_column_is_held_and_comes_by_a_replay
         {"event_id": name, "seq": str(seq)} for name, seq in [*sent, ("e9", 9)]
     ]
     assert balance(COUNTED_LONG, lake).faults == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_same"),
+    [
+        ("n", True),
+        ("coalesce(n, 0)", True),
+        ("CASE WHEN n > 3 THEN n END", True),
+        ("cast(n AS bigint)", True),
+        ("hash(n)", False),
+        ("xxhash64(n)", False),
+        ("cast(n AS string)", False),
+        ("cast(d AS string)", False),
+        ("d / 3", False),
+        ("try_add(n, n)", False),
+    ],
+)
+def test_a_longer_type_is_the_same_where_its_value_alone_counts(
+    spark: SparkSession, expression: str, *, is_same: bool
+) -> None:
+    """A hash, a text and a quotient of a longer number are others, and rows that have them are computed anew."""
+
+    def mark(whole: str, decimal: str) -> str:
+        columns = (f"cast(id AS {whole}) AS n", f"cast(id AS {decimal}) AS d")
+        rows = spark.range(3).selectExpr(*columns)
+        plan = rows.localCheckpoint().selectExpr(f"{expression} AS x")
+        root = tree(plan._jdf.queryExecution().analyzed().toJSON())
+        (column,) = root.expressions("projectList")
+        known = {int(each["exprId"]["id"]): str(each["name"]) for each in _named(root)}
+        return compare_plans._marked(column, known)
+
+    assert (mark("int", "decimal(9,2)") == mark("bigint", "decimal(12,4)")) is is_same
+
+
+def _named(root: Node) -> list[dict[str, Any]]:
+    (column,) = root.expressions("projectList")
+    return [each.fields for each in column.walk() if each.kind == "AttributeReference"]

@@ -580,8 +580,20 @@ def _marked(expression: Node, known: Texts, rules: Sequence[str] = ()) -> str:
     return _hash([_meant(expression, known, rules)])
 
 
-def _meant(expression: Node, known: Texts, rules: Sequence[str]) -> str:
-    """Return an expression as text, in which a longer whole number is what a short one is.
+PASSING = re.compile(
+    "Alias|If|CaseWhen|Coalesce|GetStructField|CreateNamedStruct|CreateArray|IsNull|IsNotNull|"
+    "KnownNotNull|And|Or|Not|In|InSet|EqualTo|EqualNullSafe|LessThan|LessThanOrEqual|GreaterThan|"
+    "GreaterThanOrEqual|SortOrder|Greatest|Least|AggregateExpression|Sum|Count|Max|Min"
+)
+"""What passes a number through, compares or adds it up, so that its value is the same whatever the length of its type.
+
+All else may make another value of a longer type: a hash, a text (1.10 and 1.1000), a quotient (its digits), a cast of a text that
+did not fit before.
+"""
+
+
+def _meant(expression: Node, known: Texts, rules: Sequence[str], *, passes: bool = True) -> str:
+    """Return an expression as text, in which a longer whole number is what a short one is where its value alone counts.
 
     A rule is known by its place: what it is called decides no row of the table.
     """
@@ -590,20 +602,23 @@ def _meant(expression: Node, known: Texts, rules: Sequence[str]) -> str:
         raise _UnknownError
     match kind:
         case "AttributeReference":
-            return known.get(int(fields["exprId"]["id"]), f"?{fields['name']}")
+            said = known.get(int(fields["exprId"]["id"]), f"?{fields['name']}")
+            return said if passes else f"{said}: {json.dumps(fields['dataType'])}"
         case "Alias":
-            return _meant(expression.children[0], known, rules)
+            return _meant(expression.children[0], known, rules, passes=passes)
         case "Literal":
             said = written(expression, known)
             said = f"rule {rules.index(said)}" if said in rules else said
-            return f"{said} {_family(json.dumps(fields['dataType']))}"
-        case "Cast" if _only_lengthens(expression):
+            of_type = json.dumps(fields["dataType"])
+            return f"{said} {_family(of_type) if passes else of_type}"
+        case "Cast" if passes and _only_lengthens(expression):
             return _meant(expression.children[0], known, rules)
         case _:
-            parts = [_meant(each, known, rules) for each in expression.children]
-            parts += map(_family, settings_of(expression))
+            inner = PASSING.fullmatch(kind) is not None
+            parts = [_meant(each, known, rules, passes=inner) for each in expression.children]
+            parts += map(_family, settings_of(expression)) if inner else settings_of(expression)
             if kind == STRICT:  # which takes no number that it would have to round
-                parts = [DECIMAL_NAMED.sub('"decimal"', each) for each in parts]
+                parts = [_family(DECIMAL_NAMED.sub('"decimal"', each)) for each in parts]
             elif "schema" in fields:
                 parts.append(_family(json.dumps(fields["schema"], sort_keys=True)))
             return f"{kind}({', '.join(parts)}; {fields.get('name', '')})"
