@@ -1,5 +1,6 @@
 """A wider type and a new field are given to a table in place: no row is computed again, and all that read it go on."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -492,6 +493,6 @@ def test_a_longer_type_is_the_same_where_its_value_alone_counts(
     assert (mark("int", "decimal(9,2)") == mark("bigint", "decimal(12,4)")) is is_same
 
 
-def _named(root: Node) -> list[dict[str, Any]]:
+def _named(root: Node) -> list[Mapping[str, Any]]:
     (column,) = root.expressions("projectList")
     return [each.fields for each in column.walk() if each.kind == "AttributeReference"]
