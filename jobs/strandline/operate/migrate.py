@@ -16,6 +16,7 @@ from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow import preflight, shadow_lake
 from strandline.engine.flow.compare_plans import Remedy
+from strandline.engine.flow.lineage.column_lineage import hidden
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow
@@ -28,6 +29,7 @@ from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.proof.branch import Tried, tried
 from strandline.engine.proof.compare import Comparison
+from strandline.engine.publish.books import publications
 from strandline.engine.repair import migrate as repaired
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.migrate import (
@@ -403,7 +405,7 @@ def _let_read(tables: Sequence[Table], where: Lake) -> None:
         time.sleep(LOOKS_EVERY)
 
 
-def _renamable(where: Lake, name: str) -> Streamed:
+def _renamable(where: Lake, name: str, names: Mapping[str, str]) -> Streamed:
     table = catalog.find(name)
     if isinstance(table, Ingested | Recomputed):
         raise DefinitionError(
@@ -412,6 +414,20 @@ def _renamable(where: Lake, name: str) -> Streamed:
             table=table.id,
         )
     where.refuse_missing(table)
+    masked = {*names, *names.values()} & {*hidden(table, where), *table.secret}
+    if masked:
+        raise DefinitionError(
+            f"{' and '.join(sorted(masked))} of {table.id} is masked, and a process of the code of before knows it by one name alone",
+            hint=f"`strandline migrate {table.id} --go` without --rename computes the table anew with its masks.",
+            table=table.id,
+        )
+    sent = [str(each["name"]) for each in publications(where) if each["table"] == table.id]
+    if sent:
+        raise DefinitionError(
+            f"{' and '.join(sent)} publishes {table.id}, and its receivers would have the rows so far under the former name",
+            hint=f"`strandline migrate {table.id} --go` without --rename computes the table anew, and sends what changed.",
+            table=table.id,
+        )
     return table
 
 
@@ -421,7 +437,7 @@ def foresee_rename(where: Lake, name: str, names: Mapping[str, str]) -> Iterator
     Raises:
         DefinitionError: It is no table that has a stream.
     """
-    table = _renamable(where, name)
+    table = _renamable(where, name, names)
     size = sum(int(each["size"]) for each in live_files(where.table(table)).files.values())
     words = " and ".join(f"{old} would be called {new}" for old, new in names.items())
     above = [each.id for each in readers(table, where)]
@@ -438,7 +454,7 @@ def rename(
     Raises:
         DefinitionError: Table or function have not these columns, or a table above has not read all rows yet.
     """
-    table = _renamable(where, name)
+    table = _renamable(where, name, names)
     where.open_for_writing()
     above = [each for each in readers(table, where) if not isinstance(each, Ingested)]
     with _alone(where):

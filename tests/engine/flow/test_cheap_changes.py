@@ -26,7 +26,7 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow import compare_plans, new_entry, preflight
 from strandline.engine.flow.preflight import Answer, judge
 from strandline.engine.flow.runner import Site
-from strandline.engine.flow.spark_plan import Node, tree
+from strandline.engine.flow.spark_plan import Node, StatefulPlan, tree
 from strandline.engine.lake.commit.compact import Choice, merge_files
 from strandline.engine.lake.commit.create_table import alter
 from strandline.engine.lake.commit.rename_columns import rename_columns
@@ -37,7 +37,9 @@ from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.read.duckdb_table import all_rows, columns_of, scan, session
 from strandline.engine.lake.read.open_table import declared_schema, opened
 from strandline.engine.lake.read.table_versions import open_version
+from strandline.engine.lake.spark_checkpoint import read_record
 from strandline.engine.proof.certificate import keep, status
+from strandline.engine.repair import migrate as repaired
 from strandline.engine.repair.migrate import Made, Migration, Step, made, migrate, planned, rename
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.replay import replay
@@ -318,6 +320,7 @@ def test_names_that_cannot_be_given_are_refused_with_a_sentence(
     for names, why in (
         ({"x": "amount"}, "no column x"),
         ({"v": "k"}, "k already"),
+        ({"v": "K"}, "k already"),
         ({"v": "other"}, "no column other"),
     ):
         with pytest.raises(DefinitionError, match=why) as refused:
@@ -334,6 +337,49 @@ def test_names_that_cannot_be_given_are_refused_with_a_sentence(
         Answer.ANEW,
         True,
     )
+
+
+def test_a_rename_that_was_killed_before_its_record_is_done_again(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the table would be computed anew after all its bytes were written for the name."""
+    put(lake, {CLICKS: (LONG, WINDOWS)}, "1")
+    derive(spark, lake, PASSED)
+    monkeypatch.setattr(catalog, "tables", lambda: [CLICKS, NAMED])
+    with monkeypatch.context() as patched:
+        patched.setattr(repaired, "write_record", put_off)
+        with pytest.raises(KeyboardInterrupt):
+            rename(spark, NAMED, lake, {"v": "amount"}, NOON)
+    version = latest_version(lake.table(NAMED))
+
+    rename(spark, NAMED, lake, {"v": "amount"}, NOON)
+
+    assert latest_version(lake.table(NAMED)) == version
+    assert judge(spark, NAMED, lake).answer is Answer.SAFE
+    assert "amount" in dict(StatefulPlan.of_json(dict(recorded(lake))).columns)
+
+
+def put_off(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def recorded(lake: Lake) -> Mapping[str, Any]:
+    record = read_record(lake.checkpoint(NAMED))
+    assert record is not None
+    return record.plan
+
+
+def test_a_masked_column_gets_no_other_name_in_place(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A publisher by the code of before masks the former name alone, and would send the new one in clear."""
+    secret = replace(NAMED, sensitive=("amount",))
+    monkeypatch.setattr(catalog, "find", lambda _: secret)
+    monkeypatch.setattr(lake.__class__, "refuse_missing", lambda *_: None)
+
+    with pytest.raises(DefinitionError, match=r"amount of .* is masked") as refused:
+        [*operated.foresee_rename(lake, secret.id, {"v": "amount"})]
+    assert "without --rename" in refused.value.hint
 
 
 LONGER = replace(PASSED, transform=lambda rows: rows.selectExpr("k", "cast(v as bigint) v", "at"))

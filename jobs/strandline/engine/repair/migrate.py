@@ -36,6 +36,7 @@ from strandline.engine.flow.preflight import Answer, Verdict, columns_of, judge,
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.lake.commit.create_table import alter, altered, let_be_null
 from strandline.engine.lake.commit.rename_columns import rename_columns
+from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.formats import COLUMNS
@@ -46,7 +47,7 @@ from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest
 from strandline.engine.lake.log.ledger_sums import Sums, sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.mend_checkpoint import retire_state, rewrite_sources
-from strandline.engine.lake.read.open_table import declared_schema
+from strandline.engine.lake.read.open_table import declared_schema, first_names
 from strandline.engine.lake.spark_checkpoint import read_record, source_ids, write_record
 from strandline.engine.repair.rebuild import refuse_lossy
 from strandline.engine.runtime.meter import is_code_of
@@ -518,13 +519,23 @@ def rename(
         TransientError: A stream writes the table.
     """
     with lease(spark, table, lake):
-        refuse_rename(table, lake, names, columns_of(table, framed(spark, table, lake)))
-        lake.raise_to(COLUMNS)
-        rename_columns(lake.table(table), names, now)
+        path = lake.table(table)
+        # A kill between the commit of the names and the record of what ran leaves the record to be written.
+        left = {old: new for old, new in names.items() if not _has_its_name(path, old, new)}
+        if left:
+            refuse_rename(table, lake, left, columns_of(table, framed(spark, table, lake)))
+            lake.raise_to(COLUMNS)
+            rename_columns(path, left, now)
         record = read_record(lake.checkpoint(table))
         if record is not None:
             plan = as_renamed(record.plan, names)
             write_record(lake.checkpoint(table), replace(record, plan=plan))
+
+
+def _has_its_name(path: Place, old: str, new: str) -> bool:
+    """Return whether a column got its name already."""
+    names = declared_schema(path).names
+    return old not in names and new in names and first_names(path).get(new) == old
 
 
 def refuse_rename(
@@ -538,10 +549,11 @@ def refuse_rename(
     own = declared_schema(lake.table(table))
     for old, new in names.items():
         wrong = ""
-        if old not in own.names or new in own.names:
-            wrong = (
-                f"its table has {'no column ' + old if old not in own.names else new + ' already'}"
-            )
+        others = {each.lower(): each for each in own.names if each != old}
+        if old not in own.names:
+            wrong = f"its table has no column {old}"
+        elif new.lower() in others:
+            wrong = f"its table has {others[new.lower()]} already"
         elif new not in wanted.names or old in wanted.names:
             wrong = f"its function returns {'no column ' + new if new not in wanted.names else old + ' as well'}"
         elif [*altered(own[old].dataType, wanted[new].dataType)]:
@@ -552,7 +564,11 @@ def refuse_rename(
                 hint=f"rename it in its function first; `strandline migrate {table.id}` shows what follows without --rename.",
                 table=table.id,
             )
-    behind = [each.id for each in readers(table, lake) if waiting(each, lake) > 0]
+    behind = [
+        each.id
+        for each in readers(table, lake)
+        if not isinstance(each, Recomputed) and waiting(each, lake) > 0
+    ]
     if behind:
         raise DefinitionError(
             f"{' and '.join(behind)} did not read all rows of {table.id} yet, and cannot read them under another name",
@@ -563,9 +579,9 @@ def refuse_rename(
 
 
 def readers(table: Table, lake: Lake) -> list[Table]:
-    """Return the tables that read a table, as far as the lake has them."""
+    """Return the tables that read a table, as far as the lake has them and they are fed."""
     above = [each for each in catalog.tables() if table.id in {one.id for one in each.needs}]
-    return [each for each in above if lake.exists(each)]
+    return fed([each for each in above if lake.exists(each)], lake)
 
 
 def refuse_rebuild(verdict: Verdict) -> None:

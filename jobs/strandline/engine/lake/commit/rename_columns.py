@@ -33,7 +33,7 @@ from strandline.engine.lake.locks import turn_without_jvm
 from strandline.engine.lake.log.commit_log import commit_file, sum_file
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import LiveFiles, live_files
-from strandline.engine.lake.read.open_table import WAS, opened
+from strandline.engine.lake.read.open_table import WAS, first_names, opened
 
 SKIPPING = "delta.dataSkippingStatsColumns"
 
@@ -128,7 +128,10 @@ def _metadata(path: Place, names: Mapping[str, str]) -> dict[str, Any]:
     for each in schema["fields"]:
         each["name"] = names.get(each["name"], each["name"])
     properties = dict(about.configuration)
-    firsts = {old: properties.pop(f"{WAS}{old}", old) for old in names}
+    known = first_names(path)
+    firsts = {old: known.get(old, old) for old in names}
+    for old in names:
+        properties.pop(f"{WAS}{old}", None)
     properties |= {f"{WAS}{new}": firsts[old] for old, new in names.items()}
     if SKIPPING in properties:
         listed = properties[SKIPPING].split(",")

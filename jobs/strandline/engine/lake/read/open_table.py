@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -217,7 +217,13 @@ def first_names(path: Place) -> dict[str, str]:
     }
     taken = {was for name, was in found.items() if name != was}
     again = {each for each in _schema(about).names if each in taken and each not in found}
-    return {**found, **{each: f"{each}__again" for each in again}} if taken else {}
+    return {**found, **{each: _unlike(each, taken) for each in again}} if taken else {}
+
+
+def _unlike(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "__again"
+    return name
 
 
 def never_null_now(path: Place) -> list[str]:
