@@ -250,6 +250,6 @@ def test_a_column_gets_another_name_under_the_stream(shop: Shop) -> None:
         streams = {stream for stream, _ in shop.entries(name)}
         numbers = [number for _, number in shop.entries(name)]
         assert len(streams) == 1
-        assert numbers == [*range(numbers[0], numbers[0] + len(numbers))]
+        assert numbers == sorted(set(numbers)), "no batch is written twice, and none begins anew"
     assert "there is nothing to do" in shop.typed("migrate", "--go").succeeded().out
     assert "all is well" in shop.typed("status").out
