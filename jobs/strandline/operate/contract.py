@@ -240,11 +240,14 @@ def in_units(length: timedelta) -> dict[str, Any]:
 
     >>> in_units(timedelta(minutes=90)), in_units(timedelta(hours=48)), in_units(timedelta(seconds=90))
     ({'value': 90, 'unit': 'm'}, {'value': 2, 'unit': 'd'}, {'value': 'PT90S'})
+    >>> in_units(timedelta(seconds=1_000_001)), in_units(timedelta(milliseconds=1_500))
+    ({'value': 'PT1000001S'}, {'value': 'PT1.5S'})
     """
     for unit, seconds in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if not length % timedelta(seconds=seconds):
             return {"value": length // timedelta(seconds=seconds), "unit": unit}
-    return {"value": f"PT{length.total_seconds():g}S"}
+    text = f"{length.total_seconds():f}".rstrip("0").rstrip(".")
+    return {"value": f"PT{text}S"}
 
 
 # Files.
