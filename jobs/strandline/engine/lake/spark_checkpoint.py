@@ -6,14 +6,15 @@ has exactly the range that a replay after a crash will read again.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from strandline.core.errors import DamagedError, DataError
+from strandline.core.errors import DamagedError, DataError, TransientError
 from strandline.engine.lake.files.damage import is_outage
 from strandline.engine.lake.files.local_files import sync_all
 from strandline.engine.lake.files.place import Place, keep_files
@@ -249,27 +250,51 @@ class Close:
         until_ms: The moment, in milliseconds since 1970.
         by: Who ordered it, when, and by which word.
         batch: The batch that was planned for it; -1 where no stream writes the table.
+        before: The order that was in force before it, and is where a kill came before this one's batch was planned.
     """
 
     until_ms: int
     by: str
     batch: int = -1
+    before: "Close | None" = None
 
 
 def close_ordered(checkpoint: Place) -> Close | None:
-    """Return the last close that was ordered; None where none was, or its batch was not planned before a kill."""
-    text = (checkpoint / CLOSED).text()
+    """Return the last close that was ordered; None where none was, or its batch was not planned before a kill.
+
+    It is asked for by questions as well, so files that a power cut has left empty are passed over.
+    """
+    found = _close_in((checkpoint / CLOSED).text())
+    while found is not None and found.batch >= 0:
+        reached = _planned_until(checkpoint, found.batch)
+        if reached is not None and reached >= found.until_ms:
+            break
+        found = found.before
+    return found
+
+
+def _close_in(text: str | None) -> Close | None:
     try:
-        found = Close(**json.loads(text)) if text else None
-    except (TypeError, ValueError):  # of another version
+        found = json.loads(text) if text else None
+        before = found and found.pop("before", None)
+        return Close(**found, before=before and Close(**before)) if found else None
+    except (AttributeError, TypeError, ValueError):  # of another version
         return None
-    if found is None or found.batch < 0:
-        return found
-    newest = _newest(checkpoint, "offsets")
-    is_planned = newest is not None and newest >= found.batch
-    return (
-        found if is_planned and _read_batch(checkpoint, newest or 0)[0] >= found.until_ms else None
-    )
+
+
+def _close_text(found: Close) -> str:
+    return json.dumps({name: value for name, value in asdict(found).items() if value is not None})
+
+
+def _planned_until(checkpoint: Place, first: int) -> int | None:
+    """Return the watermark of the newest batch that was planned from a number on, of which the plan is whole."""
+    names = (checkpoint / "offsets").names()
+    for number in sorted((int(name) for name in names if name.isdigit()), reverse=True):
+        if number < first:
+            break
+        with suppress(ValueError, KeyError, TypeError, FileNotFoundError):
+            return _read_batch(checkpoint, number)[0]
+    return None
 
 
 def closed_ms(checkpoint: Place) -> int:
@@ -278,7 +303,20 @@ def closed_ms(checkpoint: Place) -> int:
     return found.until_ms if found else 0
 
 
-def order_close(checkpoint: Place, until_ms: int, by: str, at_ms: int) -> Close | None:
+def rows_passed(checkpoint: Place, found: Close) -> bool:
+    """Return whether rows have moved the watermark of a stream beyond a close that was ordered."""
+    reached = _planned_until(checkpoint, found.batch) if found.batch >= 0 else None
+    return reached is not None and reached > found.until_ms
+
+
+def order_close(
+    checkpoint: Place,
+    until_ms: int,
+    by: str,
+    at_ms: int,
+    *,
+    first: Callable[[], None] = lambda: None,
+) -> Close | None:
     """Order a close, and plan the batch for it where a stream writes the table; None where its watermark is there already.
 
     Args:
@@ -286,18 +324,34 @@ def order_close(checkpoint: Place, until_ms: int, by: str, at_ms: int) -> Close 
         until_ms: The moment, in milliseconds since 1970.
         by: Who orders it, when, and by which word.
         at_ms: The clock of the batch.
+        first: Called before anything is written, where something is.
+
+    Raises:
+        TransientError: A batch is planned and not committed; its plan is never replaced.
     """
-    done = _newest(checkpoint, "commits")
+    done, begun = _newest(checkpoint, "commits"), _newest(checkpoint, "offsets")
+    if begun != done:
+        raise TransientError(
+            f"{checkpoint.name} is not closed: its batch {begun} is planned and not done",
+            hint=f"`strandline run {checkpoint.name}` ends it; then type the same again.",
+            table=checkpoint.name,
+        )
+    former = close_ordered(checkpoint)
+    if former is not None and until_ms <= former.until_ms:
+        return None
     if done is None:
-        found = Close(until_ms=max(until_ms, closed_ms(checkpoint)), by=by)
-        (checkpoint / CLOSED).put(json.dumps(asdict(found)))
+        first()
+        found = Close(until_ms=until_ms, by=by)
+        (checkpoint / CLOSED).put(_close_text(found))
         return found
     if until_ms <= _next_watermark(checkpoint, done):
         return None
+    first()
     head, conditions, *offsets = _lines(checkpoint, "offsets", done)
     planned_as = {**json.loads(conditions), "batchWatermarkMs": until_ms, "batchTimestampMs": at_ms}
-    found = Close(until_ms=until_ms, by=by, batch=done + 1)
-    (checkpoint / CLOSED).put(json.dumps(asdict(found)))
+    before = replace(former, before=None) if former else None
+    found = Close(until_ms=until_ms, by=by, batch=done + 1, before=before)
+    (checkpoint / CLOSED).put(_close_text(found))
     lines = [head, json.dumps(planned_as, separators=(",", ":")), *offsets]
     (checkpoint / "offsets" / str(done + 1)).put("\n".join(lines))
     return found
