@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from strandline import catalog
@@ -60,7 +60,7 @@ from strandline.engine.lake.log.ledger_sums import (
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.read.duckdb_table import Peek, peek
 from strandline.engine.lake.read.open_table import live_rows, missing_files
-from strandline.engine.lake.spark_checkpoint import close_ordered
+from strandline.engine.lake.spark_checkpoint import Close, close_ordered, rows_passed
 from strandline.engine.quarantine.held_records import REPLAY, released, unfinished, unfollowed
 
 # Prove closed books from the first commit: add up the whole log again, and compare.
@@ -300,7 +300,8 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         _add_routes(sheet, table, lake, sums.by_kind)
     if isinstance(table, Judged) and (said := sentence(table, seen_in(sums.drift, table))):
         sheet.said.append(said)
-    if closed := close_ordered(lake.checkpoint(table)):
+    closed = close_ordered(lake.checkpoint(table))
+    if closed and not _is_passed(closed, table, lake):
         until = EPOCH + timedelta(milliseconds=closed.until_ms)
         sheet.said.append(
             f"{table.id}: all time until {until.isoformat()} is over by order of {closed.by}"
@@ -376,6 +377,16 @@ def in_force(found: Entries) -> Entries:
     return found[last:]
 
 
+def _is_passed(closed: Close, table: Table, lake: Lake) -> bool:
+    """Return whether rows have moved the watermark beyond a close that was ordered, so that it says nothing any more."""
+    if closed.batch >= 0:
+        return rows_passed(lake.checkpoint(table), closed)
+    newest = last_entry(lake.table(table))
+    by_rows = newest[1].watermark if newest else None
+    until = EPOCH + timedelta(milliseconds=closed.until_ms)
+    return by_rows is not None and datetime.fromisoformat(by_rows) > until
+
+
 def _drop_faults(books: Books, sheet: Balance) -> Iterator[str]:
     """Check that no row was dropped below the watermark; the law of disorder rules it out."""
     if sheet.dropped_by_watermark:
@@ -396,14 +407,19 @@ def _way_back(books: Books, dropped: int) -> str:
         f"rows of {names} came later than its `lateness` says, on which the watermark of {table.id} rests: declare it as "
         "long as they come late, and"
     )
-    if closed := close_ordered(books.checkpoint):
+    ends = [each for _, ranges in drops for each in ranges]
+    closed = close_ordered(books.checkpoint)
+    is_by_close = closed and (
+        any(first < closed.until_ms * 1000 for first, _ in ends)
+        or (not ends and not rows_passed(books.checkpoint, closed))
+    )
+    if closed and is_by_close:
         late = f"they came after it was closed ({closed.by}):"
     if sum(rows for rows, _ in drops) < dropped:
         return (
             f"{late} compute the table again, because their range is not known: `strandline rebuild {table.id}`, then "
             f"`strandline promote {table.id}`"
         )
-    ends = [each for _, ranges in drops for each in ranges]
     since = EPOCH + min(first for first, _ in ends) * MICROSECOND
     until = EPOCH + (max(last for _, last in ends) + 1) * MICROSECOND
     whole = until.replace(microsecond=0) + timedelta(seconds=bool(until.microsecond))
