@@ -7,8 +7,9 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.lake.spark_checkpoint import CLOSED
 from strandline.engine.runtime import clock
-from tests.cli.inside import succeeded
+from tests.cli.inside import strandline, succeeded
 from tests.support import lakes
 from tests.support.events import readings, received
 from tests.support.rows import NOON
@@ -53,3 +54,20 @@ def test_a_silent_topic_is_closed_by_one_word_in_a_catch_up_and_in_a_batch(
         assert found is not None
         said = f"{clock.login()} at 2026-11-20T12:00:00+00:00: strandline run --until-closed"
         assert found[1].closed_by == said
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_batch_over_a_stream_is_refused_and_leaves_nothing_to_the_stream(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "now", lambda: NOON)
+    received(lake, readings(LOG))
+    succeeded("run", silver.TABLE.id, gold.TABLE.id, "--lake", lake.root)
+
+    batch = ("run", gold.TABLE.id, "--mode", "batch", "--until-closed", "--lake", lake.root)
+    found = strandline(*batch)
+
+    assert found.code == 2, found.printed
+    assert "is written by a stream" in found.err
+    assert not (lake.checkpoint(gold.TABLE) / CLOSED).exists()
+    succeeded("run", silver.TABLE.id, gold.TABLE.id, "--lake", lake.root)

@@ -6,7 +6,7 @@ retries later.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,13 +27,16 @@ from strandline.engine.flow.preflight import (
 )
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Report
+from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka.slices import Backlog, Part, range_ends
 from strandline.engine.lake.completeness import fed, refuse_retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, is_held, refuse_if_taken
-from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.repair.close import close, close_as_batch, waits
+from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.repair.close import NotClosedError, close, close_as_batch, waits
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.spark_session import refuse_too_many
 from strandline.operate import lakes, session
@@ -238,7 +241,8 @@ def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
     # What a stream feeds it goes on to feed, and a table that is to be closed it hands over.
     left, passed = ([*chosen], Passed(where, says)) if closed_by else free(chosen, where, says)
     others = {each.id for each in left if closed_by and is_held(where.lease(each))}
-    site = _ready(found, where, [each for each in left if each.id not in others], says)
+    asked = [each for each in left if each.id not in others or isinstance(each, Ingested)]
+    site = _ready(found, where, asked, says)
     failed = Failed(where, says)
     done = CaughtUp(len(chosen), passed, failed)
     for table in left:
@@ -247,9 +251,10 @@ def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
         try:
             heard = partial(on_commit, table)
             if closed_by and waits(table):
+                refuse_incomplete(table, where, {*failed.errors, *passed.why})
                 report = _closed(table, how, where, site, closed_by, says, heard)
             elif table.id in others:
-                report = await_read(table, where)
+                report = await_read(table, where, site)
             else:
                 report = run(table, how, where, site=site, on_commit=heard)
         except GateShutError as error:  # the tables above go on with the published rows
@@ -258,7 +263,7 @@ def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
         except HasWriterError as error:  # since the check above
             passed.add(table, error.message)
         except Exception as error:
-            if failed.ends_all(error):
+            if failed.ends_all(error) and not isinstance(error, NotClosedError):
                 raise
             failed.add(table, error)
         else:
@@ -278,7 +283,7 @@ def _closed(  # noqa: PLR0913, PLR0917  # which table, how, with what, by whom, 
 ) -> Report:
     """Bring a table that waits up to date, and close it."""
     if how.name == Batch().name:
-        close_as_batch(table, where, site.clock(), by)
+        close_as_batch(table, where, site, by)
         return run(table, how, where, site=site, on_commit=on_commit)
     done = close(table, where, site, by, note=says, on_commit=on_commit)
     if done.until is None:
@@ -288,14 +293,38 @@ def _closed(  # noqa: PLR0913, PLR0917  # which table, how, with what, by whom, 
     return done.report
 
 
-def await_read(table: Table, lake: Lake) -> Report:
-    """Wait until the process that feeds a table has read what its sources have; nothing is done here.
+def refuse_incomplete(table: Table, lake: Lake, lacking: Collection[str]) -> None:
+    """Refuse to close a table of which one below has not all of its rows: what these become would be refused as late.
+
+    Raises:
+        NotClosedError: One below was not brought up to date.
+        GateShutError: A gate keeps rows from it.
+    """
+    reached = [table]
+    for each in reached:
+        if found := gate_files.stops(each, lake):
+            before = found.where is gate_files.Where.BEFORE
+            raise GateShutError.before(found) if before else GateShutError.behind(each, found)
+        reached += [source for source in each.upstream if source not in reached]
+    without = [each.id for each in reached if each.id in lacking]
+    if without:
+        raise NotClosedError(
+            f"{table.id} is not closed: {' and '.join(without)} could not be brought up to date, and what comes of its rows would "
+            "be refused",
+            hint="type the same again when it has read them (`strandline status`).",
+            table=table.id,
+        )
+
+
+def await_read(table: Table, lake: Lake, site: Site) -> Report:
+    """Wait until the process that feeds a table has read what its sources have by now; nothing is done here.
 
     Raises:
         TransientError: It does not.
     """
+    unread = _unread_of_kafka(table, lake, site) if isinstance(table, Ingested) else None
     deadline = time.monotonic() + PATIENCE
-    while (rows := waiting(table, lake)) > 0:
+    while (rows := unread() if unread else waiting(table, lake)) > 0:
         if time.monotonic() > deadline:
             raise TransientError(
                 f"{table.id} has {rows:,} rows to read, and the process that feeds it does not read them",
@@ -304,6 +333,30 @@ def await_read(table: Table, lake: Lake) -> Report:
             )
         time.sleep(AGAIN)
     return Report(table=table.id, mode=AvailableNow().name)
+
+
+def _unread_of_kafka(table: Ingested, lake: Lake, site: Site) -> Callable[[], int]:
+    """Return what says how many offsets a table has still to read of those that its topics have now."""
+
+    def read() -> Mapping[Part, int]:
+        newest = last_entry(lake.table(table))
+        return range_ends(newest[1].offsets) if newest else {}
+
+    left = sums_of(lake.table(table)).retired if lake.exists(table) else {}
+    topics = [topic for topic in table.topics if topic.name not in left]
+    log = Backlog(site.kafka(table.id), site.options, topics, read())
+    try:
+        bounds = log.bounds()
+    finally:
+        log.close()
+
+    def unread() -> int:
+        at = read()
+        return sum(
+            max(end - max(at.get(part, first), first), 0) for part, (first, end) in bounds.items()
+        )
+
+    return unread
 
 
 def with_sources(tables: Sequence[Table], lake: Lake) -> list[Table]:

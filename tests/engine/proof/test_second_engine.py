@@ -100,7 +100,7 @@ def test_what_was_closed_on_purpose_is_computed_by_the_same_moment(
     lake = Lake(tmp_path).open_for_writing()
     way(spark, lake, table, WINDOWS)
     if way is in_batch:
-        close_as_batch(table, lake, NOON, "ops")
+        close_as_batch(table, lake, Site(spark=spark, clock=lambda: NOON), "ops")
         derive(spark, lake, table, mode=Batch())
     else:
         close(table, lake, Site(spark=spark, clock=lambda: NOON), "ops")

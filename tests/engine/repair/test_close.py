@@ -5,7 +5,8 @@ from unittest.mock import patch
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from fleet.gold import confirmed_logins, ip_holds
 from fleet.gold import device_signal_10m as gold
@@ -17,22 +18,32 @@ from fleet.silver import (
     user_confirmations,
 )
 from fleet.silver import device_telemetry as silver
-from strandline.core.errors import TransientError
 from strandline.core.modes import Batch
-from strandline.core.table import Table
+from strandline.core.table import Table, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.formats import CLOSES, forms
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
-from strandline.engine.lake.spark_checkpoint import CLOSED, close_ordered, order_close
+from strandline.engine.lake.spark_checkpoint import (
+    CLOSED,
+    close_ordered,
+    order_close,
+)
 from strandline.engine.proof.verify import Trial, refuse_unsettled, verify
 from strandline.engine.repair.backfill import backfill
-from strandline.engine.repair.close import Closed, close, close_as_batch, closes_at, waits
+from strandline.engine.repair.close import (
+    Closed,
+    close,
+    close_as_batch,
+    closes_at,
+    waits,
+)
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.rebuild import promote, rebuild
-from tests.engine.accounting.test_gold_taken_in import CLICKS, FIELDS, VISITS
+from tests.engine.accounting.test_gold_taken_in import CHOSEN, CLICKS, COUNTS, FIELDS, VISITS
 from tests.engine.flow.test_windows_once_over import TABLE as COUNTED
 from tests.engine.flow.test_windows_once_over import VIEWS, text
 from tests.engine.service.test_handed_over import served
@@ -130,7 +141,7 @@ def test_a_batch_closes_by_the_same_moment(spark: SparkSession, silent: Lake) ->
     whole = Lake(silent.root.parent / "whole").open_for_writing()
     received(whole, readings(LOG))
     derive(spark, whole, silver.TABLE, mode=Batch())
-    close_as_batch(gold.TABLE, whole, NOON, BY)
+    close_as_batch(gold.TABLE, whole, site(spark), BY)
 
     derive(spark, whole, gold.TABLE, mode=Batch())
     derive(spark, whole, gold.TABLE, mode=Batch())
@@ -189,7 +200,7 @@ def test_what_comes_later_within_the_lateness_is_counted_and_a_backfill_brings_i
     assert balance(gold.TABLE, silent).faults == []
     whole = twin(silent, "whole")
     derive(spark, whole, silver.TABLE, mode=Batch())
-    close_as_batch(gold.TABLE, whole, NOON, BY)
+    close_as_batch(gold.TABLE, whole, site(spark), BY)
     derive(spark, whole, gold.TABLE, mode=Batch())
     assert windows(silent) == windows(whole)
     assert {"device_id": "d1", "window_from": "10:50:00", "readings": "2"} in windows(silent)
@@ -216,15 +227,6 @@ def test_a_rebuild_closes_what_was_closed(spark: SparkSession, silent: Lake) -> 
     assert closed(spark, silent).report.batches == 0
 
 
-def test_a_close_is_refused_before_what_it_reads_is_read(spark: SparkSession, silent: Lake) -> None:
-    received(silent, readings("batch | id | event_at | arrived_at\n4 | d | 11:50:00 | 11:50:00"))
-
-    with pytest.raises(TransientError, match=r"silver\.device_telemetry has 1 rows to read"):
-        closed(spark, silent)
-
-    assert windows(silent) == ALL[:1]
-
-
 def test_a_kill_before_the_batch_is_planned_leaves_no_order(
     spark: SparkSession, silent: Lake
 ) -> None:
@@ -244,6 +246,157 @@ def test_a_kill_before_the_batch_is_planned_leaves_no_order(
     assert close_ordered(checkpoint) is None
     closed(spark, silent)
     assert windows(silent) == ALL
+
+
+def test_a_kill_within_a_second_close_leaves_the_first_in_force(
+    spark: SparkSession, silent: Lake
+) -> None:
+    """Its windows were emitted: a proof and a rebuild that did not know of it would take them out again."""
+    closed(spark, silent, now=at("10:55:00"))
+    checkpoint = silent.checkpoint(gold.TABLE)
+    first, put = close_ordered(checkpoint), Place.put
+
+    def killed(place: Place, content: str | bytes) -> None:
+        if place.parent.name == "offsets":
+            raise KeyboardInterrupt
+        put(place, content)
+
+    with patch.object(Place, "put", killed), pytest.raises(KeyboardInterrupt):
+        order_close(checkpoint, int(at("11:09:01").timestamp() * 1000), "another", 0)
+
+    assert first is not None
+    assert close_ordered(checkpoint) == first
+    closed(spark, silent)
+    found = close_ordered(checkpoint)
+    assert found is not None
+    assert found.until_ms > first.until_ms
+
+
+def test_a_plan_that_a_power_cut_left_empty_is_no_reason_to_forget_a_close(
+    spark: SparkSession, silent: Lake
+) -> None:
+    closed(spark, silent)
+    checkpoint = silent.checkpoint(gold.TABLE)
+    found = close_ordered(checkpoint)
+    assert found is not None
+
+    (checkpoint / "offsets" / str(found.batch + 1)).put("")
+
+    assert close_ordered(checkpoint) == found
+    (checkpoint / "offsets" / str(found.batch)).put("v1\n{}")
+    assert close_ordered(checkpoint) is None
+
+
+def test_a_batch_whose_rows_have_passed_the_order_is_not_put_down_to_it(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Nor is an order that says no more than the one before it."""
+    received(lake, readings(LOG))
+    derive(spark, lake, silver.TABLE, mode=Batch())
+    close_as_batch(gold.TABLE, lake, site(spark), BY)
+    close_as_batch(gold.TABLE, lake, site(spark), "another")
+    derive(spark, lake, gold.TABLE, mode=Batch())
+    found = last_entry(lake.table(gold.TABLE))
+    assert found is not None
+    assert found[1].closed_by == BY
+
+    received(lake, readings("batch | id | event_at | arrived_at\n4 | d | 14:00:00 | 14:00:00"))
+    derive(spark, lake, silver.TABLE, gold.TABLE, mode=Batch())
+
+    found = last_entry(lake.table(gold.TABLE))
+    assert found is not None
+    assert found[1].closed_by is None
+
+
+def test_a_lake_with_a_closed_table_says_so_to_programs_of_before(
+    spark: SparkSession, silent: Lake
+) -> None:
+    """They know no such order, and their rebuild would take the last windows back."""
+    assert CLOSES not in forms(silent.formats)
+
+    closed(spark, silent)
+
+    assert forms(silent.formats)[CLOSES]["number"] == 1
+
+
+def sliding(counts: DataFrame) -> DataFrame:
+    """Add up counts in windows of twenty minutes, one every five."""
+    found = counts.groupBy(F.window("began", "20 minutes", "5 minutes")).agg(F.sum("n").alias("n"))
+    return found.select(
+        F.col("window.start").alias("since"), F.col("window.end").alias("until"), "n"
+    )
+
+
+ABOVE = Windowed(
+    name="above",
+    reads=(COUNTS,),
+    transform=sliding,
+    key=("since",),
+    window="20 minutes",
+    window_from="since",
+    closes_at="until",
+)
+
+
+def test_a_table_above_one_that_waits_is_closed_no_further_than_its_open_windows_begin(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """What the lower one emits later begins before the moment up to which it is closed itself."""
+    log: Log = {
+        CLICKS: (
+            FIELDS,
+            """
+            batch | k | site | at
+            1     | a | x    | 11:41:00
+            1     | b | x    | 11:52:00
+            2     | c | x    | 12:30:00
+            """,
+        )
+    }
+    put(lake, log, "1")
+    derive(spark, lake, CHOSEN, COUNTS, ABOVE)
+    now = at("11:55:00")
+
+    assert closed(spark, lake, COUNTS, now).until == now
+    assert closed(spark, lake, ABOVE, now).until == at("11:45:00")
+
+    put(lake, log, "2")
+    derive(spark, lake, CHOSEN, COUNTS, ABOVE)
+    assert balance(COUNTS, lake).faults == []
+    sheet = balance(ABOVE, lake)
+    assert sheet.read == 2
+    assert sheet.dropped_by_watermark == 0
+
+
+def test_what_is_dropped_later_than_a_close_is_not_put_down_to_it(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Nor is the order named once rows have moved the watermark beyond it."""
+    log: Log = {
+        CLICKS: (
+            FIELDS,
+            """
+            batch | k | site | at
+            1     | a | x    | 09:00:00
+            2     | b | x    | 12:00:00
+            3     | c | x    | 11:05:00
+            """,
+        )
+    }
+    put(lake, log, "1")
+    derive(spark, lake, CHOSEN, COUNTS)
+    closed(spark, lake, COUNTS)
+    assert [each for each in balance(COUNTS, lake).said if BY in each]
+
+    for number in "23":
+        put(lake, log, number)
+        derive(spark, lake, CHOSEN, COUNTS)
+
+    sheet = balance(COUNTS, lake)
+    assert sheet.dropped_by_watermark == 1
+    (fault,) = sheet.faults
+    assert "came later than its `lateness` says" in fault
+    assert not [each for each in sheet.said if BY in each]
 
 
 def test_a_kill_before_the_planned_batch_is_run_leaves_it_to_the_next_start(
@@ -356,7 +509,7 @@ def test_a_session_ends_in_a_stream_and_in_a_batch(spark: SparkSession, lake: La
     assert [row["k"] for row in visits(lake)] == ["a"]
 
     assert closed(spark, lake, VISITS).until == NOON
-    close_as_batch(VISITS, whole, NOON, BY)
+    close_as_batch(VISITS, whole, site(spark), BY)
     derive(spark, whole, VISITS, mode=Batch())
 
     assert visits(lake) == visits(whole)
@@ -398,7 +551,7 @@ def test_a_fold_decides_up_to_the_clock_in_a_stream_and_in_a_batch(
     assert holds(lake) == []
 
     assert closed(spark, lake, ip_holds.TABLE).until == NOON
-    close_as_batch(ip_holds.TABLE, whole, NOON, BY)
+    close_as_batch(ip_holds.TABLE, whole, site(spark), BY)
     derive(spark, whole, ip_holds.TABLE, mode=Batch())
 
     assert holds(lake) == holds(whole)
@@ -436,7 +589,7 @@ def test_windows_that_batches_compute_are_closed_too_and_change_with_what_comes_
 
     assert closed(spark, lake, COUNTED).until == NOON
     derive(spark, whole, devices.TABLE, mode=Batch())
-    close_as_batch(COUNTED, whole, NOON, BY)
+    close_as_batch(COUNTED, whole, site(spark), BY)
     derive(spark, whole, COUNTED, mode=Batch())
 
     assert len(views(lake)) == 12

@@ -85,6 +85,25 @@ BATCH_STREAM = "batch"
 """The ``stream`` of an entry that a batch wrote, where a stream has its checkpoint's id."""
 
 
+def refuse_streamed(table: Table, lake: Lake, newest: Entry | None) -> None:
+    """Refuse to compute a table as a whole that a stream owns; one without state has no owner.
+
+    Raises:
+        DefinitionError: A stream wrote its newest entry.
+    """
+    if newest is not None and newest.stream != BATCH_STREAM and not isinstance(table, Recomputed):
+        raise written_by_stream(table, lake)
+
+
+def written_by_stream(table: Table, lake: Lake) -> DefinitionError:
+    """Return the error for a batch over a table that a stream owns."""
+    return DefinitionError(
+        f"{table.id} is written by a stream; a batch over everything would replace its rows under it",
+        hint=f"use another lake, or remove {lake.table(table)} and {lake.checkpoint(table)} first.",
+        table=table.id,
+    )
+
+
 def compute(
     spark: SparkSession,
     table: Computed,
@@ -107,13 +126,7 @@ def compute(
     """
     path = lake.table(table)
     newest = last_entry(path)
-    owned = newest is not None and newest[1].stream != BATCH_STREAM
-    if owned and not isinstance(table, Recomputed):  # a table without state has no owner
-        raise DefinitionError(
-            f"{table.id} is written by a stream; a batch over everything would replace its rows under it",
-            hint=f"use another lake, or remove {path} and {lake.checkpoint(table)} first.",
-            table=table.id,
-        )
+    refuse_streamed(table, lake, newest[1] if newest else None)
     refuse_behind(table, lake)
     meter = Meter(spark)
     versions = {source: latest_version(lake.table(source)) for source in table.upstream}
@@ -131,11 +144,13 @@ def compute(
         table, mode, BATCH_STREAM, number, versions=_from_first(versions.items()), rows=read
     )
     entry = noted(replace(begun, replaced=True, looked=looked), table, lake)
-    if ordered is not None:
-        entry = replace(entry, closed_by=ordered.by)
-    if isinstance(table, Recomputed) and table.waits:
-        bound = max(_bound_of(table, rows), closed_ms(lake.checkpoint(table)) * 1000)
-        entry = _with_bound(entry, table, bound)
+    if ordered is not None or (isinstance(table, Recomputed) and table.waits):
+        natural = bound_of(table, rows)
+        until = ordered.until_ms * 1000 if ordered else -OPEN
+        if ordered is not None and until > natural:
+            entry = replace(entry, closed_by=ordered.by)
+        if isinstance(table, Recomputed) and table.waits:
+            entry = _with_bound(entry, table, max(natural, until))
         result = _over_only(table, result, entry.over_until)
     if isinstance(table, Judged):
         at = {source.id: version for source, version in versions.items()}
@@ -179,24 +194,26 @@ def compute(
     return final
 
 
-def _bound_of(table: Recomputed, rows: Iterable[DataFrame]) -> int:
+def bound_of(table: Computed, rows: Iterable[DataFrame]) -> int:
     """Return the watermark that a stream would have after these rows of each source, in microseconds."""
     newest = [
         read.agg(F.max(F.unix_micros(str(source.event_at)))).collect()[0][0]
-        for source, read in zip(table.reads, rows, strict=True)
-        if source in table.timed
+        for source, read in zip(table.upstream, rows, strict=True)
+        if not source.valid_until
     ]
     return _bound_after(table, newest)
 
 
-def _bound_after(table: Recomputed, newest: Iterable[int | None]) -> int:
+def _bound_after(table: Computed, newest: Iterable[int | None]) -> int:
     """Return the same from the newest event time of each source that its windows wait for."""
-    delays = [source.lateness.delay // MICROSECOND for source in table.timed]
+    delays = [
+        source.lateness.delay // MICROSECOND for source in table.upstream if not source.valid_until
+    ]
     bounds = [
         -OPEN if last is None else last // MILLISECOND * MILLISECOND - delay
         for last, delay in zip(newest, delays, strict=True)
     ]
-    return min(bounds)
+    return min(bounds, default=-OPEN)
 
 
 def _with_bound(entry: Entry, table: Recomputed, bound: int) -> Entry:

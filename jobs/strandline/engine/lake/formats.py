@@ -24,7 +24,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.store_lease import hold
 
 STATE, ENTRIES, TABLES, CHECKPOINTS = "state of streams", "ledger entries", "tables", "checkpoints"
-COLUMNS = "columns"
+COLUMNS, CLOSES = "columns", "closes"
 """Kinds of what is stored; a newer program may have more of them."""
 
 PAGE = "infra/docs/kubernetes.md#roll-back"
@@ -75,6 +75,11 @@ FORMS: Mapping[str, Form] = {
     COLUMNS: Form(
         number=1,
         what="one was given a wider type, or another name, in place",
+        since="2026-11-29",
+    ),
+    CLOSES: Form(
+        number=1,
+        what="a table was closed on purpose, and a rebuild by code of before would take its last windows back",
         since="2026-11-29",
     ),
 }

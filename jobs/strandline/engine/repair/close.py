@@ -20,15 +20,23 @@ from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.accounting.commit_history import newest_event
 from strandline.engine.flow.plan import emits_over_time
+from strandline.engine.flow.recompute import refuse_streamed, written_by_stream
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Report
 from strandline.engine.lake.commit.file_index import EPOCH
-from strandline.engine.lake.completeness import known_reach, retired
+from strandline.engine.lake.completeness import known_reach, over_until, retired
+from strandline.engine.lake.formats import CLOSES
 from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
-from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.spark_checkpoint import close_ordered, closed_ms, order_close
+from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.spark_checkpoint import (
+    Close,
+    close_ordered,
+    closed_ms,
+    newest_planned,
+    order_close,
+)
 from strandline.engine.repair.closed_range import left_until
 
 DAY = timedelta(days=1)
@@ -36,6 +44,10 @@ DAY = timedelta(days=1)
 
 SECOND = timedelta(seconds=1)
 """A row is final a moment after the last one that could change it."""
+
+
+class NotClosedError(TransientError):
+    """A table is not closed, by what it waits for; others may be."""
 
 
 def waits(table: Table) -> bool:
@@ -46,7 +58,8 @@ def waits(table: Table) -> bool:
 def closes_at(table: Table, lake: Lake, now: datetime) -> datetime | None:
     """Return the moment up to which a table may be closed; None where nothing was read yet.
 
-    What has not ended by the clock is not over: events of that time may come in time.
+    What has not ended by the clock is not over: events of that time may come in time. Nor is that of which a table below has still
+    to emit rows.
     """
     known = [newest_event(source, lake) for source in table.upstream if not source.valid_until]
     left = None if isinstance(table, Recomputed) else left_until(table, lake)
@@ -57,7 +70,46 @@ def closes_at(table: Table, lake: Lake, now: datetime) -> datetime | None:
     if newest is None:
         return None
     wait = table.window_length + (known_reach(table, lake) or timedelta(0))
-    return min(shifted(newest, (wait or DAY) + SECOND), now)
+    below = [open_from(source, lake, now) for source in table.upstream]
+    return min(
+        shifted(newest, (wait or DAY) + SECOND), now, *(each for each in below if each is not None)
+    )
+
+
+def open_from(table: Table, lake: Lake, now: datetime) -> datetime | None:
+    """Return the earliest time of which a table has still to emit rows; None where it waits for nothing, nor does one below it.
+
+    A window that is open below emits a row of its begin, which a table above must not take for late; it is closed no further than
+    this. Of a fold nothing says how far back its rows lie but the lateness that it declares for those who read it.
+    """
+    if table.id in retired(lake):  # it emits nothing more
+        return None
+    if not waits(table):
+        below = [open_from(source, lake, now) for source in table.upstream]
+        return min((each for each in below if each is not None), default=None)
+    if isinstance(table, Recomputed):
+        over = over_until(table, lake) or now
+        return over if table.local_day else shifted(over, -table.window_length)
+    ordered = closed_ms(lake.checkpoint(table))
+    left = left_until(table, lake) or (_moment(ordered) if ordered else now)
+    if table.local_day:  # days begin where the one before ends
+        day = table.local_day.date_of(shifted(left, -(known_reach(table, lake) or timedelta(0))))
+        return table.local_day.begins(day)
+    reach = known_reach(table, lake)
+    back = table.window_length + (table.lateness.delay if reach is None else reach)
+    return shifted(left, -(back or table.lateness.delay))
+
+
+def in_force(table: Table, lake: Lake) -> datetime | None:
+    """Return the moment up to which all time is over for a table as it was computed last, by rows or by an order."""
+    if not isinstance(table, Recomputed):
+        return left_until(table, lake)
+    newest = last_entry(lake.table(table))
+    if newest is None:
+        return None
+    ordered = _moment(closed_ms(lake.checkpoint(table)))
+    by_rows = newest[1].watermark
+    return max(ordered, datetime.fromisoformat(by_rows)) if by_rows else ordered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +118,7 @@ class Closed:
 
     Args:
         report: The figures of its batches, and of those before it.
-        until: The moment up to which all time is over; None where the table has read nothing.
+        until: The moment up to which all time is over, as was found afterwards; None where the table has read nothing.
     """
 
     report: Report
@@ -93,7 +145,7 @@ def close(  # noqa: PLR0913  # which table, with what, by whom, and who hears of
         on_commit: Hears of each batch.
 
     Raises:
-        TransientError: A table below it has rows to read: what comes of them would be refused.
+        NotClosedError: A table below it has rows to read: what comes of them would be refused; or it is not closed after all.
     """
     with handed_over(table, lake, site.clock, "close", note=note):
         report = run(table, AvailableNow(), lake, site=site, on_commit=on_commit)
@@ -103,23 +155,56 @@ def close(  # noqa: PLR0913  # which table, with what, by whom, and who hears of
         if until is None:
             return Closed(report=report, until=None)
         with lease(site.spark, table, lake):
-            ordered = order_close(lake.checkpoint(table), _ms(until), by, _ms(now))
-        if ordered is None:  # rows have moved the watermark as far
-            return Closed(report=report, until=until)
+            ordered = _order(table, lake, until, by, now)
+        if ordered is not None:  # else rows have moved the watermark as far
 
-        def heard(entry: Entry) -> None:
-            report.add(entry)
-            on_commit(entry)
+            def heard(entry: Entry) -> None:
+                report.add(entry)
+                on_commit(entry)
 
-        run(table, AvailableNow(), lake, site=site, on_commit=heard)
-    return Closed(report=report, until=until)
+            run(table, AvailableNow(), lake, site=site, on_commit=heard)
+    return Closed(report=report, until=looked(table, lake, until))
 
 
-def close_as_batch(table: Table, lake: Lake, now: datetime, by: str) -> None:
-    """Order a close of a table that batches write; the next one computes by it."""
-    until = closes_at(table, lake, now)
-    if until is not None:
-        order_close(lake.checkpoint(table), _ms(until), by, _ms(now))
+def _order(table: Table, lake: Lake, until: datetime, by: str, now: datetime) -> Close | None:
+    return order_close(
+        lake.checkpoint(table), _ms(until), by, _ms(now), first=lambda: lake.raise_to(CLOSES)
+    )
+
+
+def looked(table: Table, lake: Lake, until: datetime) -> datetime:
+    """Return up to where a table is closed now.
+
+    Raises:
+        NotClosedError: It is not closed as far as was ordered.
+    """
+    reached = in_force(table, lake)
+    if reached is None or _ms(reached) < _ms(until):
+        raise NotClosedError(
+            f"{table.id} is closed up to {reached.isoformat() if reached else 'no moment'} and not up to {until.isoformat()}",
+            hint="type the same again.",
+            table=table.id,
+        )
+    return reached
+
+
+def close_as_batch(table: Table, lake: Lake, site: Site, by: str) -> None:
+    """Order a close of a table that batches write; the next one computes by it.
+
+    Raises:
+        DefinitionError: A stream writes it, whose plan is no batch's to make.
+        NotClosedError: A table below it has rows to read.
+    """
+    with lease(site.spark, table, lake):
+        newest = last_entry(lake.table(table))
+        refuse_streamed(table, lake, newest[1] if newest else None)
+        if newest_planned(lake.checkpoint(table)) is not None:
+            raise written_by_stream(table, lake)
+        refuse_unread(table, lake, is_read=True)
+        now = site.clock()
+        until = closes_at(table, lake, now)
+        if until is not None:
+            _order(table, lake, until, by, now)
 
 
 def close_as(table: Table, live: Lake, other: Lake, site: Site) -> bool:
@@ -134,24 +219,33 @@ def close_as(table: Table, live: Lake, other: Lake, site: Site) -> bool:
     return order_close(other.checkpoint(table), ordered.until_ms, ordered.by, at_ms) is not None
 
 
-def refuse_unread(table: Table, lake: Lake) -> None:
+def refuse_unread(table: Table, lake: Lake, *, is_read: bool = False) -> None:
     """Refuse to close a table before what it reads is read to its end.
 
+    Args:
+        table: The table.
+        lake: Its lake.
+        is_read: Whether the table itself is about to read all, as a batch does.
+
     Raises:
-        TransientError: A table below has rows to read.
+        NotClosedError: A table below has rows to read.
     """
     reached, ended = [table], retired(lake)
     for each in reached:
         reached += [source for source in each.upstream if source not in reached]
-        if each.id in ended:  # it is fed no more
+        if each.id in ended or (is_read and each is table):  # fed no more, or about to be
             continue
         if not isinstance(each, Ingested) and (rows := waiting(each, lake)) > 0:
-            raise TransientError(
+            raise NotClosedError(
                 f"{table.id} is not closed: {each.id} has {rows:,} rows to read, and what comes of them would be refused",
                 hint="type the same again when it has read them (`strandline ledger`).",
                 table=table.id,
                 waiting=rows,
             )
+
+
+def _moment(ms: int) -> datetime:
+    return shifted(EPOCH, timedelta(milliseconds=ms))
 
 
 def _ms(moment: datetime) -> int:
