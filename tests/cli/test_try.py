@@ -1,7 +1,7 @@
 """``strandline try``: a table's function over the last rows of what it reads, and nothing is written."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,11 @@ from fleet.gold import confirmed_logins
 from fleet.silver import user_actions, user_confirmations
 from strandline.core.errors import DefinitionError
 from strandline.core.local_day import Day
+from strandline.core.modes import Batch
 from strandline.core.table import Computed, Recomputed, Windowed
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.spark_checkpoint import order_close
 from strandline.operate import trial
 from tests.cli.inside import strandline, succeeded
 from tests.support import fleet_in_sql
@@ -197,6 +199,28 @@ def test_today_is_shown_and_marked_and_neither_written_nor_read_by_a_certificate
     assert latest_version(lake.table(DAILY)) == before
     written = DeltaTable(lake.table(DAILY)).to_pyarrow_table().to_pylist()
     assert [(f"{row['day']:%d}", row["actions"]) for row in written] == [("20", 3)]
+
+
+def test_of_a_lake_written_by_batches_the_windows_that_are_over_are_not_provisional(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """A batch keeps no watermark: what it took as over follows from the rows that it read, or from an order."""
+    schema, _ = LOG[user_actions.TABLE]
+    later = {user_actions.TABLE: (schema, """
+        batch | action_id | user_id | action | event_at | _arrived_at
+        2     | c         | u1      | login  | 23:30:00 | 23:30:00
+        2     | d         | u1      | login  | 23:59:00 | 23:59:00
+    """)}  # fmt: skip
+    put(lake, later, "2")
+    derive(spark, lake, DAILY, mode=Batch())
+
+    done = trial.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True)
+
+    days = {f"{dict(zip(done.columns, each, strict=True))['day']:%d}" for each in done.rows}
+    assert days == {"21"}
+    until = int(datetime(2026, 11, 21, 22, tzinfo=UTC).timestamp() * 1000)
+    assert order_close(lake.checkpoint(DAILY), until, "ops", 0) is not None
+    assert trial.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True).count == 0
 
 
 def test_a_table_whose_rows_wait_for_nothing_has_no_open_windows(

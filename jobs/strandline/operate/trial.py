@@ -26,10 +26,13 @@ from strandline.core.table import Computed, Ingested, Judged, Recomputed, Table
 from strandline.core.verdict import good_rows, judged, without_skipped
 from strandline.engine.flow.batch.static_join import frame_of_now
 from strandline.engine.flow.lineage.column_lineage import hidden_if_run
+from strandline.engine.flow.recompute import BATCH_STREAM, bound_of
 from strandline.engine.lake.commit.delta_commit import rows_at
+from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import known_reach, over_until
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.log.ledger import last_entry, latest_version
+from strandline.engine.lake.spark_checkpoint import closed_ms
 from strandline.engine.repair.close import waits
 from strandline.engine.repair.closed_range import left_until
 from strandline.engine.runtime.jvm import loss
@@ -163,11 +166,11 @@ def tried(  # noqa: PLR0913  # which table, where, and what is shown
         for each in table.upstream
     ]
     until = _newest(table, whole)
-    over = _over_until(table, lake) if is_open else None
+    over = _over_until(table, lake, spark) if is_open else None
     reach = table.window_length + (known_reach(table, lake) or timedelta(0))
     since = shifted(over, -reach) if over else shifted(until, -last)
     sources = [
-        _within(rows, source, since, until, None if is_open else MOST)
+        _within(rows, source, since, until)
         for rows, source in zip(whole, table.upstream, strict=True)
     ]
     read = {source.id: rows.count() for rows, source in zip(sources, table.upstream, strict=True)}
@@ -204,17 +207,19 @@ def tried(  # noqa: PLR0913  # which table, where, and what is shown
         plan=plan,
         held=held,
         skipped=skipped,
-        notes=[*_notes(table, read, since)],
+        notes=[*_notes(table, read, since, is_open=is_open)],
     )
 
 
-def _notes(table: Computed, read: Mapping[str, int], since: datetime) -> Iterator[str]:
+def _notes(
+    table: Computed, read: Mapping[str, int], since: datetime, *, is_open: bool
+) -> Iterator[str]:
     for source, count in read.items():
         if count >= MOST:
-            yield (
-                f"of {source} no more than {MOST:,} rows are read, and which is chance: "
-                "read less of the time by --last"
+            less = (
+                "the open windows lack the others" if is_open else "read less of the time by --last"
             )
+            yield f"of {source} no more than {MOST:,} rows are read, and which is chance: {less}"
     if getattr(table, "window_from", None):
         yield f"a window that begins before {since:%Y-%m-%d %H:%M:%S} has only its rows from then on"
 
@@ -244,8 +249,10 @@ def _newest(table: Computed, sources: Sequence[DataFrame]) -> datetime:
     return shifted(datetime.fromtimestamp(0, tz=UTC), timedelta(microseconds=max(known)))
 
 
-def _over_until(table: Computed, lake: Lake) -> datetime:
+def _over_until(table: Computed, lake: Lake, spark: SparkSession) -> datetime:
     """Return the moment up to which the windows of a table are over; the first of all where none is.
+
+    A batch keeps no watermark: it is that of the rows that it read, or what was ordered of it.
 
     Raises:
         DefinitionError: It has no windows that it emits when they are over.
@@ -256,20 +263,35 @@ def _over_until(table: Computed, lake: Lake) -> datetime:
             hint=f"`strandline try {table.id}` shows its last rows; what it has so far is in the table.",
             table=table.id,
         )
-    is_streamed = not isinstance(table, Recomputed)
-    return (left_until if is_streamed else over_until)(table, lake) or FIRST
+    if isinstance(table, Recomputed):
+        return over_until(table, lake) or FIRST
+    newest = last_entry(lake.table(table)) if lake.exists(table) else None
+    if newest is None or newest[1].stream != BATCH_STREAM:
+        return left_until(table, lake) or FIRST
+    read = newest[1].versions
+    try:
+        rows = [rows_at(spark, lake.table(each), read[each.id][1]) for each in table.upstream]
+        by_rows = bound_of(table, rows)
+    except PySparkException as error:
+        if loss(error):
+            raise
+        raise DefinitionError(
+            f"what the last batch of {table.id} has read is not there any more, so it is not known which windows are over",
+            hint=f"`strandline run {table.id} --mode batch`, then the same again.",
+            table=table.id,
+        ) from error
+    bound = max(by_rows, closed_ms(lake.checkpoint(table)) * 1000)
+    return shifted(EPOCH, timedelta(microseconds=bound)) if bound else FIRST
 
 
-def _within(
-    rows: DataFrame, source: Table, since: datetime, until: datetime, most: int | None
-) -> DataFrame:
+def _within(rows: DataFrame, source: Table, since: datetime, until: datetime) -> DataFrame:
     moment = F.col(_moment(source))
     if source.valid_until:
         ends = F.col(source.valid_until)
         found = rows.where((moment <= until) & (ends.isNull() | (ends > since)))
     else:
         found = rows.where((moment > since) & (moment <= until))
-    return found if most is None else found.limit(most)
+    return found.limit(MOST)
 
 
 def _computed(
