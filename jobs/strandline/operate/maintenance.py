@@ -1,6 +1,5 @@
 """Maintenance of a lake: what it may do, what a machine that is gone held, and what belongs to nothing."""
 
-import os
 import time
 from datetime import timedelta
 
@@ -10,18 +9,10 @@ from strandline.engine.lake.read.table_versions import let_go
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.maintain import Left, Policy, left, take_away
-from strandline.engine.service.stream_health import heartbeat
 from strandline.operate.words import seconds
 
 GENTLE = 10
 """By how much the process lowers its priority, so that a stream on the same cores goes first."""
-
-
-def give_way(where: Lake) -> None:
-    """Let the stream of a lake go first, where one lives: work beside it takes what cores it leaves."""
-    beat = heartbeat(where, clock.now())
-    if beat is not None and beat["alive"]:
-        os.nice(GENTLE)
 
 
 def release(where: Lake, host: str, *, go: bool) -> list[str]:

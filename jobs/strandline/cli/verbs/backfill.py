@@ -46,7 +46,6 @@ from strandline.operate.backfill import (
     topic_of,
     undone,
 )
-from strandline.operate.maintenance import give_way
 
 COLUMNS = ("table", "since", "until", "rows that came", "rows that went", "seconds")
 
@@ -85,7 +84,6 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     if downstream:
         refuse_open_above(chosen, where, span)
         refuse_behind_above(chosen, where)
-    give_way(where)
     note("starting Spark …")
     spark = session.site(found, where, None, is_brief=True, says=note).spark
     done = []
@@ -206,7 +204,6 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     """
     found, where = place.existing(lake, writes=True)
     chosen = rebuildable(table, where)
-    give_way(where)
     differences = rebuilt(chosen, found, where, note, note_batch)
     if as_json:
         emit([asdict(each) for each in differences])

@@ -15,7 +15,6 @@ from strandline.core.errors import DefinitionError
 from strandline.engine.proof.branch import Tried
 from strandline.engine.repair.migrate import Stage, Step
 from strandline.operate import migrate as work
-from strandline.operate.maintenance import give_way
 from strandline.operate.words import seconds
 
 TRIED = ("table", "rows now", "rows then", "added", "gone", "changed")
@@ -102,8 +101,6 @@ def migrate(  # noqa: C901, PLR0913, PLR0917  # each is an option of the command
     if undo:
         _print_done(work.take_back(found, where, note), as_json=as_json)
         return
-    if go or try_:
-        give_way(where)
     stages = work.plan(found, where, tables, note, forward=forward)
     if try_:
         newest = timedelta(seconds=min(seconds(last), LONGEST))
