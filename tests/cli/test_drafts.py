@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -338,8 +339,9 @@ def test_the_format_is_that_of_nearly_all_payloads(
     ],
     ids=["csv", "raw", "debezium"],
 )  # fmt: skip
+@pytest.mark.stream_modes("catch-up")
 def test_a_draft_of_another_format_passes_its_test(
-    payloads: list[bytes], written: Path, spark: SparkSession
+    payloads: list[bytes], written: Path, spark: SparkSession, stream: Scenarios
 ) -> None:
     """And takes the records that it was drafted from."""
     whole = look(sampled(payloads))
@@ -347,7 +349,9 @@ def test_a_draft_of_another_format_passes_its_test(
     module, test = loaded(written, made, whole, "foreign")
 
     for name in [each for each in vars(test) if each.startswith("test_")]:
-        getattr(test, name)(*([spark] if "payload" in name else []))
+        given = {"spark": spark, "stream": stream}
+        asks = signature(each := getattr(test, name)).parameters
+        each(*(given[word] for word in asks))
     rows = judge(spark, module.TABLE, *payloads[:20], arrived_at=BEGIN.replace(minute=5))
 
     assert {str(row["reasons"]) for row in rows} == {"None"}

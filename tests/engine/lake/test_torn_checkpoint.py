@@ -159,6 +159,11 @@ def test_a_checkpoint_that_came_with_rows_is_not_the_one_that_was_left(lake: Lak
 
 
 def test_the_last_batch_is_played_again_and_no_other(lake: Lake) -> None:
+    """One that is planned and not done is played anyway."""
+    play_again(lake.checkpoint(TABLE))
+    assert end(lake, 1).exists()
+
+    plan(lake, 2).remove()
     play_again(lake.checkpoint(TABLE))
 
     assert end(lake, 0).exists()
