@@ -57,6 +57,9 @@ class Stream:
         session.conf.set("spark.sql.shuffle.partitions", "2")
         session.conf.set("spark.sql.streaming.minBatchesToRetain", "2")
         session.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "100ms")
+        for each in ("maintenanceShutdownTimeout", "maintenanceForceShutdownTimeout"):
+            # Spark's `stop` holds the lock that a task of its upkeep may wait for, and gives up after six minutes.
+            session.conf.set(f"spark.sql.streaming.stateStore.{each}", "1")
         if limit is not None:
             session.conf.set(LIMIT, str(limit))
         files = session.readStream.schema("key bigint").option("maxFilesPerTrigger", 1)
