@@ -13,7 +13,6 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.modes import AvailableNow, Batch
 from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table
-from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow import preflight, shadow_lake
 from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.lineage.column_lineage import hidden
@@ -37,6 +36,7 @@ from strandline.engine.repair.migrate import (
     Stage,
     Step,
     begun,
+    has_read_all,
     keep,
     last,
     made,
@@ -398,7 +398,7 @@ class _Worker:
 def _let_read(tables: Sequence[Table], where: Lake) -> None:
     """Let a running stream read for tables what came last, now that nothing comes."""
     due = time.monotonic() + PATIENCE
-    while time.monotonic() < due and any(waiting(each, where) > 0 for each in tables):
+    while time.monotonic() < due and not all(has_read_all(each, where) for each in tables):
         beat = heartbeat(where, clock.now())
         if not (beat and beat["alive"]):
             return

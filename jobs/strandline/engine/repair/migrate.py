@@ -33,6 +33,7 @@ from strandline.engine.flow.compare_plans import (
 )
 from strandline.engine.flow.plan import Frames, framed
 from strandline.engine.flow.preflight import Answer, Verdict, columns_of, judge, tight_columns
+from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.lake.commit.create_table import alter, altered, let_be_null
 from strandline.engine.lake.commit.rename_columns import rename_columns
@@ -564,11 +565,7 @@ def refuse_rename(
                 hint=f"rename it in its function first; `strandline migrate {table.id}` shows what follows without --rename.",
                 table=table.id,
             )
-    behind = [
-        each.id
-        for each in readers(table, lake)
-        if not isinstance(each, Recomputed) and waiting(each, lake) > 0
-    ]
+    behind = [each.id for each in readers(table, lake) if not has_read_all(each, lake)]
     if behind:
         raise DefinitionError(
             f"{' and '.join(behind)} did not read all rows of {table.id} yet, and cannot read them under another name",
@@ -576,6 +573,16 @@ def refuse_rename(
             table=table.id,
             behind=behind,
         )
+
+
+def has_read_all(table: Table, lake: Lake) -> bool:
+    """Return whether a table has read what there is, and its stream would open no batch of before again when it starts.
+
+    A recomputed table opens no batch: it reads whole versions, by the code of its run.
+    """
+    if isinstance(table, Ingested | Recomputed):
+        return True
+    return waiting(table, lake) == 0 and is_settled(table, lake)
 
 
 def readers(table: Table, lake: Lake) -> list[Table]:
