@@ -23,11 +23,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from strandline.engine.lake.commit.create_table import ddl
 from strandline.operate.draft_text import (
     ALWAYS,
     WIDTH,
     call,
-    ddl,
     free,
     imported,
     in_docstring,

@@ -203,21 +203,3 @@ def imported(module: str, names: set[str]) -> str:
     if len(line) <= WIDTH + 1:
         return line
     return f"from {module} import (\n" + "".join(f"    {each},\n" for each in ordered) + ")\n"
-
-
-def ddl(kind: DataType) -> str:
-    """Return a type as SQL has it, each name in quotes.
-
-    >>> ddl(StructType().add("from", ArrayType(LongType())))
-    'struct<`from`:array<bigint>>'
-    """
-    match kind:
-        case StructType():
-            inner = ",".join(f"`{each.name}`:{ddl(each.dataType)}" for each in kind)
-            return f"struct<{inner}>"
-        case ArrayType():
-            return f"array<{ddl(kind.elementType)}>"
-        case MapType():
-            return f"map<string,{ddl(kind.valueType)}>"
-        case _:
-            return kind.simpleString()

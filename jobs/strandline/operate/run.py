@@ -31,7 +31,7 @@ from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka import admin, local_broker
 from strandline.engine.kafka.slices import Backlog, Part, range_ends
-from strandline.engine.lake.completeness import fed, refuse_retired
+from strandline.engine.lake.completeness import fed, refuse_retired, with_below
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, is_held, refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry, last_entry
@@ -300,12 +300,11 @@ def refuse_incomplete(table: Table, lake: Lake, lacking: Collection[str]) -> Non
         NotClosedError: One below was not brought up to date.
         GateShutError: A gate keeps rows from it.
     """
-    reached = [table]
+    reached = with_below(table)
     for each in reached:
         if found := gate_files.stops(each, lake):
             before = found.where is gate_files.Where.BEFORE
             raise GateShutError.before(found) if before else GateShutError.behind(each, found)
-        reached += [source for source in each.upstream if source not in reached]
     without = [each.id for each in reached if each.id in lacking]
     if without:
         raise NotClosedError(

@@ -237,6 +237,14 @@ def fed(tables: Iterable[AnyTable], lake: Lake) -> list[AnyTable]:
     return [table for table in tables if table.id not in known]
 
 
+def with_below(table: Table) -> list[Table]:
+    """Return a table and all tables upstream of it, those next to it first."""
+    reached = [table]
+    for each in reached:
+        reached += [source for source in each.upstream if source not in reached]
+    return reached
+
+
 class RetiredError(DefinitionError):
     """A table is to be fed that is retired."""
 

@@ -9,9 +9,8 @@ are not read. Where none is, the topic is silent, or windows wait for their wate
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
 from strandline.core.lateness import SKEW, Fresh
 from strandline.core.table import Ingested, Recomputed, Table
@@ -20,6 +19,7 @@ from strandline.engine.accounting.commit_history import newest_arrival, newest_e
 from strandline.engine.flow import readers
 from strandline.engine.flow.plan import emits_over_time
 from strandline.engine.gates.gate_files import stops
+from strandline.engine.lake.completeness import with_below
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
 from strandline.engine.lake.log.commit_log import committed_at
@@ -27,8 +27,6 @@ from strandline_quality.report.page import span
 
 DOUBTED = timedelta(days=30)
 """An age beyond which the clock of this machine is named as well."""
-
-NONE: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +121,7 @@ def freshness(  # noqa: PLR0913  # which table, when, and what is known of it
         return found
     behind = _seen_by_radar(lake) if unread is None else unread
     because = [*dict.fromkeys(_late(table, lake, behind))] or [_waits(table, lake, now, promise)]
-    return Freshness(
-        table=table.id,
-        promise=promise,
-        now=now,
-        newest=newest,
-        age=found.age,
-        because=tuple(because),
-    )
+    return replace(found, because=tuple(because))
 
 
 def _seen_by_radar(lake: Lake) -> Mapping[str, int]:
@@ -160,11 +151,11 @@ def _waits(table: Table, lake: Lake, now: datetime, promise: Fresh) -> str:
     """Return why a table is late all of whose sources were read to their ends."""
     arrived = newest_arrival(table, lake)
     if arrived is None or now - arrived > promise.length:
-        silent = [each for each in _below(table) if isinstance(each, Ingested)]
+        silent = [each for each in with_below(table) if isinstance(each, Ingested)]
         names = " and ".join(_topics(each) for each in silent)
         since = f"the newest record arrived at {_text(arrived)}" if arrived else "no record arrived"
         return f"{names} is silent: {since}"
-    for each in _below(table):
+    for each in with_below(table):
         if emits_over_time(each) or (isinstance(each, Recomputed) and each.waits):
             delay = max(source.lateness.delay for source in each.upstream) + each.window_length
             return (
@@ -172,14 +163,6 @@ def _waits(table: Table, lake: Lake, now: datetime, promise: Fresh) -> str:
                 f"{span(delay.total_seconds())} after its time"
             )
     return f"records arrived until {_text(arrived)}, and their events are older, or are held"
-
-
-def _below(table: Table) -> list[Table]:
-    """Return a table and all that it reads, the topic's last."""
-    reached = [table]
-    for each in reached:
-        reached += [source for source in each.upstream if source not in reached]
-    return reached
 
 
 def _topics(table: Table) -> str:

@@ -24,7 +24,7 @@ from strandline.engine.flow.recompute import refuse_streamed, written_by_stream
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Report
 from strandline.engine.lake.commit.file_index import EPOCH
-from strandline.engine.lake.completeness import known_reach, over_until, retired
+from strandline.engine.lake.completeness import known_reach, over_until, retired, with_below
 from strandline.engine.lake.formats import CLOSES
 from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
@@ -230,9 +230,8 @@ def refuse_unread(table: Table, lake: Lake, *, is_read: bool = False) -> None:
     Raises:
         NotClosedError: A table below has rows to read.
     """
-    reached, ended = [table], retired(lake)
-    for each in reached:
-        reached += [source for source in each.upstream if source not in reached]
+    ended = retired(lake)
+    for each in with_below(table):
         if each.id in ended or (is_read and each is table):  # fed no more, or about to be
             continue
         if not isinstance(each, Ingested) and (rows := waiting(each, lake)) > 0:

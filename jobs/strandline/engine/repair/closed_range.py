@@ -26,6 +26,7 @@ from strandline.engine.lake.completeness import (
     over_until,
     refuse_unbounded,
     retired,
+    with_below,
 )
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -446,7 +447,7 @@ def rewind(table: Table, lake: Lake, begin: From) -> Rewind:
     Raises:
         DefinitionError: The table does not read that topic, not even through other tables.
     """
-    judged = [each for each in _below(table) if isinstance(each, Judged) and lake.exists(each)]
+    judged = [each for each in with_below(table) if isinstance(each, Judged) and lake.exists(each)]
     chosen = [each for each in judged if _reads(each, begin)]
     if not chosen:
         raise DefinitionError(
@@ -478,14 +479,6 @@ def _days(
     first = days.begins(days.date_of(since))
     last = min(days.ends(days.date_of(until)), days.begins(days.date_of(closed)))
     return Span(since=first, until=last) if first < last else None
-
-
-def _below(table: Table) -> list[Table]:
-    """Return a table and all tables upstream of it."""
-    reached = [table]
-    for each in reached:
-        reached += [source for source in each.upstream if source not in reached]
-    return reached
 
 
 def _reads(silver: Table, begin: From) -> bool:

@@ -346,7 +346,7 @@ def alter(spark: SparkSession, path: Place, schema: StructType) -> None:
             kind = each.wanted.simpleString()
             spark.sql(f"ALTER TABLE {table} ALTER COLUMN {_quoted(each.at)} TYPE {kind}")
         if new:
-            named = ", ".join(f"{_quoted(each.at)} {_ddl(each.wanted)}" for each in new)
+            named = ", ".join(f"{_quoted(each.at)} {ddl(each.wanted)}" for each in new)
             spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({named})")
 
 
@@ -367,16 +367,20 @@ def _quoted(at: Sequence[str]) -> str:
     return ".".join(f"`{part}`" for part in at)
 
 
-def _ddl(kind: DataType) -> str:
-    """Return a type as SQL names it; names of fields may be of any letters."""
+def ddl(kind: DataType) -> str:
+    """Return a type as SQL has it, each name in quotes, because names of fields may be of any letters.
+
+    >>> ddl(StructType().add("from", ArrayType(LongType())))
+    'struct<`from`:array<bigint>>'
+    """
     match kind:
         case StructType():
-            inner = ", ".join(f"`{each.name}`: {_ddl(each.dataType)}" for each in kind)
-            return f"STRUCT<{inner}>"
+            inner = ",".join(f"`{each.name}`:{ddl(each.dataType)}" for each in kind)
+            return f"struct<{inner}>"
         case ArrayType():
-            return f"ARRAY<{_ddl(kind.elementType)}>"
+            return f"array<{ddl(kind.elementType)}>"
         case MapType():
-            return f"MAP<{_ddl(kind.keyType)}, {_ddl(kind.valueType)}>"
+            return f"map<{ddl(kind.keyType)},{ddl(kind.valueType)}>"
         case _:
             return kind.simpleString()
 
