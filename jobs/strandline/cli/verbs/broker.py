@@ -247,6 +247,10 @@ def _say_stream(beat: Mapping[str, Any] | None) -> None:
         say(f"stream  process {beat['pid']}, last heartbeat at {beat['at']}")
         if quiet := silence(beat):
             say(f"        silent: no heartbeat for {quiet}; what follows is as old")
+        if asleep := sum(bool(pulse.get("asleep")) for pulse in beat["tables"].values()):
+            say(
+                f"        {asleep} of {len(beat['tables'])} tables sleep until they have something to read"
+            )
         for name, pulse in beat["tables"].items():
             if waits := pulse.get("away") or pulse.get("gate") or pulse.get("sources"):
                 say(f"        {name} waits: {waits}")

@@ -251,7 +251,7 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             refuse_if_taken(table, where)
         code = LoadedCode()  # before Spark starts: an edit meanwhile is one
         site = ready_to_stay(found, where, chosen, note, patient=patient)
-        host = Host(chosen, mode, where, site, asked, code, feeds_all=not tables)
+        host = Host(chosen, mode, where, site, asked, code, feeds_all=not tables, sleep=found.sleep)
         if is_terminal() and not as_json:
             _watched(host, where)
         else:

@@ -8,8 +8,9 @@ import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
@@ -108,6 +109,21 @@ def make_missing(address: str, tables: Iterable[Table], but: Collection[str] = (
     """
     wanted = [each for each in missing(address, {}, tables) if each.name not in but]
     return [topic for topic in wanted if create_topic(address, topic.name, topic.partitions, {})]
+
+
+def ends(cluster: "Cluster", parts: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Return the offsets after the last committed record of partitions, by one question to each broker.
+
+    Raises:
+        KafkaException: A partition does not exist, or a broker does not answer.
+    """
+    newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = cluster.admin.list_offsets(
+        {TopicPartition(*part): newest for part in parts},
+        isolation_level=IsolationLevel.READ_COMMITTED,
+        request_timeout=PATIENCE,
+    )
+    return {(each.topic, each.partition): at.result().offset for each, at in asked.items()}
 
 
 class Cluster:

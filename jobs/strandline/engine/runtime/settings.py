@@ -427,6 +427,11 @@ class Settings(BaseSettings):
         le=3600.0,
         description="seconds without a sign of life after which another process takes over a table on an object store",
     )
+    sleep: float = Field(
+        default=180.0,
+        ge=0.0,
+        description="seconds without news after which a table of a stream sleeps until there is something to read; 0 never",
+    )
     first_day: date = Field(
         default=date(2026, 1, 1),
         description="earliest day of events that Dagster offers for backfills; its days begin with the lake's first row",

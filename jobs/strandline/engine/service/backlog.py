@@ -12,13 +12,20 @@ does not get closer has no time at which it has caught up.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline.core.table import Table
+from confluent_kafka import Consumer
+
+from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.table_books import Books, Closed
+from strandline.engine.kafka import admin
+from strandline.engine.kafka.admin import Cluster
+from strandline.engine.kafka.slices import Part, ends_of
+from strandline.engine.kafka.topic_log import consumer, number_in_kafka
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.ledger_sums import Sums, follow, snapshot
 from strandline.engine.runtime.outage import absence
 
@@ -268,11 +275,24 @@ class OpenBooks:
 
     def unread(self, table: Table) -> int | None:
         """Return how many rows of its sources a table has not read; None where books of these cannot be read."""
-        known = {name: books.sums for name, books in self._books.items()} | self._others
-        needed = {table.id, *(each.id for each in table.upstream)}
-        if needed & self.unreadable.keys() or not needed <= known.keys():
+        if table.id not in self._books or table.id in self.unreadable:
             return None
-        return self._books[table.id].unread({each.id: known[each.id] for each in table.upstream})
+        sources: dict[str, Sums] = {}
+        for each in table.upstream:
+            sums = self._sums(each)
+            if sums is None or each.id in self.unreadable:
+                return None
+            sources[each.id] = sums
+        return self._books[table.id].unread(sources)
+
+    def version(self, table: Table) -> int:
+        """Return the newest version of a table, as far as it was followed, or as it is where the stream does not follow it."""
+        sums = self._sums(table)
+        return latest_version(self._lake.table(table)) if sums is None else sums.version
+
+    def _sums(self, table: Table) -> Sums | None:
+        books = self._books.get(table.id)
+        return self._others.get(table.id) if books is None else books.sums
 
     def _look(self, table: Table, follow_it: Callable[[Table], None]) -> None:
         try:
@@ -292,6 +312,122 @@ class OpenBooks:
         if source.id not in self._others:
             self._others[source.id] = snapshot(path).sums
         follow(path, self._others[source.id])
+
+
+# The lag of bronze tables behind their topics, measured in a thread beside a stream's heartbeat.
+#
+# A query of a cluster that is away fails only after many seconds. If the heartbeat waited for it, it would stop, and a
+# stream without a heartbeat is killed and started again.
+
+
+EVERY = 1.0
+ALONE = 60.0
+"""Seconds after which a table that sleeps is asked for alone: a topic may have a new partition, or be another one."""
+
+
+class Gauge:
+    """Keeps the last known lag of each table; None where the topic does not answer."""
+
+    def __init__(  # noqa: PLR0913  # what is asked, where, how, and how long
+        self,
+        tables: Sequence[Ingested],
+        lake: Lake,
+        *,
+        address: Callable[[], str | None],
+        options: Mapping[str, str],
+        stop: threading.Event,
+        asleep: Collection[str] = (),
+    ) -> None:
+        """Prepare; no cluster is queried yet.
+
+        Args:
+            tables: The tables.
+            lake: Where.
+            address: Returns where Kafka is.
+            options: Its client's options.
+            stop: Ends it.
+            asleep: The tables that sleep, as they are at each look: of these one question says whether something came.
+        """
+        self._tables = tables
+        self._lake = lake
+        self._address = address
+        self._options = options
+        self._stop = stop
+        self._asleep = asleep
+        self._asks: Consumer | None = None
+        self._cluster: Cluster | None = None
+        self._ends: dict[str, dict[Part, int]] = {}
+        """The ends of each table's partitions on the cluster, when it was asked for alone."""
+        self._alone: dict[str, float] = {}
+        """When each table is to be asked for alone again."""
+        self.lags: dict[str, int | None] = {table.id: None for table in tables}
+
+    def take(self, tables: Sequence[Ingested]) -> None:
+        """Go on with these tables."""
+        self.lags |= {table.id: None for table in tables if table.id not in self.lags}
+        self._tables = tables
+
+    def start(self) -> None:
+        """Measure again and again until the stream is stopped."""
+        threading.Thread(target=self._measure, name="gauge", daemon=True).start()
+
+    def _measure(self) -> None:
+        while True:
+            address = self._located()
+            still = self._still(address)
+            for table in self._tables:
+                if table.id not in still:
+                    self.lags[table.id] = self._lag(table, address)
+            if self._stop.wait(self._lake.pause(EVERY)):
+                return self._leave()
+
+    def _located(self) -> str | None:
+        try:
+            return self._address()
+        except Exception:  # noqa: BLE001  # a missing figure ends nothing; the table itself reports the error
+            return None
+
+    def _still(self, address: str | None) -> set[str]:
+        """Return the tables that sleep and need not be asked for alone: nothing came, and they were asked for not long ago."""
+        now = time.monotonic()
+        known = [name for name in [*self._asleep] if now < self._alone.get(name, 0.0)]
+        parts = {part: end for name in known for part, end in self._ends[name].items()}
+        if not parts or address is None:
+            return set()
+        try:
+            found = self._ends_now(address, parts)
+        except Exception:  # noqa: BLE001  # each is asked for alone then
+            self._leave()
+            return set()
+        moved = {part for part, end in parts.items() if found[part] != end}
+        return {name for name in known if not moved & self._ends[name].keys()}
+
+    def _ends_now(self, address: str, parts: Iterable[Part]) -> dict[Part, int]:
+        """Return the ends of partitions, by one question to each broker."""
+        if self._cluster is None or self._cluster.address != address:
+            self._cluster = Cluster(address, self._options)
+        return admin.ends(self._cluster, parts)
+
+    def _lag(self, table: Table, address: str | None) -> int | None:
+        try:
+            if address is None or not self._lake.exists(table):
+                return None
+            self._asks = self._asks or consumer(address, self._options)
+            found = ends_of(table, self._lake, address, self._options, self._asks)
+        except Exception:  # noqa: BLE001  # as above
+            self._leave()
+            return None
+        self._ends[table.id] = {
+            (part[0], number_in_kafka(part)): each.end for part, each in found.items()
+        }
+        self._alone[table.id] = time.monotonic() + ALONE
+        return sum(part.lag for part in found.values())
+
+    def _leave(self) -> None:
+        """Ask with other clients next: a broker may come back at another port."""
+        if self._asks is not None:
+            self._asks.close()
+        self._asks = self._cluster = None
 
 
 # Close books from time to time, beside the process that writes them.

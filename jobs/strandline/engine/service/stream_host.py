@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from functools import partial
 
@@ -27,8 +27,7 @@ from strandline.engine.flow.running import Running
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka.local_broker import bound_log
-from strandline.engine.kafka.slices import Gauge
-from strandline.engine.lake.completeness import RetiredError, fed
+from strandline.engine.lake.completeness import RetiredError, fed, retired
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.handover import asker
 from strandline.engine.lake.lake import Lake
@@ -40,7 +39,7 @@ from strandline.engine.runtime.jvm import deaf, gone, has_ended, is_deaf, loss
 from strandline.engine.runtime.outage import skipped_in_outage
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.spark_session import refuse_too_many
-from strandline.engine.service.backlog import BackPressure, BookCloser, OpenBooks, Trend
+from strandline.engine.service.backlog import BackPressure, BookCloser, Gauge, OpenBooks, Trend
 from strandline.engine.service.edited_code import (
     Loaded,
     LoadedCode,
@@ -50,6 +49,7 @@ from strandline.engine.service.edited_code import (
     requested,
 )
 from strandline.engine.service.last_batches import LOOK, LastBatches
+from strandline.engine.service.sleeping import AFTER, Sleepers
 from strandline.engine.service.stream_health import HANDED_OVER, TURN, Failing, failing, write_beat
 
 POLL = 0.1
@@ -64,6 +64,10 @@ STARTING = 600.0
 """Seconds after which a table that starts no longer keeps others from it."""
 HANDED = 0.5
 """Seconds between two looks whether a process asks for a table."""
+LOOK_SHARE = 30.0
+"""Times what a look at all tables took that pass before the next one: a look at 300 tables takes as long as the work of some."""
+LOOK_LONGEST = 5.0
+"""Seconds: a heartbeat is not late for that."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,6 +98,8 @@ class Pulse:
     behind: str | None = None
     """The time since which it has had rows to read and committed none, though it waits for nothing."""
     at: str | None = None
+    asleep: bool = False
+    """Whether it has no query, because it has had nothing to read for a while."""
     gives_way: bool = False
     """Whether its next batch, which would be of few rows, gives way to tables that are behind."""
     running: str | None = None
@@ -122,6 +128,7 @@ class Host:
         code: LoadedCode | None = None,
         *,
         feeds_all: bool = False,
+        sleep: float = AFTER,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -133,6 +140,7 @@ class Host:
             stop: Once it is set, every table ends its batch and then stops.
             code: The modules of the tables, which are loaded anew on request; None where they stay as they are.
             feeds_all: Whether tables that come with edited code are fed as well.
+            sleep: Seconds after which a table that has nothing to read sleeps; 0 never.
         """
         self._tables = tables
         self._known = {table.id: table for table in tables}
@@ -157,6 +165,7 @@ class Host:
         self._waiting_for_sources: set[str] = set()
         """The tables that wait for a source to be made."""
         self.pulses = {table.id: Pulse(table=table.id) for table in tables}
+        self._sleepers = Sleepers(lake, sleep)
         bronze = [table for table in tables if isinstance(table, Ingested)]
         self._gauge = Gauge(
             bronze,
@@ -164,6 +173,7 @@ class Host:
             address=lambda: site.address or site.locate(),
             options=site.options,
             stop=stop,
+            asleep=self._sleepers.asleep,
         )
         self._retired: set[str] = set()
         """The tables that were retired since the start, and are still in the figures."""
@@ -210,14 +220,15 @@ class Host:
         self.closer.start()
         due = 0.0
         try:
-            while left := [name for name, thread in self._threads.items() if thread.is_alive()]:
-                if time.monotonic() >= due:
+            while (left := self._fed_now()) or (self._sleepers.asleep and not self._stop.is_set()):
+                if (begun := time.monotonic()) >= due:
                     with skipped_in_outage():
                         self._load_code()
                         self._measure()
                         bound_log(self._lake)
                         look(self)
-                    due = time.monotonic() + self._lake.pause(LOOK)
+                    took = time.monotonic() - begun
+                    due = begun + max(self._lake.pause(LOOK), min(LOOK_SHARE * took, LOOK_LONGEST))
                 self._end_without_any()
                 if is_deaf(self._site.spark):
                     self._hangs(left, deaf())
@@ -235,6 +246,10 @@ class Host:
         for error in (self._ended_by, *self.errors.values()):
             if error is not None:
                 raise error
+
+    def _fed_now(self) -> list[str]:
+        """Return the tables with a thread that feeds them."""
+        return [name for name, thread in self._threads.items() if thread.is_alive()]
 
     def _hangs(self, tables: list[str], error: TransientError) -> None:
         self.hung = tables
@@ -321,6 +336,8 @@ class Host:
                         self._starting.pop(name, None)
                         continue
                     self._run(table)
+                    if not self._stop.is_set() and self._sleeps(table):
+                        return
                 except RetiredError:
                     self._starting.pop(table.id, None)
                     with self._turn:
@@ -335,6 +352,27 @@ class Host:
                     self._await_next(table, self._fails(table, error))
         except BaseException as error:  # noqa: BLE001  # raised again in serve, once the others have stopped
             self._end(error)
+
+    def _sleeps(self, table: Table) -> bool:
+        """Return whether a table whose query has ended sleeps from now on, so that its thread ends."""
+        with self._turn:
+            if self._known.get(table.id) is not table or not self._sleepers.lies_down(table.id):
+                return False
+            self._handed.add(table.id)  # another process may write it while it has no lease
+            self.pulses[table.id].asleep = True
+            return True
+
+    def _wake(self) -> None:
+        """Feed the tables again that slept, and have news, or are retired or declared no more."""
+        asleep = [*self._sleepers.asleep]
+        left = retired(self._lake).keys() if asleep else set[str]()
+        for name in asleep:
+            if name in left or name not in self._known:  # its thread takes it out of the figures
+                self._sleepers.wake(name)
+            if self._sleepers.woken(name):
+                self.pulses[name].asleep = False
+                self._threads[name].join(LOOK)
+                self._begin(name)
 
     def _goes_on(self, name: str) -> Table | None:
         """Return a table as it is to run; None where it is fed no more, and its thread ends."""
@@ -431,7 +469,8 @@ class Host:
     def _leaves(self, table: Table) -> bool:
         """Return whether a table's query is to end after its batch."""
         is_other = self._known.get(table.id) is not table
-        return self._stop.is_set() or is_other or self._asker(table) is not None
+        is_tired = self._sleepers.is_tired(table.id)
+        return self._stop.is_set() or is_other or is_tired or self._asker(table) is not None
 
     def _run(self, table: Table) -> None:
         run(
@@ -586,7 +625,14 @@ class Host:
                 pulse.behind = None
             else:
                 pulse.behind = pulse.behind or self._site.clock().isoformat(timespec="seconds")
+            running = self._running[table.id]
+            works = waits or bool(pulse.broken or pulse.sources) or running.idle is not None
+            self._sleepers.measured(table, pulse.lag, self._versions(table), works=works)
             self._foresee(table, now)
+        self._wake()
+
+    def _versions(self, table: Table) -> dict[str, int]:
+        return {each.id: self._books.version(each) for each in (*table.needs, table)}
 
     def _foresee(self, table: Table, now: float) -> None:
         """Measure how fast a table catches up, its sources before it."""
@@ -612,10 +658,7 @@ class Host:
             idle = running.idle
             self.pulses[name].running = None if idle is None else str(running)
             self.pulses[name].unmoved = None if idle is None else int(idle)
-        tables = {
-            name: {k: v for k, v in asdict(pulse).items() if k != "recent"}
-            for name, pulse in self.pulses.items()
-        }
+        tables = {name: _as_json(pulse) for name, pulse in self.pulses.items()}
         failed = self._ended_by
         beat = {
             **own(),
@@ -626,3 +669,12 @@ class Host:
             "failed": failed.kind if isinstance(failed, LakeError) else None,
         }
         write_beat(self._lake, self._lake.heartbeat, beat)
+
+
+SHOWN = tuple(each.name for each in fields(Pulse) if each.name != "recent")
+
+
+def _as_json(pulse: Pulse) -> dict[str, object]:
+    """Return the figures of a table for the heartbeat; ``asdict`` copies each of them, which takes ten times as long."""
+    found = {name: getattr(pulse, name) for name in SHOWN}
+    return found if pulse.failing is None else {**found, "failing": asdict(pulse.failing)}

@@ -1,0 +1,167 @@
+"""A table that has nothing to read has no query, no thread and no lease, and goes on where it was once there is something."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from pyspark.sql import SparkSession
+
+from fleet.gold import device_signal_10m as gold
+from fleet.silver import device_telemetry as silver
+from strandline.core.modes import MicroBatch
+from strandline.core.table import Table
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake.completeness import fed
+from strandline.engine.lake.handover import handed_over
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import is_written
+from strandline.engine.quarantine.held_records import Signed
+from strandline.engine.repair.rebuild import promote, rebuild
+from strandline.engine.repair.retire import retire
+from strandline.engine.service.sleeping import Sleepers
+from strandline.engine.service.stream_host import Host
+from tests.engine.service.test_failing import Served
+from tests.support.events import TABLE as BRONZE
+from tests.support.events import readings, received
+from tests.support.modes import answers_of, derive, has_caught_up, proven, twin
+from tests.support.morning import LATER, TABLES
+from tests.support.rows import NOON
+
+SOON = 0.3
+
+
+@contextmanager
+def served(lake: Lake, site: Site) -> Iterator[Served]:
+    stop = threading.Event()
+    stream = Served(Host(TABLES, MicroBatch(every=0.05), lake, site, stop, sleep=SOON), stop)
+    try:
+        yield stream
+    finally:
+        stop.set()
+        error = stream.ended()
+    assert error is None
+
+
+def sleeps(stream: Served, lake: Lake, table: Table) -> bool:
+    """Return whether a table sleeps, and nothing of it is left."""
+    is_fed = any(each.name == table.id for each in threading.enumerate())
+    return stream.host.pulses[table.id].asleep and not is_fed and not is_written(table, lake)
+
+
+@pytest.mark.slow
+def test_tables_that_sleep_have_no_query_and_have_the_same_rows_once_they_are_woken(
+    spark: SparkSession, morning: Lake
+) -> None:
+    site = Site(spark=spark, clock=lambda: NOON)
+    other = twin(morning, "never slept")
+    with served(morning, site) as stream:
+        stream.until(lambda: all(sleeps(stream, morning, each) for each in TABLES))
+        assert [each.name for each in spark.streams.active if each.name in stream.host.pulses] == []
+        received(morning, readings(LATER))
+        stream.until(lambda: has_caught_up(morning, silver.TABLE))
+        stream.until(lambda: has_caught_up(morning, gold.TABLE))
+        stream.until(lambda: all(sleeps(stream, morning, each) for each in TABLES))
+
+    assert proven(morning, TABLES)
+    received(other, readings(LATER))
+    derive(spark, other, *TABLES)
+    assert answers_of(morning).closed == answers_of(other).closed
+
+
+@pytest.mark.slow
+def test_what_another_process_does_to_a_table_that_sleeps_is_seen(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """A promotion changes rows and no number of rows to read; a retired table leaves the figures; neither has to wait."""
+    site = Site(spark=spark, clock=lambda: NOON)
+    rebuild(gold.TABLE, morning, site)
+    with served(morning, site) as stream:
+        stream.until(lambda: sleeps(stream, morning, gold.TABLE))
+        with handed_over(gold.TABLE, morning, site.clock, "promote"):
+            promoted = promote(gold.TABLE, morning, site)
+        stream.until(lambda: not stream.host.pulses[gold.TABLE.id].asleep)
+        stream.until(lambda: sleeps(stream, morning, gold.TABLE))
+        received(morning, readings(LATER))
+        stream.until(lambda: has_caught_up(morning, gold.TABLE))
+        stream.until(lambda: sleeps(stream, morning, gold.TABLE))
+        with handed_over(gold.TABLE, morning, site.clock, "retire") as writer:
+            retire(gold.TABLE, morning, Signed(who="ann", at=NOON, why="enough"), writer)
+        stream.until(lambda: gold.TABLE.id not in stream.host.pulses)
+        assert stream.host.errors == {}
+
+    assert promoted.promoted is not None
+    assert fed(TABLES, morning) == [silver.TABLE]
+    assert proven(morning, TABLES)
+
+
+class Hand:
+    """A clock that is moved by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Hand:
+    return Hand()
+
+
+def test_a_table_is_tired_after_a_while_without_news_and_any_news_begin_it_anew(
+    lake: Lake, clock: Hand
+) -> None:
+    sleepers = Sleepers(lake, after=10.0, clock=clock)
+    table, name, versions = BRONZE, BRONZE.id, {BRONZE.id: 3}
+
+    def looked(lag: int | None = 0, *, works: bool = False) -> bool:
+        sleepers.measured(table, lag, dict(versions), works=works)
+        return sleepers.is_tired(name)
+
+    assert not looked()
+    clock.now = 9.9
+    assert not looked()
+    clock.now = 10.0
+    assert looked()
+    assert not looked(1)
+    clock.now = 20.0
+    assert not looked()
+    assert not looked(works=True)
+    assert not looked(None)
+    clock.now = 30.0
+    assert looked()
+    versions[name] = 4
+    assert not looked()
+
+
+def test_news_between_the_end_of_a_query_and_its_sleep_are_not_slept_through(
+    lake: Lake, clock: Hand
+) -> None:
+    sleepers = Sleepers(lake, after=10.0, clock=clock)
+    table, name = BRONZE, BRONZE.id
+    sleepers.measured(table, 0, {name: 3}, works=False)
+    clock.now = 10.0
+    sleepers.measured(table, 0, {name: 3}, works=False)
+    assert sleepers.is_tired(name)
+    sleepers.measured(table, 5, {name: 3}, works=False)
+    assert not sleepers.lies_down(name)
+    assert not sleepers.woken(name)
+
+    clock.now = 20.0
+    sleepers.measured(table, 0, {name: 4}, works=False)
+    clock.now = 30.0
+    sleepers.measured(table, 0, {name: 4}, works=False)
+    assert sleepers.lies_down(name)
+    assert not sleepers.woken(name)
+    sleepers.measured(table, 1, {name: 4}, works=False)
+    assert sleepers.woken(name)
+    assert not sleepers.woken(name)
+
+
+def test_with_zero_seconds_no_table_ever_sleeps(lake: Lake, clock: Hand) -> None:
+    sleepers = Sleepers(lake, after=0.0, clock=clock)
+    for clock.now in (0.0, 1e9):
+        sleepers.measured(BRONZE, 0, {}, works=False)
+    assert not sleepers.is_tired(BRONZE.id)
