@@ -21,16 +21,17 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from strandline_infra import installation, jars, java, scala
+from strandline_infra import installation, jars, java
 from strandline_infra.installation import (
     CONSTRAINTS,
     Installed,
     Place,
+    Runner,
+    SetupError,
     here,
     python_version,
     setup_command,
 )
-from strandline_infra.logged import Runner, SetupError
 
 # The step of set-up that makes archives of Java's classes, so that later starts are faster (jobs/strandline/engine/service/class_archive.py).
 
@@ -195,12 +196,12 @@ def fetch_jars(name: str) -> Step:
 
 def compile_log_store(place: Place, run: Runner) -> None:  # noqa: ARG001  # a step; it has a log and a lock of its own
     """Fetch what an object store needs and compile the log store; without this step the first such lake does it."""
-    scala.STORE.class_path(place.venv)
+    jars.STORE.class_path(place.venv)
 
 
 def compile_linear(place: Place, run: Runner) -> None:  # noqa: ARG001  # as above
     """Fetch and compile the functions with which rules search texts."""
-    scala.LINEAR.class_path(place.venv)
+    jars.LINEAR.class_path(place.venv)
 
 
 def steps_of(place: Place) -> tuple[Step, ...]:
@@ -210,7 +211,7 @@ def steps_of(place: Place) -> tuple[Step, ...]:
     )
     searches = Step(
         name="linear",
-        is_done=lambda place: bool(scala.LINEAR.complete(place.venv)),
+        is_done=lambda place: bool(jars.LINEAR.complete(place.venv)),
         do=compile_linear,
     )
     if isinstance(place, Installed):  # its environment and packages are pip's
@@ -230,7 +231,7 @@ def steps_of(place: Place) -> tuple[Step, ...]:
     if place.lean:
         log_store = Step(
             name="object store",
-            is_done=lambda place: bool(scala.STORE.complete(place.venv)),
+            is_done=lambda place: bool(jars.STORE.complete(place.venv)),
             do=compile_log_store,
         )
         return (*first, fetch_jars("spark"), searches, log_store)
@@ -248,8 +249,8 @@ def state(place: Place | None = None) -> list[Check]:
         "extras": ", ".join(place.extras),
         **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
         "archive": "JVMs start fast" if has_any(place) else "none, so JVMs start slowly",
-        "linear": f"{len(scala.LINEAR.complete(place.venv))} jars",
-        "object store": f"{len(scala.STORE.complete(place.venv))} jars",
+        "linear": f"{len(jars.LINEAR.complete(place.venv))} jars",
+        "object store": f"{len(jars.STORE.complete(place.venv))} jars",
     }
     own = ".".join(map(str, sys.version_info[:3]))
     python = Check(name="python", ok=sys.version_info >= OLDEST_PYTHON, detail=own)

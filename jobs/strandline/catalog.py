@@ -40,7 +40,6 @@ REFUSING = tuple(
         "sql_file.py",
         "sql_import.py",
         "sql_text.py",
-        "sql_types.py",
         "sql_words.py",
     )
 )

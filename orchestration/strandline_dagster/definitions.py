@@ -20,7 +20,7 @@ from dagster import (
 from strandline import catalog
 
 from strandline.engine.runtime.missing import refuse_without
-from strandline_dagster import publishing, vitals
+from strandline_dagster import vitals
 from strandline_dagster.alarms import alert_again, alert_of_failures
 from strandline_dagster.assets import assets, look_at_the_stream, model_assets, static_assets
 from strandline_dagster.purge import PURGE, PURGE_OFTEN
@@ -119,7 +119,7 @@ DEFINITIONS = Definitions(
         vitals.check(),
         *vitals.checks(),
         *retention_checks(),
-        *publishing.checks(),
+        *vitals.publication_checks(),
         *ALERTING.checks,
     ],
     jobs=[

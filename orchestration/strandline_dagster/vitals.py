@@ -1,4 +1,4 @@
-"""Is it well? A lake in one sentence, and checks of each table's health: they need no Spark, and run every few minutes and on demand.
+"""Is it well? A lake in one sentence, and checks of each table's and each publication's health: they need no Spark, and run every few minutes and on demand.
 
 They are not part of the assets, because a table can become unhealthy between two runs. The watchdog's result for each
 table (orchestration/strandline_dagster/watchdog.py) is one of them, so that one page shows all.
@@ -6,8 +6,10 @@ table (orchestration/strandline_dagster/watchdog.py) is one of them, so that one
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from dagster import (
@@ -26,24 +28,106 @@ from dagster import (
     SensorResult,
     SkipReason,
     asset_check,
+    get_dagster_logger,
     multi_asset_check,
     sensor,
 )
 from strandline import catalog
 
+from strandline.core.errors import LakeError
 from strandline.core.table import Table
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.day_verdicts import PROMISE, QUESTIONS, Sign, questions, signs
+from strandline.engine.publish.declared import Publish, declared
+from strandline.engine.publish.progress import Progress, progress
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import AWAY as STORE
 from strandline.engine.service.condition import OVERDUE, Condition, Trouble, condition, damaged
 from strandline.engine.service.stream_health import heartbeat, order, watch
-from strandline_dagster import publishing
 from strandline_dagster.alarms import Alarm, page, send_or_keep
 from strandline_dagster.checks import More, evaluation, key, let_the_second_pass, plain
 from strandline_dagster.resources import LakeResource, linked, refuse_away, unless_away
+
+# A check of each publication, on the table whose rows leave: has its target what the table has?
+#
+# It is answered on demand, and by the sensor that looks at tables (orchestration/strandline_dagster/vitals.py). A module
+# ``publish`` that cannot be read costs its checks alone: it may import the client of a target, which is installed where rows are
+# sent and not here.
+
+PREFIX = "published_"
+"""Before the name of a publication, so that no rule of the table has the same name."""
+
+
+def publication_checks() -> list[AssetChecksDefinition]:
+    """Make the check of each publication."""
+    return [_check(name, each) for name, each in _named().items()]
+
+
+def publications_answered(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:
+    """Answer the checks of the publications of a table."""
+    for name, each in _named().items():
+        if each.table == table:
+            yield _publication(name, each, lake)
+
+
+@cache
+def _named() -> dict[str, Publish]:
+    """Return what the project publishes, by the name of its check; code is loaded once for a process."""
+    try:
+        found = declared()
+    except LakeError as error:
+        get_dagster_logger().warning(f"what leaves has no checks: {error.message}")
+        return {}
+    taken = Counter(plain(each.name) for each in found)
+    return {
+        PREFIX + (plain(each.name) if taken[plain(each.name)] == 1 else _apart(each.name)): each
+        for each in found
+    }
+
+
+def _apart(name: str) -> str:
+    """Return a name as Dagster accepts it that differs from those of others with an underscore in place of a dash."""
+    return plain(name.replace("-", "__"))
+
+
+def _check(name: str, publish: Publish) -> AssetChecksDefinition:
+    about = (
+        f"{publish.shown} has what the table has, or lacks nothing that is older than {publish.within}, "
+        "and has refused nothing."
+    )
+
+    @asset_check(asset=key(publish.table), name=name, description=about)
+    def is_published(lake: LakeResource) -> AssetCheckResult:
+        lake.lake().refuse_missing(publish.table)
+        found = _publication(name, publish, lake)
+        return AssetCheckResult(
+            passed=found.passed,
+            severity=found.severity,
+            description=found.description,
+            metadata=found.metadata,
+        )
+
+    return is_published
+
+
+def _publication(name: str, publish: Publish, lake: LakeResource) -> AssetCheckResult:
+    try:
+        found = progress(publish, lake.lake(), clock.now())
+    except Exception as error:
+        if (torn := damage(error, publish.table)) is None:
+            raise
+        found = Progress(well=False, says=torn.message, grave=True)
+    return AssetCheckResult(
+        asset_key=key(publish.table),
+        check_name=name,
+        passed=found.well,
+        severity=AssetCheckSeverity.ERROR if found.grave else AssetCheckSeverity.WARN,
+        description=found.says,
+        metadata={**found.figures},
+    )
+
 
 EVERY = 60
 OLD = 300
@@ -76,7 +160,7 @@ def look_at_tables(context: SensorEvaluationContext, lake: LakeResource) -> Sens
         seen[table.id] = (_version(table, where), time.time())
         found = [*answered(table, lake)]
         answers += [evaluation(each) for each in found]
-        answers += [evaluation(each) for each in publishing.answered(table, lake)]
+        answers += [evaluation(each) for each in publications_answered(table, lake)]
         _alarm(context, table, where, seen, [each for each in found if each.check_name == PROMISE])
         if time.monotonic() - begun > LONG:
             break

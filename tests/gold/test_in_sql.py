@@ -26,7 +26,7 @@ from strandline.core.table import Recomputed, Table
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.second_engine import recompute
 from strandline.sql_file import load
-from strandline.sql_types import columns_of
+from strandline.sql_function import columns_of
 from tests.architecture.tree import ROOT
 from tests.support import fleet_in_sql
 from tests.support.literal import TWO, WAYS, Log, in_every_way

@@ -11,8 +11,7 @@ from shutil import copytree
 import pytest
 
 from strandline_infra import setup
-from strandline_infra.installation import Installed
-from strandline_infra.logged import MOST, Runner, SetupError
+from strandline_infra.installation import MOST, Installed, Runner, SetupError
 
 ROOT = Path(setup.__file__).parents[2]
 PROJECT = '[project]\nname = "x"\ndependencies = ["a"]\n[tool.ruff]\nline-length = 100\n'
@@ -204,7 +203,7 @@ def test_two_set_ups_at_once_do_the_work_once(place: setup.Place) -> None:
 def test_a_program_that_outlives_its_set_up_keeps_the_lock(place: setup.Place) -> None:
     """A killed set-up leaves pip at work, and the next one must not work beside it."""
     code = (
-        "import fcntl, sys; from pathlib import Path; from strandline_infra.logged import Runner\n"
+        "import fcntl, sys; from pathlib import Path; from strandline_infra.installation import Runner\n"
         "file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX)\n"
         "run = Runner(log=Path(sys.argv[2]), lock=file.fileno())\n"
         "run(['sh', '-c', 'echo begun; sleep 1'], doing='x', hint='y')\n"

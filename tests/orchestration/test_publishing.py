@@ -46,7 +46,7 @@ LOOK = """
 import json, sys
 from dagster import AssetSelection, Definitions, build_sensor_context, define_asset_job
 from strandline_dagster.definitions import DEFINITIONS
-from strandline_dagster.publishing import PREFIX
+from strandline_dagster.vitals import PREFIX
 from strandline_dagster.resources import LakeResource
 from strandline_dagster import vitals
 from tests.support.instance import ephemeral

@@ -31,8 +31,7 @@ from strandline.operate.scaffold import make
 from strandline.project import project
 from strandline_infra import installation
 from strandline_infra import setup as steps
-from strandline_infra.installation import Installed, here, is_clone
-from strandline_infra.logged import SetupError
+from strandline_infra.installation import Installed, SetupError, here, is_clone
 
 if TYPE_CHECKING:
     from strandline.operate.draft import Drafted

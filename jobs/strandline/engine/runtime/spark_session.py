@@ -26,9 +26,8 @@ from strandline.engine.runtime import spark_on_cluster
 from strandline.engine.runtime.jvm import hadoop, jvm
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import MASTER, Settings, is_submitted
-from strandline_infra import installation, jars, java, scala
-from strandline_infra.installation import setup_command
-from strandline_infra.logged import SetupError
+from strandline_infra import installation, jars, java
+from strandline_infra.installation import SetupError, setup_command
 
 # A process that spark-submit has started: its JVM is there already, with the class path and the master that were typed.
 #
@@ -263,7 +262,7 @@ TUNED = {
     # Counting rows on every put doubles the cost of state (Spark's own benchmark: 3.0 against 1.8 µs).
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # A batch that is cached is read once or twice within seconds; columns of it, or compressed ones, are wasted work.
-    "spark.sql.cache.serializer": scala.ROW_CACHE,
+    "spark.sql.cache.serializer": jars.ROW_CACHE,
     # Offsets are never the same twice: a dictionary of them is made for nothing.
     "spark.hadoop.parquet.enable.dictionary#_offset": "false",
     # Where a function calls `from_json` itself: a partial result of {"value": 1, "value": "hot"} would keep the 1 without an error.
@@ -280,7 +279,7 @@ TUNED = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.extensions": f"io.delta.sql.DeltaSparkSessionExtension,{scala.FUNCTIONS}",
+    "spark.sql.extensions": f"io.delta.sql.DeltaSparkSessionExtension,{jars.FUNCTIONS}",
     # A row on which a function of a table overflows the stack fails its task; by default the JVM ends, and all tables with it.
     "spark.executor.killOnFatalError.depth": "0",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -374,7 +373,7 @@ def _beside(found: Settings) -> list[Path]:
         DefinitionError: They cannot be had.
     """
     try:
-        functions = scala.LINEAR.class_path()
+        functions = jars.LINEAR.class_path()
     except SetupError as error:
         raise DefinitionError(error.message, hint=error.hint) from error
     return [*functions, *(spark_on_cluster.store_jars() if found.is_on_store else ())]
@@ -456,7 +455,7 @@ def for_sorted_state(spark: SparkSession) -> SparkSession:
     """
     session = for_rows_alone(spark)
     session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
-    session.conf.set("spark.sql.streaming.stateStore.providerClass", scala.STATE_STORE)
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", jars.STATE_STORE)
     return session
 
 
