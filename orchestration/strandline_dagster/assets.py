@@ -60,10 +60,9 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, between, entries, is_table, latest_version
 from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.open_table import kinds, live_rows
-from strandline.engine.repair.closed_range import Span, closed_days
+from strandline.engine.repair.closed_range import Span, both, closed_days
 from strandline.engine.runtime import clock
 from strandline.engine.service.stream_health import heartbeat
-from strandline.operate.ranges import both
 from strandline_dagster import checks
 from strandline_dagster.alarms import again_or_failed, failure
 from strandline_dagster.checks import (

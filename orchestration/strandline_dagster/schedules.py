@@ -57,7 +57,7 @@ from strandline.engine.service.maintain import Maintained, maintain, refuse_idle
 from strandline.engine.service.stream_health import heartbeat
 from strandline.operate import lakes
 from strandline.operate.audit import refuse_different, refuse_untrusted
-from strandline.operate.maintenance import GENTLE, orphans, policy_of
+from strandline.operate.decisions import GENTLE, orphans, policy_of
 from strandline_dagster import checks
 from strandline_dagster.alarms import failure
 from strandline_dagster.assets import made

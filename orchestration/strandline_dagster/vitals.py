@@ -40,8 +40,8 @@ from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.day_verdicts import PROMISE, QUESTIONS, Sign, questions, signs
+from strandline.engine.publish.books import Progress, progress
 from strandline.engine.publish.declared import Publish, declared
-from strandline.engine.publish.progress import Progress, progress
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import AWAY as STORE
 from strandline.engine.service.condition import OVERDUE, Condition, Trouble, condition, damaged

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from strandline.cli import main, screen, stopping
+from strandline.cli import main, screen
 from strandline.engine.runtime import spark_session
 from tests.cli.typed import ENVIRONMENT, Answer
 from tests.support import engine
@@ -50,7 +50,7 @@ def _as_started(words: list[str], environment: Mapping[str, str]) -> Iterator[No
     """Give the program what a new process would have, and leave nothing of it behind."""
     app = copy.copy(main.app)
     app.registered_commands, app.registered_groups = [], []
-    handlers = {name: signal.getsignal(name) for name in stopping.SIGNALS}
+    handlers = {name: signal.getsignal(name) for name in main.SIGNALS}
     log_handlers = list(logging.getLogger().handlers)
     nothing = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  # closed below
     try:
@@ -65,7 +65,7 @@ def _as_started(words: list[str], environment: Mapping[str, str]) -> Iterator[No
             patch.dict(os.environ, environment, clear=True),
             patch.object(spark_session, "start", lambda *_, **__: engine.spark()),
             patch.object(SparkSession, "stop", lambda _: None),
-            patch.object(stopping, "leave", sys.exit),
+            patch.object(main, "leave", sys.exit),
         ):
             yield
     finally:

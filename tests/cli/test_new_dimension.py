@@ -13,7 +13,7 @@ from fleet.silver import devices as by_hand
 from strandline.core.changed_rows import as_of, validity
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.lake_reader import lake
-from strandline.operate import draft_dimension, scaffold
+from strandline.operate import draft, scaffold
 from tests.engine.written import small_lake, written
 
 COLUMNS = StructType().add("device_id", StringType()).add("site", StringType())
@@ -61,7 +61,7 @@ def drafted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(scaffold, "root", lambda: tmp_path)
     monkeypatch.setattr(scaffold, "folder_of_tables", lambda: Path("fleet_draft"))
     monkeypatch.syspath_prepend(str(tmp_path))
-    return list(draft_dimension.write("places", "silver.device_inventory", ["device_id"]))
+    return list(draft.write("places", "silver.device_inventory", ["device_id"]))
 
 
 def test_a_dimension_is_drafted_that_passes_its_test(
@@ -89,7 +89,7 @@ def test_a_dimension_of_what_is_not_known_is_refused(
     monkeypatch.setattr(scaffold, "root", lambda: tmp_path)
     monkeypatch.setattr(scaffold, "folder_of_tables", lambda: Path("fleet_draft"))
     with pytest.raises(DefinitionError, match="no plain column nothing") as caught:
-        list(draft_dimension.write("places", "silver.device_inventory", ["nothing"]))
+        list(draft.write("places", "silver.device_inventory", ["nothing"]))
     assert "device_id" in caught.value.hint
 
 

@@ -10,7 +10,7 @@ import pytest
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.lake import Lake
-from strandline.operate.words import placed
+from strandline.operate.lakes import placed
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import written
 from tests.support.rows import NOON

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.whole
 
 GUARDED = """
 import os, signal, subprocess, sys, threading
-from strandline.cli import stopping
+from strandline.cli import main
 
-asked = stopping.asked(within=1.0)
+asked = main.asked(within=1.0)
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print(child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGTERM)

@@ -16,7 +16,7 @@ from strandline.engine.lake.read.duckdb_table import Columns, columns_of
 from strandline.engine.lake.read.open_table import delta_options
 from strandline.engine.publish.declared import KafkaTopic, PostgresTable, Publish, identity
 from strandline.engine.publish.publisher import Publisher, Route
-from strandline.engine.publish.target import Target
+from strandline.engine.publish.targets import Target
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 

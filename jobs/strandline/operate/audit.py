@@ -15,9 +15,9 @@ from strandline.engine.gates.gate_files import GateShutError, Where
 from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.proof.certificate import Certificate
 from strandline.engine.proof.compare import Audit, Comparison, audit, compare, expected
 from strandline.engine.proof.daily_report import Period, gather, newest_day
+from strandline.engine.proof.verify import Certificate
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock
 from strandline.operate import lakes

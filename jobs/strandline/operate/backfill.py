@@ -36,7 +36,7 @@ from strandline.engine.lake.log.ledger import IMPORT, Entry
 from strandline.engine.lake.read.open_table import broken_files
 from strandline.engine.proof.compare import Comparison, compare
 from strandline.engine.quarantine.held_records import Signed
-from strandline.engine.repair import rebuild
+from strandline.engine.repair import closed_range, rebuild
 from strandline.engine.repair.backfill import MODE, backfill
 from strandline.engine.repair.bring_imported import (
     before_streams,
@@ -58,7 +58,7 @@ from strandline.engine.repair.import_files import Plan, give_up, import_file, pl
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.set_aside import SetAside, mend
-from strandline.operate import lakes, ranges, session
+from strandline.operate import lakes, session
 from strandline.operate.audit import refuse_unbelieved
 from strandline.operate.listener import Says
 
@@ -128,7 +128,7 @@ def rewound_to(text: str) -> From:
     if is_offset and topic and partition.isdigit() and offset.isdigit():
         return Spot(topic, int(partition), int(offset))
     try:
-        return ranges.moment(text, "--to")
+        return closed_range.moment(text, "--to")
     except DefinitionError as error:
         raise DefinitionError(
             f"{text!r} is neither a moment nor an offset",

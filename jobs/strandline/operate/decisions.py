@@ -1,38 +1,49 @@
-"""What a person decides about rows: what leaves, what was held and is judged again, what was lost.
+"""What a person decides: about rows (what leaves, what was held and is judged again, what was lost), about models, about what a lake keeps.
 
 Rows that a condition means are deleted in all layers; tables and topics are read no more, or a cluster is left. Rows of the
 quarantine are judged again, discarded, and taken out of the discard. Records that Kafka removed before they were read are
 accepted as lost. All of it needs Spark.
 """
 
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.feed import Feed
+from strandline.core.model import Model
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.routes import remedy, undeclared
 from strandline.engine.flow.runner import Site
+from strandline.engine.lake import shelves
 from strandline.engine.lake.completeness import Retirement
 from strandline.engine.lake.forgotten import Forgotten
 from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.read.table_versions import let_go
+from strandline.engine.learning.promote_model import Desk
 from strandline.engine.quarantine.held_records import REPLAY, Signed
 from strandline.engine.repair import discard, replay, retire
 from strandline.engine.repair.accept_loss import Accepted, accept, accept_of_feed
+from strandline.engine.repair.closed_range import Span, moment
 from strandline.engine.repair.expire import Scrubbed, due, scrub
 from strandline.engine.repair.forget import Forgetting, Part, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.replay import Choice, Replayed
 from strandline.engine.repair.retire import Leaving
 from strandline.engine.runtime import clock
+from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import Settings
+from strandline.engine.service.maintain import Left, Policy, left, take_away
 from strandline.operate import lakes, session
 from strandline.operate.backfill import change
+from strandline.operate.lakes import seconds
 from strandline.operate.listener import Says
-from strandline.operate.ranges import moment
 
 
 def forgotten(  # noqa: PLR0913  # the request, where, how far, and who hears of it
@@ -333,3 +344,90 @@ def accepted(name: str, because: str, found: Settings, where: Lake, says: Says) 
         return accept(table, where, site, signed)
     finally:
         site.spark.stop()
+
+
+# Models of tables: versions are trained and evaluated, and decisions about them signed.
+
+
+def trained(
+    model: Model, span: Span, found: Settings, where: Lake, says: Says
+) -> Mapping[str, Any]:
+    """Train a version on a range of its table's rows, and return it."""
+    where.refuse_missing(model.of)
+    # Not imported above: MLlib takes numpy, and the other use cases need no Spark.
+    from strandline.engine.learning.train_model import train  # noqa: PLC0415  # as above
+
+    return train(_spark(found, where, says), model, where, span, clock.now())
+
+
+def evaluated(  # noqa: PLR0913, PLR0917  # which version of what, on what, where, and who hears of it
+    model: Model, version: str, span: Span, found: Settings, where: Lake, says: Says
+) -> dict[str, float]:
+    """Return how a version does on a range of its table's rows; nothing is written."""
+    from strandline.engine.learning.train_model import evaluate  # noqa: PLC0415  # as above
+
+    return evaluate(_spark(found, where, says), model, where, version, span)
+
+
+def desk_of(name: str, lake: Lake) -> Desk:
+    """Return where decisions about a model are made, signed by the user."""
+    return Desk(lake=lake, model=catalog.model(name), clock=clock.now, by=clock.login())
+
+
+def version_of(lake: Lake, name: str, digits: str) -> str:
+    """Return the version that begins with some digits.
+
+    Raises:
+        DefinitionError: There is none, or there are several.
+    """
+    catalog.model(name)
+    known = [str(each["version"]) for each in shelves.versions(lake, name)]
+    fitting = [each for each in known if digits and each.startswith(digits)]
+    if len(fitting) == 1:
+        return fitting[0]
+    said = "several versions begin with" if fitting else "no version begins with"
+    raise DefinitionError(
+        f"{said} {digits or 'nothing'}",
+        hint=f"the versions of {name} are {', '.join(known) or 'none yet; train one'}.",
+        model=name,
+    )
+
+
+def _spark(found: Settings, where: Lake, says: Says) -> Any:  # noqa: ANN401  # its class takes half a second to import
+    return session.site(found, where.open_for_writing(), None, is_brief=True, says=says).spark
+
+
+# Maintenance of a lake: what it may do, what a machine that is gone held, and what belongs to nothing.
+
+GENTLE = 10
+"""By how much the process lowers its priority, so that a stream on the same cores goes first."""
+
+
+def release(where: Lake, host: str, *, go: bool) -> list[str]:
+    """Let go what a machine held of which a person says that it is gone, and return who held it; only return it without ``go``.
+
+    Raises:
+        DefinitionError: It is this machine, of whose processes we know which are gone.
+    """
+    if host == own()["host"]:
+        raise DefinitionError(
+            f"{host} is this machine: what a process of it that is gone held is free already",
+            hint="`strandline maintain --dry-run` names the process that still holds something; end that one.",
+        )
+    return list(let_go(where.root, host, go=go))
+
+
+def policy_of(keep: str, most: str, *, go: bool = True) -> Policy:
+    """Return what maintenance may do: how long replaced files stay, and how long it may take from now on."""
+    until = time.monotonic() + seconds(most)
+    return Policy(
+        keep=timedelta(seconds=seconds(keep)), is_over=lambda: time.monotonic() > until, go=go
+    )
+
+
+def orphans(where: Lake, *, go: bool) -> list[Left]:
+    """Return what killed batches left behind; with ``go`` it is taken away."""
+    found = list(left(where, clock.now()))
+    for each in found if go else ():
+        take_away(each)
+    return found

@@ -34,7 +34,7 @@ from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.open_table import live_rows
-from strandline.engine.proof.certificate import status
+from strandline.engine.proof.verify import status
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.condition import stored_offsets

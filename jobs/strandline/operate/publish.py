@@ -20,14 +20,13 @@ from strandline.engine.publish.declared import (
     find,
     identity,
 )
-from strandline.engine.publish.kafka_target import ToKafka
-from strandline.engine.publish.postgres_target import ToPostgres
 from strandline.engine.publish.publisher import Publisher, Route
-from strandline.engine.publish.target import Target, ToFunction
+from strandline.engine.publish.targets import Target, ToFunction, ToKafka, ToPostgres
+from strandline.engine.repair import closed_range
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import Pause
 from strandline.engine.runtime.settings import Settings
-from strandline.operate import lakes, ranges
+from strandline.operate import lakes
 from strandline.operate.listener import Log
 
 LOOK = 1.0
@@ -122,7 +121,7 @@ def send_once(
     Raises:
         LakeError: It failed for a target, the first of them; the others have got what there is.
     """
-    spans = [ranges.both(since, until, "neither for all rows", each.table) for each in all_]
+    spans = [closed_range.both(since, until, "neither for all rows", each.table) for each in all_]
     if any(spans) and not again:
         raise DefinitionError(
             "a range was given, and not what to do with it",

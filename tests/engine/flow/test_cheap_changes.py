@@ -38,7 +38,7 @@ from strandline.engine.lake.read.duckdb_table import all_rows, columns_of, scan,
 from strandline.engine.lake.read.open_table import declared_schema, opened
 from strandline.engine.lake.read.table_versions import open_version
 from strandline.engine.lake.spark_checkpoint import read_record
-from strandline.engine.proof.certificate import keep, status
+from strandline.engine.proof.verify import keep, status
 from strandline.engine.repair import migrate as repaired
 from strandline.engine.repair.migrate import Made, Migration, Step, made, migrate, planned, rename
 from strandline.engine.repair.rebuild import promote, rebuild, undo

@@ -21,10 +21,10 @@ from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.open_table import opened
 from strandline.engine.proof.verify import count_faults
+from strandline.engine.repair import closed_range
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import closed_days
 from strandline.engine.repair.replay import replay
-from strandline.operate import ranges
 from tests.support.edits import CLICKS
 from tests.support.edits_of_windows import COUNTS
 from tests.support.events import TABLE, commits, readings, received
@@ -126,7 +126,7 @@ def test_a_day_is_emitted_once_when_the_watermark_is_at_its_end_and_its_state_is
     hint = "strandline backfill gold.sales_daily --since 2026-03-28T22:00:00+00:00 --until 2026-03-28T22:00:01+00:00"
     assert hint in fault
 
-    span = ranges.typed("2026-03-29", "2026-03-30", DAILY)
+    span = closed_range.typed("2026-03-29", "2026-03-30", DAILY)
     done = backfill(spark, DAILY, lake, span)
 
     assert span.in_text() == ("2026-03-28T22:00:00+00:00", "2026-03-29T21:00:00+00:00")
@@ -203,14 +203,14 @@ def test_a_backfill_in_utc_recomputes_whole_local_days_and_no_other(
     before = _rows(lake, DAILY)
     _spoil(spark, lake)
 
-    span = ranges.typed("2026-03-29T12:00", "2026-03-29T12:01", DAILY)
+    span = closed_range.typed("2026-03-29T12:00", "2026-03-29T12:01", DAILY)
     done = backfill(spark, DAILY, lake, span)
 
     assert span.in_text() == ("2026-03-28T22:00:00+00:00", "2026-03-29T21:00:00+00:00")
     assert (done.came, done.gone) == (1, 1)
     wrong = [row for row in _rows(lake, DAILY) if row not in before]
     assert sorted(row["day"] for row in wrong) == ["2026-03-28", "2026-03-30", "2026-03-31"]
-    across = ranges.typed("2026-03-28T00:00", "2026-03-31T00:00", DAILY)
+    across = closed_range.typed("2026-03-28T00:00", "2026-03-31T00:00", DAILY)
     assert across.in_text() == ("2026-03-27T22:00:00+00:00", "2026-03-31T21:00:00+00:00")
     backfill(spark, DAILY, lake, across)
     assert _rows(lake, DAILY) == before

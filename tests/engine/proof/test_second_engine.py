@@ -17,10 +17,10 @@ from strandline.engine.flow import plan
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.duckdb_table import DuckError, spilling
-from strandline.engine.proof import certificate
-from strandline.engine.proof.certificate import Certificate
+from strandline.engine.proof import verify
 from strandline.engine.proof.duckdb_words import MACROS, in_duckdb
 from strandline.engine.proof.second_engine import recompute
+from strandline.engine.proof.verify import Certificate
 from strandline.engine.repair.close import close, close_as_batch
 from strandline.sql_text import understood
 from tests.cli.inside import strandline
@@ -86,9 +86,9 @@ def test_a_certificate_names_its_instrument_and_has_a_file_of_its_own(
     assert (found.equal, found.rows) == (True, 2)
     assert found.instrument.startswith("DuckDB 1.")
     assert found.without == ("site", "model", "owner")
-    assert certificate.kept(fleet_in_sql.SIGNALS, lake, by=certificate.SECOND) == found
-    assert certificate.kept(fleet_in_sql.SIGNALS, lake) is None
-    assert certificate.status(fleet_in_sql.SIGNALS, lake) == "equal by DuckDB"
+    assert verify.kept(fleet_in_sql.SIGNALS, lake, by=verify.SECOND) == found
+    assert verify.kept(fleet_in_sql.SIGNALS, lake) is None
+    assert verify.status(fleet_in_sql.SIGNALS, lake) == "equal by DuckDB"
 
 
 @pytest.mark.parametrize("way", [in_batch, in_steps], ids=["batch", "stream"])

@@ -21,9 +21,15 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import BATCH, IMPORT, PARTITION, part_of_imports
 from strandline.engine.lake.read.open_table import opened
 from strandline.engine.lake.snapshot_files import link_commit
-from strandline.engine.proof.certificate import Certificate, kept, status
 from strandline.engine.proof.kill_trial import Log, resplit
-from strandline.engine.proof.verify import Trial, refuse_unsettled, verify
+from strandline.engine.proof.verify import (
+    Certificate,
+    Trial,
+    kept,
+    refuse_unsettled,
+    status,
+    verify,
+)
 from strandline.engine.repair.closed_range import Span
 from tests.engine.written import entry, numbers, small_lake, written
 from tests.support import by_hand, lakes

@@ -19,7 +19,7 @@ from strandline.engine.lake.read.open_table import opened
 from strandline.engine.publish.books import publications, refusals
 from strandline.engine.publish.declared import Change
 from strandline.engine.publish.publisher import ROWS, Publisher
-from strandline.engine.publish.target import ToFunction, as_json
+from strandline.engine.publish.targets import ToFunction, as_json
 from tests.support import publishing
 from tests.support.publishing import EVENTS, HOURS, NOON, ORDERS, order, sent, sent_anew, write
 

@@ -14,8 +14,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.publish.books import publications, refusals
 from strandline.engine.publish.declared import KafkaTopic
-from strandline.engine.publish.kafka_target import ToKafka
 from strandline.engine.publish.publisher import Publisher
+from strandline.engine.publish.targets import ToKafka
 from tests.cli.inside import succeeded
 from tests.support import publishing
 from tests.support.published import Published, committed
@@ -98,7 +98,7 @@ def test_an_end_before_and_behind_the_commit_sends_nothing_twice(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for where in ("strandline.engine.publish.kafka_target.ToKafka.keep", None):
+    for where in ("strandline.engine.publish.targets.ToKafka.keep", None):
         killed = publisher()
         with killed.lease(), monkeypatch.context() as patched:
             if where:

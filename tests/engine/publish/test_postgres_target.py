@@ -15,8 +15,8 @@ from strandline.engine.lake.read.duckdb_table import Range
 from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.publish.books import publications, refusals
 from strandline.engine.publish.declared import PostgresTable
-from strandline.engine.publish.postgres_target import ToPostgres
 from strandline.engine.publish.publisher import Publisher
+from strandline.engine.publish.targets import ToPostgres
 from tests.support import publishing
 from tests.support.postgres import Server, served
 from tests.support.publishing import NOON, ORDERS, order, sent, sent_anew, write

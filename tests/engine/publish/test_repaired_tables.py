@@ -21,10 +21,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.duckdb_table import columns_of
 from strandline.engine.lake.read.open_table import opened
 from strandline.engine.publish.declared import KafkaTopic, PostgresTable, Publish, identity
-from strandline.engine.publish.kafka_target import ToKafka
-from strandline.engine.publish.postgres_target import ToPostgres
 from strandline.engine.publish.publisher import Publisher, Route
-from strandline.engine.publish.target import Target
+from strandline.engine.publish.targets import Target, ToKafka, ToPostgres
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import backfill_above

@@ -13,7 +13,7 @@ from strandline.engine.runtime.log_writer import logger
 from strandline.engine.runtime.outage import FIRST, LONGEST, Patience, Pause, soon
 from strandline.engine.service.stream_host import Pulse
 from strandline.operate.listener import Log
-from strandline.operate.logs import StreamLog
+from strandline.operate.stream import StreamLog
 from tests.support.rows import NOON
 
 HALF_AN_HOUR = 1800.0

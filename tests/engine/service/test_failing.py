@@ -40,7 +40,7 @@ from strandline.engine.service.stream_health import (
     watch,
 )
 from strandline.engine.service.stream_host import Host, Pulse
-from strandline.operate.logs import StreamLog
+from strandline.operate.stream import StreamLog
 from tests.engine.records import drop, make, put
 from tests.engine.written import SILVER, entry, small_lake, written
 from tests.support.rows import NOON

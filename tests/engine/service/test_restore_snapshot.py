@@ -17,7 +17,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.snapshot_files import MANIFEST, Taken, find
 from strandline.engine.lake.store_lease import hold
-from strandline.engine.proof import certificate
+from strandline.engine.proof import verify
 from strandline.engine.service import snapshot
 from strandline.engine.service.snapshot import RESTORED, check, restore, take
 from tests.engine.written import GOLD, SILVER
@@ -57,7 +57,7 @@ def test_the_lake_is_there_again_with_its_checkpoints_at_their_new_place(
     for table in TABLES:
         assert balance(table, into).balanced
         assert latest_version(into.table(table)) == 2
-    verified = certificate.kept(SILVER, into)
+    verified = verify.kept(SILVER, into)
     assert verified
     assert verified.equal
     origin = json.loads((into.root / RESTORED).text() or "")

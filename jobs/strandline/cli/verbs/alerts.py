@@ -1,4 +1,4 @@
-"""``alerts``: raise alerts from Kafka to Kafka, in a process of its own."""
+"""``alerts`` and ``deliver``: alerts are raised from Kafka to Kafka, and brought to people, each in a process of its own."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table as Grid
 
-from strandline.cli import stopping
+from strandline.cli import main
 from strandline.cli.place import LakeOption
 from strandline.cli.screen import emit, grid, is_terminal, live, logged, note, say, show
 from strandline.core.modes import Continuous, FeedMode, MicroBatch, RealTime
@@ -19,15 +19,16 @@ from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.background_stream import ALERTS
 from strandline.engine.service.feed_host import FeedHost
 from strandline.operate import lakes
+from strandline.operate.lakes import seconds
 from strandline.operate.listener import Log
-from strandline.operate.logs import log_books
-from strandline.operate.stream import always
-from strandline.operate.words import seconds
+from strandline.operate.stream import always, log_books
 
 if TYPE_CHECKING:
     from strandline.alerting.alert_rule import AlertRule
+    from strandline.alerting.courier import DeliveryHost
 
-COLUMNS = ("feed", "rules", "epoch", "read", "alerts", "lag", "at", "waits")
+
+RAISED = ("feed", "rules", "epoch", "read", "alerts", "lag", "at", "waits")
 
 
 class ModeName(StrEnum):
@@ -47,8 +48,9 @@ EVERY = {ModeName.REAL_TIME: "5m", ModeName.CONTINUOUS: "1s", ModeName.MICRO_BAT
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verbs."""
     app.command("alerts")(alerts)
+    _register_deliver(app)
 
 
 def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
@@ -124,7 +126,7 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
         sources = feeds_of(rules_at(), note, also())
         how = MODES[mode](every=seconds(every or EVERY[mode]))
-        asked = stopping.asked(within=stopping.AT_LAST)  # from here on, also while Spark starts
+        asked = main.asked(within=main.AT_LAST)  # from here on, also while Spark starts
         for feed in sources:
             refuse_if_taken(feed, where)
         site = ready_to_raise(found, where, how, note)
@@ -149,7 +151,7 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             else:
                 _unwatched(host, where, log, how)
         finally:
-            stopping.deaf()
+            main.deaf()
     if not as_json:
         rows = [(pulse.feed, pulse.read, pulse.written) for pulse in host.pulses]
         show("stopped", ("feed", "read", "alerts"), rows)
@@ -199,7 +201,7 @@ def _watched(host: FeedHost, where: Lake, mode: FeedMode) -> None:
     note(
         f"raising alerts of {len(host.pulses)} tables of {where.root} in {mode.name} mode; Ctrl-C stops"
     )
-    with live(lambda: _grid(host)) as refresh:
+    with live(lambda: _raised_grid(host)) as refresh:
         host.serve(lambda _: refresh())
 
 
@@ -231,6 +233,110 @@ def _unwatched(host: FeedHost, where: Lake, log: Log, mode: FeedMode) -> None:
         log.info("stopped", feed=pulse.feed, read=pulse.read, alerts=pulse.written)
 
 
-def _grid(host: FeedHost) -> Grid:
+def _raised_grid(host: FeedHost) -> Grid:
     rows = [(p.feed, p.rules, p.epoch, p.read, p.written, p.lag, p.at, p.away) for p in host.pulses]
-    return grid(None, COLUMNS, rows)
+    return grid(None, RAISED, rows)
+
+
+# ``deliver``: bring alerts to people: notices to addresses, files and topics, in a process without Spark.
+
+
+DELIVERED = ("receiver", "alerts", "notices", "waiting", "lag", "at", "waits for")
+
+
+def _register_deliver(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("deliver")(deliver)
+
+
+def deliver(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RECEIVER",
+            help="An address of http or https, file:PATH or kafka:TOPIC; several are independent. "
+            "STRANDLINE_WEBHOOK when absent.",
+        ),
+    ] = None,
+    severity: Annotated[
+        str, typer.Option(help="The lowest severity that is delivered.")
+    ] = "informational",
+    every: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[RULE=]TIME",
+            help="Shortest time between two notices of a rule, of all rules or of one: 30s, 1m. 1m when absent.",
+        ),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where titles, owners and runbooks are; as for alerts."
+        ),
+    ] = None,
+    from_beginning: Annotated[
+        bool,
+        typer.Option("--from-beginning", help="A new receiver gets what the topic holds already."),
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Deliver what there is, one notice a rule, then end.")
+    ] = False,
+    lake: LakeOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Log in JSON, one record a line, for programs.")
+    ] = False,
+) -> None:
+    r"""Deliver the alerts of the topic alerts as notices, until Ctrl-C.
+
+    The first alert of a rule is a notice at once; the alerts after it are one notice a minute, with their number. A
+    receiver that is away gets its notices later, with the same ids if they are sent again. After any end each receiver
+    goes on where it was.
+
+    \b
+    strandline deliver --severity high
+    strandline deliver --to http://localhost:8080/alerts --to file:notices.jsonl --every 5m
+    strandline deliver --to kafka:notices --once
+    """
+    # Not imported above: it imports the rules, and a project of other tables has the other verbs.
+    from strandline.operate.alerts.raising import Delivery, host_of  # noqa: PLC0415  # as above
+
+    asked = Delivery(
+        to=tuple(to or ()),
+        severity=severity,
+        every=tuple(every or ()),
+        rules=rules,
+        from_beginning=from_beginning,
+        once=once,
+    )
+    with logged(as_json=as_json) as log:
+        found, where = lakes.configured(lake)
+        host = host_of(asked, found, where, log, main.asked)
+        try:
+            if asked.once:
+                host.drain()
+            else:
+                _serve(host, log, shows=is_terminal() and not as_json)
+        finally:
+            main.deaf()
+    if not as_json:
+        rows = [(each.receiver, each.delivered, each.notices, each.waiting) for each in host.books]
+        show("delivered", DELIVERED[:4], rows)
+
+
+def _serve(host: "DeliveryHost", log: Log, *, shows: bool) -> None:
+    receivers = [each.receiver for each in host.books]
+    if shows:
+        note(f"delivering alerts to {', '.join(receivers)}; Ctrl-C stops")
+        with live(lambda: _delivered_grid(host)) as refresh:
+            host.serve(lambda _: refresh())
+        return
+    log.info("started", receivers=receivers)
+    host.serve(lambda _: None)
+    log.info("stopped", receivers=receivers)
+
+
+def _delivered_grid(host: "DeliveryHost") -> Grid:
+    rows = [
+        (b.receiver, b.delivered, b.notices, b.waiting, b.lag, b.at, b.away) for b in host.books
+    ]
+    return grid(None, DELIVERED, rows)

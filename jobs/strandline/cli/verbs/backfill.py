@@ -19,6 +19,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.proof.compare import Comparison
+from strandline.engine.repair import closed_range
 from strandline.engine.repair.closed_range import Rewind, refuse_open, rewind
 from strandline.engine.repair.downstream import (
     above,
@@ -26,7 +27,7 @@ from strandline.engine.repair.downstream import (
     refuse_open_above,
 )
 from strandline.engine.repair.import_files import SLICE
-from strandline.operate import lakes, ranges, session
+from strandline.operate import lakes, session
 from strandline.operate.backfill import (
     Imported,
     Work,
@@ -78,7 +79,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     """
     found, where = place.existing(lake, writes=True)
     chosen = lakes.derived(table, where)
-    span = ranges.typed(since, until, chosen)
+    span = closed_range.typed(since, until, chosen)
     refuse_open(chosen, where, span)
     refuse_expired(chosen, where, span.since)
     if downstream:

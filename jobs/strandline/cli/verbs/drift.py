@@ -8,8 +8,9 @@ import typer
 from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, say, show
+from strandline.engine.repair import closed_range
 from strandline.engine.runtime.meter import code_version
-from strandline.operate import drift, ranges
+from strandline.operate import drift
 from strandline.operate.drift import Found
 
 COLUMNS = ("field", "what", "kinds", "since", "share", "example", "type")
@@ -63,7 +64,7 @@ def _text_of(since: str | None) -> str | None:
     """Return a moment as entries have it."""
     if since is None:
         return None
-    moment = ranges.moment(since, "--since").astimezone(UTC)
+    moment = closed_range.moment(since, "--since").astimezone(UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 

@@ -17,12 +17,13 @@ from strandline.engine.gates.gate_files import Shut, Where
 from strandline.engine.kafka.topic_log import count, described
 from strandline.engine.lake.lake import Lake
 from strandline.engine.quarantine.browse import KafkaPlace
+from strandline.engine.repair import closed_range
 from strandline.engine.repair.downstream import above
 from strandline.engine.repair.plan_replay import Fate, Kind
 from strandline.engine.repair.replay import Choice, Replayed
 from strandline.engine.runtime import clock
 from strandline.engine.service.set_aside import SetAside
-from strandline.operate import decisions, ranges
+from strandline.operate import decisions
 from strandline.operate.backfill import left_behind_by, mending, refuse_lost, sentence
 from strandline.operate.decisions import accepted
 
@@ -253,7 +254,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
 ) -> None:
     """Judge open rows again, or only report what would become of them."""
     found, where = place.existing(lake, writes=not dry_run)
-    span = ranges.both(*ends, "neither to judge all rows")
+    span = closed_range.both(*ends, "neither to judge all rows")
     chosen, choice = catalog.find(table), Choice(reason=reason, span=span)
     result, done = decisions.replayed(chosen, choice, found, where, note, dry_run=dry_run)
     if as_json:

@@ -20,7 +20,7 @@ from strandline.engine.service.maintain import Left, Maintained, maintain, refus
 from strandline.engine.service.snapshot import Progress, check, take
 from strandline.engine.service.snapshot import restore as restore_snapshot
 from strandline.operate import lakes
-from strandline.operate.maintenance import GENTLE, orphans, policy_of, release
+from strandline.operate.decisions import GENTLE, orphans, policy_of, release
 
 COLUMNS = (
     "table",

@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 from strandline import catalog
 
-from strandline.cli import stopping
+from strandline.cli import main
 from strandline.cli.place import LakeOption
 from strandline.cli.screen import note, record, say
 from strandline.core.errors import TransientError
 from strandline.engine.runtime import clock
 from strandline.engine.service.background_stream import ALERTS, STREAM, refuse_ill
 from strandline.operate import lakes
-from strandline.operate.words import seconds
+from strandline.operate.lakes import seconds
 from strandline_infra.broker import HOST
 
 PORT = 9464
@@ -72,13 +72,13 @@ def metrics(
         if look.away:
             raise SystemExit(TransientError.exit_code)
         return
-    asked = stopping.asked()
+    asked = main.asked()
     with look.served(host, port) as bound:
         note(f"metrics of {where.root} at http://{host}:{bound}/metrics; Ctrl-C stops")
         look.look()
         while not asked.wait(pause):
             look.look()
-        stopping.deaf()
+        main.deaf()
 
 
 # ``probe``: is the stream of this container well? For Kubernetes, or what else starts programs and asks after them.

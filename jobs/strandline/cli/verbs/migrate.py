@@ -15,7 +15,7 @@ from strandline.core.errors import DefinitionError
 from strandline.engine.proof.branch import Tried
 from strandline.engine.repair.migrate import Stage, Step
 from strandline.operate import migrate as work
-from strandline.operate.words import seconds
+from strandline.operate.lakes import seconds
 
 TRIED = ("table", "rows now", "rows then", "added", "gone", "changed")
 LONGEST = 3650 * 86_400.0

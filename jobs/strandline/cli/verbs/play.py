@@ -27,9 +27,9 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.operate import lakes, play
 from strandline.operate.demo import Asked, Truth, filled, refuse_untruth, send
+from strandline.operate.lakes import seconds
 from strandline.operate.ledger import refuse_imbalance
 from strandline.operate.play import Play, PlayOption
-from strandline.operate.words import seconds
 
 EventsOption = Annotated[
     int, typer.Option(min=1, help="Records to send, duplicates and dirty ones included.")

@@ -18,7 +18,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.plain_files import write_down
 from strandline.engine.quarantine.browse import Held, Pile, export, harmless, piles, rows
 from strandline.engine.runtime import clock
-from strandline.operate.words import placed
+from strandline.operate.lakes import placed
 from strandline_quality import mask
 
 TableArgument = Annotated[

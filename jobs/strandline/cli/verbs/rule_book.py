@@ -15,7 +15,8 @@ from strandline.cli import place
 from strandline.cli.screen import emit, note, progress, say, show
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.shelves import Promotion
-from strandline.operate import lakes, ranges, session
+from strandline.engine.repair import closed_range
+from strandline.operate import lakes, session
 from strandline.operate.alerts.backtest import (
     Trial,
     Words,
@@ -276,7 +277,7 @@ SHOWN = 30
 
 def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
     """Run rules over history, print what they would have raised, and write the page."""
-    span = ranges.both(words.since, words.until, "neither for all that is closed")
+    span = closed_range.both(words.since, words.until, "neither for all that is closed")
     own = runnable(chosen(words.rules), words.rules)
     settings, where = place.existing(lake)
     trial = prepared(own, words, span, settings, where)

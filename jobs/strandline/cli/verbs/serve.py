@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from strandline import catalog
 
-from strandline.cli import place, stopping
+from strandline.cli import main, place
 from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, is_terminal, note, say, show
 from strandline.core.errors import DefinitionError
@@ -26,9 +26,9 @@ from strandline.engine.service import sql_server
 from strandline.engine.service.dagster_process import Console
 from strandline.operate import lakes
 from strandline.operate.alerts.pages import alert_pages
+from strandline.operate.lakes import seconds
 from strandline.operate.notebook import environment_of, execute, toured, writable
 from strandline.operate.stream import always
-from strandline.operate.words import seconds
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PORT = 10000
@@ -91,7 +91,7 @@ def serve_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """Serve, unless a subcommand was named."""
     if context.invoked_subcommand is not None:
         return
-    asked = stopping.asked()
+    asked = main.asked()
     _, where = place.existing(lake)
     sql_server.refuse_without_users(where)
     _refuse_open_door(host, certificate, key)
@@ -115,7 +115,7 @@ def serve_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         while not asked.wait(TURN):
             server.turn(clock.now())
     finally:
-        stopping.deaf()
+        main.deaf()
         server.stop()
     note("stopped")
 
@@ -231,7 +231,7 @@ def ui(
     """
     found, where = lakes.configured(lake)
     where.open_for_writing()
-    asked = stopping.asked()
+    asked = main.asked()
     if found.kafka is not None:
         admin.check_reachable(found.kafka, found.kafka_options)
     console = Console(where, port, database=found.postgres, note=note)

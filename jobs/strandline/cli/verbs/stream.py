@@ -1,4 +1,4 @@
-"""``run``, ``stream``, ``resume``, ``pause``, ``drain``, ``restart``, ``preflight``: keep tables up to date."""
+"""``run``, ``stream``, ``resume``, ``pause``, ``drain``, ``restart``, ``preflight``, ``publish``: keep tables up to date, and send their changes on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.table import Table as Grid
 
-from strandline.cli import place, stopping
-from strandline.cli.place import JsonOption, LakeOption, TablesArgument
+from strandline.cli import main, place
+from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, grid, is_terminal, is_watched, live, logged, note, say, show
 from strandline.core.errors import DamagedError, DefinitionError
 from strandline.core.modes import AvailableNow, Batch, MicroBatch, Mode
@@ -21,6 +21,7 @@ from strandline.engine.lake import formats
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.publish.books import publications, refusals
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.jvm import kill
 from strandline.engine.runtime.log_files import bound
@@ -30,8 +31,9 @@ from strandline.engine.service.background_stream import AUTO, EVERY_OPTION, MAX_
 from strandline.engine.service.edited_code import LoadedCode
 from strandline.engine.service.stream_host import Host
 from strandline.operate import lakes
+from strandline.operate import publish as work
+from strandline.operate.lakes import seconds
 from strandline.operate.listener import Log, Throttle
-from strandline.operate.logs import StreamLog, log_books, waits_for
 from strandline.operate.run import (
     catch_up,
     ready_to_stay,
@@ -41,8 +43,7 @@ from strandline.operate.run import (
     with_sources,
     without_retired,
 )
-from strandline.operate.stream import always, asked_of
-from strandline.operate.words import seconds
+from strandline.operate.stream import StreamLog, always, asked_of, log_books, waits_for
 
 # ``run``: bring tables up to date, for this verb and for others.
 
@@ -139,7 +140,7 @@ def run_and_show(  # noqa: PLR0913  # what, where, how, and how it is printed
     closed_by: str = "",
 ) -> None:
     """Bring tables up to date and print the result."""
-    stopping.at_once()
+    main.at_once()
     minute = Throttle(at_once=False)
 
     def note_batch(table: Table, entry: Entry) -> None:
@@ -246,7 +247,7 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         chosen = without_retired(lakes.named(tables), where)
         mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
         # From here on, also while Spark starts.
-        asked = stopping.asked(within=stopping.AT_LAST, quiet=stopping.QUIET)
+        asked = main.asked(within=main.AT_LAST, quiet=main.QUIET)
         for table in chosen:
             refuse_if_taken(table, where)
         code = LoadedCode()  # before Spark starts: an edit meanwhile is one
@@ -283,13 +284,13 @@ def _unwatched(host: Host, where: Lake, log: Log) -> None:
 
 
 def _serve(host: Host, look: Callable[[Host], None]) -> None:
-    stopping.waits_for(lambda: host.waited_at)
+    main.waits_for(lambda: host.waited_at)
     try:
         host.serve(look)
     finally:
         if host.hung:
             kill(host.spark)
-        stopping.deaf()
+        main.deaf()
 
 
 def _pulses(host: Host) -> Grid:
@@ -477,3 +478,83 @@ def register(app: typer.Typer) -> None:
     _add_stream(app)
     _add_run(app)
     _add_preflight(app)
+    _add_publish(app)
+
+
+# ``publish``: send the changes of tables to Kafka topics, tables of PostgreSQL and functions, in a process without Spark.
+
+PUBLISHED = ("name", "table", "target", "read", "accepted", "refused", "lag", "away")
+REFUSALS = ("name", "key", "version", "why")
+
+
+def _add_publish(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("publish")(publish)
+
+
+def publish(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="A name of PUBLISH; all when absent."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Send what there is, then end.")] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Begin anew with all rows as they are; with a range those of it alone."
+        ),
+    ] = False,
+    since: Annotated[str | None, typer.Option(help=f"With --again: {SINCE}")] = None,
+    until: Annotated[str | None, typer.Option(help=UNTIL)] = None,
+    refused: Annotated[
+        bool,
+        typer.Option("--refused", help="List what the targets have refused, and send nothing."),
+    ] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Send the changes of tables to the targets that the project's module publish declares, until Ctrl-C.
+
+    A target that is new gets all rows first. After any end each target goes on where it was: of a Kafka topic and a table of
+    PostgreSQL each change is there exactly once, a function may get one again, with the same id. A target that is away gets its
+    changes later; a row that it refuses is kept on a list with the reason, and the others go on.
+
+    \b
+    strandline publish
+    strandline publish paid-orders --once
+    strandline publish paid-orders --again --since 2026-11-01 --until 2026-11-02
+    strandline publish paid-orders --refused
+    """
+    found, where = place.existing(lake, writes=not refused)
+    all_ = work.publishers(found, where, tuple(names or ()), sends=not refused)
+    if refused:
+        _list(where, [each.name for each in all_], as_json=as_json)
+        return
+    if once or again or since or until:
+        work.send_once(all_, again=again, since=since, until=until)
+    else:
+        with logged(as_json=as_json) as log:
+            stop = main.asked()
+            log.info("started", publications=[each.name for each in all_])
+            try:
+                work.PublishHost(all_, where, log, stop).serve()
+            finally:
+                main.deaf()
+    sent = [each for each in publications(where) if each["name"] in {one.name for one in all_}]
+    if as_json:
+        emit(sent)
+    else:
+        show(None, PUBLISHED, [tuple(each[name] for name in PUBLISHED) for each in sent])
+
+
+def _list(where: Lake, names: list[str], *, as_json: bool) -> None:
+    """Show the rows that targets have refused, and that no later change has replaced."""
+    rows = [
+        {"name": name, "key": key, **said}
+        for name in names
+        for key, said in refusals(where, name).items()
+    ]
+    if as_json:
+        emit(rows)
+    else:
+        show(None, REFUSALS, [tuple(each[name] for name in REFUSALS) for each in rows])

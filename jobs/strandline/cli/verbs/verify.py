@@ -20,11 +20,11 @@ from strandline.engine.accounting.balance_sheet import UNSOUGHT
 from strandline.engine.accounting.history_queries import MOST, Batch, Mark, Past, marks
 from strandline.engine.lake.completeness import refuse_retired
 from strandline.engine.lake.lake import Lake
-from strandline.engine.proof.certificate import Certificate
 from strandline.engine.proof.compare import Audit, Comparison, as_record, audit
-from strandline.engine.proof.verify import Trial, refuse_unsettled, verify
+from strandline.engine.proof.verify import Certificate, Trial, refuse_unsettled, verify
+from strandline.engine.repair import closed_range
 from strandline.engine.runtime import clock
-from strandline.operate import lakes, ranges, session
+from strandline.operate import lakes, session
 from strandline.operate.audit import (
     all_derived,
     audited_tables,
@@ -103,7 +103,7 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         _by_another_engine(chosen, where, is_ranged=bool(since or until), as_json=as_json)
         return
     refuse_unsettled(chosen, where)
-    span = ranges.both(since, until, "neither to compare all rows")
+    span = closed_range.both(since, until, "neither to compare all rows")
     trial = Trial(splits=splits, kills=kills, span=span, **({} if seed is None else {"seed": seed}))
     note(f"seed {trial.seed}; starting Spark …")
     site = session.site(found, where, None, is_brief=True, says=note)
@@ -209,7 +209,7 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline check --docs
     """
     found, where = place.existing(lake)
-    span = ranges.both(since, until, "neither to audit all rows")
+    span = closed_range.both(since, until, "neither to audit all rows")
     chosen = audited_tables(tables, where)
     note("starting Spark …")
     site = session.site(found, where, None, is_brief=True, says=note)

@@ -30,8 +30,8 @@ from strandline.engine.lake.completeness import Retirement, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log import commit_log
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.proof.certificate import kept, status
 from strandline.engine.proof.freshness import freshness
+from strandline.engine.proof.verify import kept, status
 from strandline.engine.quarantine.browse import open_rows
 from strandline_quality.report.findings import (
     Failing,

@@ -26,10 +26,9 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.read.duckdb_table import Duck, DuckError, scan, spilling
 from strandline.engine.lake.read.table_versions import pin_versions
 from strandline.engine.lake.spark_checkpoint import closed_ms
-from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.proof.compare import compared_views, within
 from strandline.engine.proof.duckdb_words import MACROS, in_duckdb
-from strandline.engine.proof.verify import Note, refuse_unsettled
+from strandline.engine.proof.verify import Certificate, Note, keep, refuse_unsettled
 from strandline.engine.runtime.meter import code_version
 from strandline.sql_function import Sql
 

@@ -25,7 +25,7 @@ from strandline.engine.lake.read.table_versions import pin_versions
 from strandline.engine.lake.store_lease import FencedError, HeldError, hold
 from strandline.engine.publish.books import LOCK, Books, Position, books_of, file_of, mark_of
 from strandline.engine.publish.declared import Change, Publish
-from strandline.engine.publish.target import Refused, Target, as_json
+from strandline.engine.publish.targets import Refused, Target, as_json
 from strandline.engine.runtime.outage import skipped_in_outage
 from strandline.engine.runtime.processes import own
 from strandline_quality.mask import mask_value

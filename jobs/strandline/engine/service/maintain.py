@@ -6,7 +6,7 @@ of time is continued by it. Nothing waits for it: a stream that commits waits fo
 versions by their numbers (a backfill, a replay, a rebuild, a verification) makes it leave logs and removed files alone.
 
 It needs no JVM, some hundred megabytes of memory, and little of the processor beside a stream, because it runs at a lower
-priority (jobs/strandline/operate/maintenance.py).
+priority (jobs/strandline/operate/decisions.py).
 """
 
 import json

@@ -56,7 +56,7 @@ from strandline.engine.lake.snapshot_files import (
     write_lines,
 )
 from strandline.engine.lake.store_lease import HeldError, hold
-from strandline.engine.proof import certificate
+from strandline.engine.proof import verify
 from strandline.engine.runtime.outage import NO_ROOM
 from strandline.engine.runtime.processes import own
 
@@ -163,7 +163,7 @@ def _freeze(table: Table, lake: Lake, held: Held, taken: dict[str, int]) -> int:
     for file in (
         lake.certificate(table),
         lake.certificate(table, is_whole=False),
-        lake.certificate(table, by=certificate.SECOND),
+        lake.certificate(table, by=verify.SECOND),
         lake.lineage(table),
         lake.audit(table),
     ):
@@ -437,7 +437,7 @@ def sheets(lake: Lake, names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _sheet(table: Table, lake: Lake) -> dict[str, Any]:
-    kept, sheet = certificate.kept(table, lake), balance(table, lake)
+    kept, sheet = verify.kept(table, lake), balance(table, lake)
     if sheet.damage is not None:  # no copy of it could be verified
         raise sheet.damage
     return {

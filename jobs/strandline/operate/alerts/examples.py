@@ -29,7 +29,7 @@ from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.find_rows import Where, look
 from strandline.engine.runtime.settings import Settings
-from strandline.operate.words import placed
+from strandline.operate.lakes import placed
 from strandline.project import package
 
 
