@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from strandline.alerting.source import AlertSource
+    from strandline.alerting.alert_rule import AlertSource
     from strandline.catalog import tables
     from strandline.core.changed_rows import as_of, changes_of, debezium, validity
     from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     )
     from strandline.core.items import Skip
     from strandline.core.kind import Emit, Layer
-    from strandline.core.lateness import Fresh, Lateness
-    from strandline.core.local_day import Day
+    from strandline.core.lateness import Day, Fresh, Lateness
     from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
     from strandline.core.parse import avro, parse_csv, parse_json, parse_raw, rescued
     from strandline.core.parse_registered import registered
@@ -46,10 +45,9 @@ if TYPE_CHECKING:
         Upserted,
         Windowed,
     )
-    from strandline.core.topic import CARRIED, PLACE, Record, Topic, united
+    from strandline.core.topic import CARRIED, PLACE, Counts, Record, Records, Topic, united
     from strandline.core.writer_schema import Format, Reference, WriterSchema
     from strandline.engine.ask.lake_reader import lake
-    from strandline.engine.kafka.records import Counts, Records
     from strandline.engine.publish.declared import Change, KafkaTopic, PostgresTable, Publish
     from strandline.operate.alerts.examples import wrong_rules
     from strandline.operate.session import judge, trial_spark
@@ -69,7 +67,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "strandline.alerting.source": ("AlertSource",),
+    "strandline.alerting.alert_rule": ("AlertSource",),
     "strandline.catalog": ("tables",),
     "strandline.core.errors": (
         "DataError",
@@ -95,10 +93,10 @@ _HOMES = {
         "Layer",
     ),
     "strandline.core.lateness": (
+        "Day",
         "Fresh",
         "Lateness",
     ),
-    "strandline.core.local_day": ("Day",),
     "strandline.core.model": (
         "Clusters",
         "Demand",
@@ -144,7 +142,9 @@ _HOMES = {
     "strandline.core.topic": (
         "CARRIED",
         "PLACE",
+        "Counts",
         "Record",
+        "Records",
         "Topic",
         "united",
     ),
@@ -152,10 +152,6 @@ _HOMES = {
         "Format",
         "Reference",
         "WriterSchema",
-    ),
-    "strandline.engine.kafka.records": (
-        "Counts",
-        "Records",
     ),
     "strandline.engine.publish.declared": (
         "Change",

@@ -49,7 +49,7 @@ KINDS = {Layer.BRONZE: "Ingested", Layer.SILVER: "Judged", Layer.GOLD: "Windowed
 PARTS = {"alerts": "strandline.alerting"}
 """Modules of a project's package that are beside its layers, and the part of the engine that has tables for a project with one.
 
-By name and not imported: a project without the module imports nothing of the part. The part has a module ``source``, which reads the
+By name and not imported: a project without the module imports nothing of the part. The part has a module ``alert_rule``, which reads the
 project's, and in ``tables`` a module for each layer, whose table has the name of the project's module.
 """
 INSTEAD = {
@@ -326,7 +326,7 @@ def _of_parts(own: Sequence[tuple[Table, ModuleType]]) -> list[tuple[Table, Modu
         module
         for part, home in PARTS.items()
         if declares(part)
-        for module in importlib.import_module(f"{home}.source").added(
+        for module in importlib.import_module(f"{home}.alert_rule").added(
             _imported(f"{package()}.{part}"), found
         )
     ]

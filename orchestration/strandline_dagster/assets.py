@@ -49,7 +49,7 @@ from strandline import catalog
 
 from strandline.core.errors import LakeError
 from strandline.core.model import Model
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.flow.lineage.column_lineage import Columns, cached_lineage
@@ -64,7 +64,6 @@ from strandline.engine.repair.closed_range import Span, both, closed_days
 from strandline.engine.runtime import clock
 from strandline.engine.service.stream_health import heartbeat
 from strandline_dagster import checks
-from strandline_dagster.alarms import again_or_failed, failure
 from strandline_dagster.checks import (
     MODELS,
     key,
@@ -79,7 +78,9 @@ from strandline_dagster.resources import (
     DAYS,
     LakeResource,
     SparkResource,
+    again_or_failed,
     begins,
+    failure,
     linked,
     parent_of,
     unless_away,

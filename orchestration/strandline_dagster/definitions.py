@@ -21,10 +21,9 @@ from strandline import catalog
 
 from strandline.engine.runtime.missing import refuse_without
 from strandline_dagster import vitals
-from strandline_dagster.alarms import alert_again, alert_of_failures
 from strandline_dagster.assets import assets, look_at_the_stream, model_assets, static_assets
 from strandline_dagster.purge import PURGE, PURGE_OFTEN
-from strandline_dagster.resources import RESOURCES
+from strandline_dagster.resources import RESOURCES, alert_again, alert_of_failures
 from strandline_dagster.schedules import (
     CATCH_UP,
     CERTIFY_NIGHTLY,

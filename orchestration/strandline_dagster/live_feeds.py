@@ -38,8 +38,14 @@ from dagster import (
 )
 from strandline import catalog
 
-from strandline.alerting.alert_rule import ThresholdRule, feed_name, model_source, sources_of
-from strandline.alerting.source import AlertSource, sources
+from strandline.alerting.alert_rule import (
+    AlertSource,
+    ThresholdRule,
+    feed_name,
+    model_source,
+    sources,
+    sources_of,
+)
 from strandline.core.table import Judged
 from strandline.core.topic import Topic
 from strandline.engine.runtime import clock
@@ -56,9 +62,8 @@ from strandline.engine.service.stream_health import (
     warned,
     watch,
 )
-from strandline_dagster.alarms import Alarm
 from strandline_dagster.checks import model_key, topic_key
-from strandline_dagster.resources import BACK, LakeResource, is_back_only_now, unless_away
+from strandline_dagster.resources import BACK, Alarm, LakeResource, is_back_only_now, unless_away
 from strandline_dagster.rule_assets import Rule
 from strandline_dagster.vitals import KEEPS_UP, without_figures
 from strandline_dagster.watchdog import Incident, Reason, given_up, requests, started

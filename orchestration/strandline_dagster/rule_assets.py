@@ -58,11 +58,11 @@ from strandline.engine.runtime.outage import AWAY
 from strandline.engine.runtime.settings import settings
 from strandline.operate.alerts.examples import contradictions, live_folder
 from strandline.operate.listener import tenths
-from strandline_dagster.alarms import again_or_failed
 from strandline_dagster.checks import More, evaluation, key
 from strandline_dagster.resources import (
     LakeResource,
     SparkResource,
+    again_or_failed,
     backtest_linked,
     note,
     refuse_away,

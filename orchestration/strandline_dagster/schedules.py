@@ -59,10 +59,9 @@ from strandline.operate import lakes
 from strandline.operate.audit import refuse_different, refuse_untrusted
 from strandline.operate.decisions import GENTLE, orphans, policy_of
 from strandline_dagster import checks
-from strandline_dagster.alarms import failure
 from strandline_dagster.assets import made
 from strandline_dagster.checks import Answers, evaluation, key, plain, pool
-from strandline_dagster.resources import LakeResource, SparkResource, begins, linked
+from strandline_dagster.resources import LakeResource, SparkResource, begins, failure, linked
 from strandline_dagster.vitals import answered
 
 # The job that brings all tables up to date: one step per table, after its sources, in one process and one Spark.

@@ -40,9 +40,8 @@ from strandline.core.topic import Topic
 from strandline.engine.flow.readers import URGENT, WARNED, Danger, Level, span, worst
 from strandline.engine.kafka.slices import Ends, Part
 from strandline.engine.runtime import clock
-from strandline_dagster.alarms import ALARM, Alarm, page, send_or_keep
 from strandline_dagster.checks import TOPICS, evaluation, key, topic_key
-from strandline_dagster.resources import LakeResource, unless_away
+from strandline_dagster.resources import ALARM, Alarm, LakeResource, page, send_or_keep, unless_away
 
 EVERY = 60
 

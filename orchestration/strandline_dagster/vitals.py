@@ -46,9 +46,16 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import AWAY as STORE
 from strandline.engine.service.condition import OVERDUE, Condition, Trouble, condition, damaged
 from strandline.engine.service.stream_health import heartbeat, order, watch
-from strandline_dagster.alarms import Alarm, page, send_or_keep
 from strandline_dagster.checks import More, evaluation, key, let_the_second_pass, plain
-from strandline_dagster.resources import LakeResource, linked, refuse_away, unless_away
+from strandline_dagster.resources import (
+    Alarm,
+    LakeResource,
+    linked,
+    page,
+    refuse_away,
+    send_or_keep,
+    unless_away,
+)
 
 # A check of each publication, on the table whose rows leave: has its target what the table has?
 #

@@ -42,7 +42,7 @@ from strandline import catalog
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Table
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.repair.closed_range import rewind
@@ -70,15 +70,18 @@ from strandline.engine.service.stream_health import (
 )
 from strandline.operate import lakes
 from strandline.operate.backfill import backfilled, rewind_lines, rewindable, rewound_to
-from strandline_dagster.alarms import ALARM, Alarm, failure, page
 from strandline_dagster.checks import key
 from strandline_dagster.resources import (
+    ALARM,
     BACK,
+    Alarm,
     LakeResource,
     SparkResource,
     begins,
+    failure,
     is_back_only_now,
     note,
+    page,
     parent_of,
     refuse_away,
 )
@@ -437,9 +440,9 @@ def _revive_broker(context: SensorEvaluationContext, lake: Lake) -> None:
 
     In a thread, because a broker may take a minute to answer, and meanwhile a stream that died is to be seen.
     """
-    if settings().kafka is not None or not local_broker.is_wanted(lake) or not lake.has_room():
+    if settings().kafka is not None or not broker.is_wanted(lake) or not lake.has_room():
         return
-    if local_broker.status(lake) is not None or any(
+    if broker.status(lake) is not None or any(
         each.name == BROKER for each in threading.enumerate()
     ):
         return
@@ -449,7 +452,7 @@ def _revive_broker(context: SensorEvaluationContext, lake: Lake) -> None:
 
 def _up(lake: Lake) -> None:
     try:
-        local_broker.up(lake)
+        broker.up(lake)
     except LakeError as error:  # the next look tries again
         LOG.warning("the lake's broker does not start: %s", error.message)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from tests.architecture.tree import PACKAGES, ROOT
 
 MODES = {"Batch", "AvailableNow", "MicroBatch"}
-"""The classes of jobs/strandline/core/modes.py that a table is computed in."""
+"""The classes of jobs/strandline/core/stateful.py that a table is computed in."""
 
 FULL = 20
 """A folder with more modules than that is not seen at a glance."""

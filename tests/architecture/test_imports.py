@@ -58,15 +58,15 @@ VIOLATIONS = (
         "strandline.engine.lake.lake -> strandline.cli.screen",
     ),
     (LAYERS, {"jobs/fleet/homeless.py": "fleet.silver.devices"}, "- fleet.homeless"),
-    (DOWN, {"jobs/strandline/homeless.py": "strandline.core.modes"}, "- strandline.homeless"),
+    (DOWN, {"jobs/strandline/homeless.py": "strandline.core.stateful"}, "- strandline.homeless"),
     (
         ROOMS,
-        {"jobs/strandline/engine/lake/log/ledger.py": "strandline.engine.kafka.admin"},
-        "strandline.engine.lake.log.ledger -> strandline.engine.kafka.admin",
+        {"jobs/strandline/engine/lake/log/ledger.py": "strandline.engine.kafka.broker"},
+        "strandline.engine.lake.log.ledger -> strandline.engine.kafka.broker",
     ),
     (
         ROOMS,
-        {"jobs/strandline/engine/homeless.py": "strandline.core.modes"},
+        {"jobs/strandline/engine/homeless.py": "strandline.core.stateful"},
         "- strandline.engine.homeless",
     ),
     (
@@ -86,8 +86,8 @@ VIOLATIONS = (
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",
-        {"jobs/strandline/operate/doctor.py": "strandline.alerting.source"},
-        "strandline.operate.doctor -> strandline.alerting.source",
+        {"jobs/strandline/operate/doctor.py": "strandline.alerting.alert_rule"},
+        "strandline.operate.doctor -> strandline.alerting.alert_rule",
     ),
     (
         "The clock is asked where a program begins, and given to all below",
@@ -136,8 +136,8 @@ VIOLATIONS = (
     ),
     (
         EXAMPLE,
-        {"jobs/fleet/alerts.py": "strandline.alerting.source"},
-        "fleet.alerts -> strandline.alerting.source",
+        {"jobs/fleet/alerts.py": "strandline.alerting.alert_rule"},
+        "fleet.alerts -> strandline.alerting.alert_rule",
     ),
     (
         "No cycles",

@@ -21,11 +21,10 @@ from pyspark.sql import SparkSession
 from strandline import catalog
 
 from fleet.play.plan import Plan
-from strandline.core.modes import AvailableNow, MicroBatch
+from strandline.core.stateful import AvailableNow, MicroBatch
 from strandline.core.table import Ingested, Table
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.kafka.admin import create_topic
-from strandline.engine.kafka.local_broker import down, up
+from strandline.engine.kafka.broker import create_topic, down, up
 from strandline.engine.lake.lake import Lake
 from tests.architecture.house import Module, counted
 from tests.architecture.tree import PACKAGES, ROOT

@@ -21,7 +21,7 @@ from rich.console import Console
 from fleet.play.domain import readings
 from fleet.play.plan import Plan
 from strandline.core.topic import Topic
-from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
 from tests.benchmarks import catch_up, history, machine, rules, share, verify_memory
 from tests.benchmarks.feed import events_in
@@ -116,9 +116,7 @@ def main() -> int:
     with ExitStack() as block:
         address = (
             wanted.kafka
-            or (
-                local_broker.status(lake) or block.enter_context(local_broker.for_this_work(lake))
-            ).address
+            or (broker.status(lake) or block.enter_context(broker.for_this_work(lake))).address
         )
         report = MEASURES[wanted.suite](wanted, work, address)
     for file in report.write(wanted.out):
@@ -195,7 +193,7 @@ MEASURES: dict[str, Callable[[Wanted, Path, str], AnyReport]] = {
 
 def _preload(plan: Plan, address: str, topic: Topic) -> None:
     """Send the events unless the topic has them."""
-    there = events_in(address, topic) if topic.name in admin.topics(address, {}) else 0
+    there = events_in(address, topic) if topic.name in broker.topics(address, {}) else 0
     if there == plan.events:
         return
     if there:

@@ -25,9 +25,9 @@ from tempfile import TemporaryDirectory
 from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
-from strandline.alerting.source import rules_folder
-from strandline.engine.kafka import local_broker
-from strandline.engine.kafka.admin import create_topic
+from strandline.alerting.alert_rule import rules_folder
+from strandline.engine.kafka import broker as local_broker
+from strandline.engine.kafka.broker import create_topic
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family
 from tests.benchmarks import machine

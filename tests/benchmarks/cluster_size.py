@@ -21,7 +21,7 @@ from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.play.plan import Plan
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, last_entry
@@ -57,8 +57,8 @@ def main() -> int:
         server = running.enter_context(s3_server.running(work / "s3")).server
         os.environ.update(server.environment)
         here = Lake(Place.of(work / "disk"))
-        address = local_broker.up(here).address
-        running.callback(local_broker.down, here)
+        address = broker.up(here).address
+        running.callback(broker.down, here)
         env = {
             **server.environment,
             "STRANDLINE_KAFKA": address,

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from fleet.play.devices import Fleet
 from fleet.play.plan import Chunk, Plan
 from strandline.core.topic import Topic
-from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka.broker import create_topic
 from strandline.engine.kafka.topic_log import Log
 from strandline.engine.lake.commit.delta_commit import SUMS_KEPT, forget_sum
 from strandline.engine.lake.files.place import Place

@@ -20,8 +20,8 @@ from fleet.gold import device_signal_10m as gold
 from fleet.play.domain import readings
 from fleet.play.plan import Plan
 from fleet.silver import device_telemetry as silver
-from strandline.engine.kafka import local_broker
-from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka import broker
+from strandline.engine.kafka.broker import create_topic
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import entries
@@ -105,8 +105,8 @@ def main() -> int:
         shutil.rmtree(work / "drains", ignore_errors=True)
     (work / "drains").mkdir(parents=True, exist_ok=True)
     lake = Lake(work)
-    own = local_broker.status(lake) is None
-    address = local_broker.up(lake).address
+    own = broker.status(lake) is None
+    address = broker.up(lake).address
     try:
         _send(address, wanted.events)
         sizes = [int(size) for size in wanted.sizes.split(",")]
@@ -117,7 +117,7 @@ def main() -> int:
         ]
     finally:
         if own:
-            local_broker.down(lake)
+            broker.down(lake)
     report = GovernorReport(heap=wanted.heap, machine=facts(), drains=drains)
     for file in report.write(wanted.out):
         sys.stderr.write(f"wrote {file}\n")

@@ -11,7 +11,7 @@ from statistics import mean, median
 import psutil
 from pyspark.sql import SparkSession
 
-from strandline.core.modes import AvailableNow, MicroBatch
+from strandline.core.stateful import AvailableNow, MicroBatch
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.recompute import Afresh

@@ -28,8 +28,8 @@ from fleet.play.plan import Plan
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import waiting
-from strandline.engine.kafka import local_broker
-from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka import broker
+from strandline.engine.kafka.broker import create_topic
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import log_of
 from strandline.engine.lake.log.ledger import between, latest_version
@@ -74,7 +74,7 @@ def main() -> int:
     if wanted.fresh or not made.exists():
         shutil.rmtree(work, ignore_errors=True)
     whole = Lake(work / "whole")
-    address = local_broker.up(whole).address
+    address = broker.up(whole).address
     try:
         for topic in {topic for table in catalog.tables() for topic in table.topics}:
             create_topic(address, topic.name, topic.partitions, {})
@@ -95,7 +95,7 @@ def main() -> int:
         for lake in lakes.values():
             succeeded("ledger", "--audit", *NAMES, "--lake", lake.root)
     finally:
-        local_broker.down(whole)
+        broker.down(whole)
     report = Report(machine=machine.facts(), shape=shape, lived=lived, answers=answers)
     report.write(wanted.out)
     sys.stdout.write(report.page())

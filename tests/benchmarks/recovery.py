@@ -28,8 +28,8 @@ from fleet.bronze import device_telemetry as bronze
 from fleet.play.domain import readings
 from fleet.play.plan import Plan
 from strandline.core.topic import Topic
-from strandline.engine.kafka import local_broker
-from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka import broker as local_broker
+from strandline.engine.kafka.broker import create_topic
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entry_at, latest_version

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from strandline.core.modes import AvailableNow
 from strandline.core.parse import parse_json
 from strandline.core.routes import field
+from strandline.core.stateful import AvailableNow
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import CARRIED, NOTHING_ARRIVED, PLACE, Topic

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from fleet.play.domain import domain
 from fleet.play.plan import Plan
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Table
 from strandline.core.verdict import good_rows
 from strandline.engine.accounting.balance_sheet import balance

@@ -24,7 +24,7 @@ from strandline import catalog
 from fleet.play.plan import Plan
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.kafka import admin
+from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
 from tests.benchmarks.feed import has_all
@@ -162,7 +162,7 @@ def _batches(lake: Lake) -> int:
 
 
 def _topics(address: str) -> list[Topic]:
-    there = admin.topics(address, {})
+    there = broker.topics(address, {})
     own = [topic for table in catalog.tables() for topic in table.topics]
     return [topic for topic in own if topic.name in there]
 

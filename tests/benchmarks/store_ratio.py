@@ -24,12 +24,12 @@ from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.play.plan import Plan
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.core.table import Table
 from strandline.engine.flow import runner
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.kafka import local_broker
-from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka import broker
+from strandline.engine.kafka.broker import create_topic
 from strandline.engine.lake.commit.delta_commit import Commit
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -209,8 +209,8 @@ def main() -> int:
             NEAR: Lake(Place.of(f"s3a://{s3_server.BUCKET}/near")),
             FAR: Lake(Place.of(f"s3a://{s3_server.BUCKET}/far")),
         }
-        address = local_broker.up(lakes[DISK]).address
-        running.callback(local_broker.down, lakes[DISK])
+        address = broker.up(lakes[DISK]).address
+        running.callback(broker.down, lakes[DISK])
         for topic in {topic for table in catalog.tables() for topic in table.topics}:
             create_topic(address, topic.name, topic.partitions, {})
         spark = start(settings(lake=str(lakes[NEAR].root)), work / "spark.log")

@@ -25,8 +25,8 @@ from strandline import catalog
 from fleet.bronze import device_telemetry as bronze
 from fleet.play.domain import readings
 from fleet.play.plan import Plan
-from strandline.engine.kafka import local_broker
-from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka import broker
+from strandline.engine.kafka.broker import create_topic
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
@@ -75,7 +75,7 @@ def main() -> int:
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
     whole, report = Lake(work / "whole"), Report.read(wanted.out)
-    address = local_broker.up(whole).address
+    address = broker.up(whole).address
     try:
         ages = [int(age) for age in wanted.commits.split(",")]
         for age, lake in _made(whole, work, address, ages).items():
@@ -92,7 +92,7 @@ def main() -> int:
             report = report.having(taken)
             report.write(wanted.out)
     finally:
-        local_broker.down(whole)
+        broker.down(whole)
         shutil.rmtree(work / "s3", ignore_errors=True)
     sys.stdout.write(report.page())
     return int(bool(report.missed()))

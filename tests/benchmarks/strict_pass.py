@@ -24,7 +24,7 @@ from fleet.bronze import device_telemetry as bronze
 from fleet.play.domain import readings
 from fleet.play.plan import Plan
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.engine.flow.batch.governor import Size
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake

@@ -23,7 +23,7 @@ from fleet.gold import device_signal_10m as gold
 from fleet.play.domain import readings
 from fleet.play.plan import Plan
 from fleet.silver import device_telemetry as silver
-from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka.broker import create_topic
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.verify import kept
 from tests.benchmarks.feed import has_all

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
 from tests.support.events import readings, received

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.bronze import process_events
-from strandline.core.modes import RealTime
+from strandline.core.stateful import RealTime
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from strandline.alerting.alert_rule import rules_folder
 from strandline.alerting.courier import Books
 from strandline.alerting.notice import RuleWords
-from strandline.alerting.source import rules_folder
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import hold
 from strandline.operate.alerts.examples import RuleTexts

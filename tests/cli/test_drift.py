@@ -12,7 +12,7 @@ from fleet.silver import dhcp_events
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged
 from strandline.core.topic import RECEIVED
-from strandline.engine.accounting.drift import Beside, Seen
+from strandline.engine.accounting.routes import Beside, Seen
 from strandline.engine.flow.ingest import PROPERTIES
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake

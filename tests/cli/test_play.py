@@ -10,10 +10,9 @@ import pytest
 
 from strandline.cli.screen import as_typed
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.topic import RECEIVED
+from strandline.core.topic import RECEIVED, Counts
 from strandline.engine.accounting.balance_sheet import Balance
-from strandline.engine.kafka.admin import topics
-from strandline.engine.kafka.records import Counts
+from strandline.engine.kafka.broker import topics
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from strandline.alerting.alert_rule import rules_folder
 from strandline.alerting.rule_folder import RuleFolder, RuleSet
 from strandline.alerting.sigma import Folder, read_folder
-from strandline.alerting.source import rules_folder
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.shelves import live_rules, promotions

@@ -12,7 +12,7 @@ from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.topic import RECEIVED
-from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry
@@ -49,7 +49,7 @@ def asked(lake: Lake, has: Mapping[str, int], *entries: Entry) -> Answer:
     for each in entries:
         commit(lake.table(TABLE), [], each.encoded())
     env = {"STRANDLINE_KAFKA": "127.0.0.1:1", "STRANDLINE_LAKE": str(lake.root)}
-    with patch.object(admin, "topics", return_value=has):
+    with patch.object(broker, "topics", return_value=has):
         return strandline("preflight", env=env)
 
 
@@ -90,11 +90,11 @@ def test_up_makes_no_topic_anew_that_a_table_has_read(lake: Lake, entry: Entry) 
     """One that is retired may be deleted; made anew it would be read again when that is taken back."""
     create(lake.table(TABLE), RECEIVED)
     commit(lake.table(TABLE), [], entry.encoded())
-    here = local_broker.Broker(address="127.0.0.1:1", pid=1, log=lake.log("kafka"))
+    here = broker.Broker(address="127.0.0.1:1", pid=1, log=lake.log("kafka"))
     with (
-        patch.object(local_broker, "up", return_value=here),
-        patch.object(admin, "topics", return_value={A: 1}),
-        patch.object(admin, "create_topic", return_value=True) as made,
+        patch.object(broker, "up", return_value=here),
+        patch.object(broker, "topics", return_value={A: 1}),
+        patch.object(broker, "create_topic", return_value=True) as made,
     ):
         found = strandline("up", "--lake", lake.root)
 

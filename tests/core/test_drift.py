@@ -16,9 +16,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from strandline.core.drift import DRIFT, Difference, Reading, difference, reading
 from strandline.core.errors import DefinitionError
-from strandline.core.parse import parse_csv, parse_raw
+from strandline.core.parse import (
+    DRIFT,
+    Difference,
+    Reading,
+    difference,
+    parse_csv,
+    parse_raw,
+    reading,
+)
 from strandline.core.table import Judged
 from tests.support.events import frame
 from tests.support.payloads import CLEAN, parse

@@ -21,8 +21,7 @@ from pyspark.sql.types import (
 
 from fleet.play.plan import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE
 from fleet.silver.device_telemetry import FIELDS
-from strandline.core.drift import DRIFT
-from strandline.core.parse import READER
+from strandline.core.parse import DRIFT, READER
 from tests.core.test_parse_malformed import (
     CLOSES_THE_WRAPPER,
     FORGED,

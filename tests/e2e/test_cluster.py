@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family
@@ -53,7 +53,7 @@ def test_a_run_on_a_cluster_gives_the_rows_of_one_on_this_machine(  # noqa: PLR0
 ) -> None:
     """Both workers took part, and neither key is in a log, an event, an object, or a list of processes."""
     disk = Lake(Place.of(tmp_path / "disk"))
-    env["STRANDLINE_KAFKA"] = local_broker.up(disk).address
+    env["STRANDLINE_KAFKA"] = broker.up(disk).address
     before = _homes(cluster)
     try:
         inside.succeeded("produce", *SENT, "--events", times(300, 1_500), env=env)
@@ -63,7 +63,7 @@ def test_a_run_on_a_cluster_gives_the_rows_of_one_on_this_machine(  # noqa: PLR0
         inside.succeeded("ledger", env=env)
         equal = inside.succeeded("compare", disk.root, bucket, "--json", env=env).json
     finally:
-        local_broker.down(disk)
+        broker.down(disk)
 
     assert isinstance(equal, list)
     assert {each["table"] for each in equal} >= {*CHAIN[1:]}
@@ -84,7 +84,7 @@ def test_spark_submit_does_the_same(
     packages, properties = tmp_path / "packages.tar.gz", tmp_path / "strandline.conf"
     executor_packages.write(packages)
     disk = Lake(Place.of(tmp_path / "disk"))
-    env["STRANDLINE_KAFKA"] = local_broker.up(disk).address
+    env["STRANDLINE_KAFKA"] = broker.up(disk).address
     env["STRANDLINE_EXECUTOR_PYTHON"] = str(packages)
     before = _homes(cluster)
     try:
@@ -105,7 +105,7 @@ def test_spark_submit_does_the_same(
         inside.succeeded("ledger", env=env)
         inside.succeeded("compare", disk.root, bucket, env=env)
     finally:
-        local_broker.down(disk)
+        broker.down(disk)
 
     assert len(_homes(cluster) - before) == WORKERS
 

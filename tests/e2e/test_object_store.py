@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from strandline import catalog
 
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import requests
 from strandline.engine.lake.lake import Lake
@@ -35,7 +35,7 @@ def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills
 ) -> None:
     """And neither key is in a log, an object, or the list of processes; ten kills on the way."""
     disk = Lake(Place.of(tmp_path / "disk"))
-    found = local_broker.up(disk)
+    found = broker.up(disk)
     env = {
         **s3.environment,
         "STRANDLINE_KAFKA": found.address,
@@ -60,7 +60,7 @@ def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills
             for lake in (disk.root, bucket)
         }
     finally:
-        local_broker.down(disk)
+        broker.down(disk)
 
     assert isinstance(equal, list)
     assert {each["table"] for each in equal} >= {*SLICE[1:]}
@@ -92,7 +92,7 @@ def test_repairs_and_proofs_are_the_same_on_a_store(
     disk = Lake(Place.of(tmp_path / "disk"))
     env = {
         **s3.environment,
-        "STRANDLINE_KAFKA": local_broker.up(disk).address,
+        "STRANDLINE_KAFKA": broker.up(disk).address,
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
     silver = SLICE[1]
@@ -115,7 +115,7 @@ def test_repairs_and_proofs_are_the_same_on_a_store(
         _forget_one(bucket, lake, env)
         _restore_one(bucket, lake, env)
     finally:
-        local_broker.down(disk)
+        broker.down(disk)
 
 
 def _into(file: Path) -> Path:
@@ -139,7 +139,7 @@ def test_the_same_events_are_certified_alike_on_a_disk_and_on_a_store(
     disk = Lake(Place.of(tmp_path / "disk"))
     env = {
         **s3.environment,
-        "STRANDLINE_KAFKA": local_broker.up(disk).address,
+        "STRANDLINE_KAFKA": broker.up(disk).address,
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
     verify = ("verify", "--all", "--splits", 2, "--kills", 1, "--seed", 7, "--json")
@@ -154,7 +154,7 @@ def test_the_same_events_are_certified_alike_on_a_disk_and_on_a_store(
         found = strandline("compare", disk.root, bucket, "--json", env=env)
         uncertified = strandline(*verify, "--lake", bucket, env=env)
     finally:
-        local_broker.down(disk)
+        broker.down(disk)
 
     here, there = (_certified(each) for each in certificates)
     assert here == there

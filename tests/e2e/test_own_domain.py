@@ -9,7 +9,7 @@ from shutil import rmtree
 import pytest
 from confluent_kafka import Producer
 
-from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka.broker import create_topic
 from tests.cli.inside import succeeded
 from tests.support.project import TYPED, copied, ran, tried
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from strandline import catalog
 
-from strandline.engine.kafka import local_broker
-from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka import broker
+from strandline.engine.kafka.broker import create_topic
 from strandline.engine.lake.lake import Lake
 from tests.benchmarks.store_requests import NAMES, measured, send_rows
 from tests.cli.typed import succeeded
@@ -25,7 +25,7 @@ IDLE = 200
 def test_a_micro_batch_takes_no_more_requests_than_it_needs(s3: S3Server, tmp_path: Path) -> None:
     """The suite counts those of a commit (tests/engine/lake/test_commit_requests.py)."""
     own = Lake(tmp_path / "own")
-    address = local_broker.up(own).address
+    address = broker.up(own).address
     try:
         for topic in {topic for table in catalog.tables() for topic in table.topics}:
             create_topic(address, topic.name, topic.partitions, {})
@@ -36,7 +36,7 @@ def test_a_micro_batch_takes_no_more_requests_than_it_needs(s3: S3Server, tmp_pa
         succeeded("run", *NAMES, "--lake", young.root, env=env)
         counted = [*measured(s3, young, 0, address, tmp_path, BATCHES)]
     finally:
-        local_broker.down(own)
+        broker.down(own)
 
     assert {each.layer for each in counted} == MOST.keys()
     for each in counted:

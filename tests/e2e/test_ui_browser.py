@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries
 from tests.cli.typed import start, succeeded

@@ -9,7 +9,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.sql import SparkSession
 
 from strandline.core.topic import Topic
-from strandline.engine.kafka.local_broker import down, up
+from strandline.engine.kafka.broker import down, up
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from tests.support import schema_registry

@@ -21,7 +21,7 @@ from strandline import catalog
 
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Table
-from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
@@ -204,11 +204,11 @@ class Evening:
             time.sleep(0.5)
 
     def _takes_events(self) -> bool:
-        running = local_broker.status(self.lake)
+        running = broker.status(self.lake)
         if running is None:
             return False
         try:
-            admin.check_reachable(running.address, {}, patience=2.0)
+            broker.check_reachable(running.address, {}, patience=2.0)
         except TransientError:
             return False
         return True

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from strandline.alerting.source import rules_folder
+from strandline.alerting.alert_rule import rules_folder
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family

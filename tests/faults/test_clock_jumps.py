@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
 from strandline.engine.service.stream_health import Act, Order, watch

@@ -10,7 +10,7 @@ from subprocess import Popen
 import psutil
 import pytest
 
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import family
@@ -76,7 +76,7 @@ def test_workers_and_drivers_that_are_killed_change_nothing(  # noqa: PLR0913, P
     disk = Lake(Place.of(tmp_path / "disk"))
     env = {
         **s3.environment,
-        "STRANDLINE_KAFKA": local_broker.up(disk).address,
+        "STRANDLINE_KAFKA": broker.up(disk).address,
         "STRANDLINE_LEASE": "5",
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
@@ -101,7 +101,7 @@ def test_workers_and_drivers_that_are_killed_change_nothing(  # noqa: PLR0913, P
         equals_an_undisturbed_run(bucket, disk.root, env)
     finally:
         stream.kill()
-        local_broker.down(disk)
+        broker.down(disk)
 
 
 def _send(number: int, env: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site, run

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from strandline import catalog
 
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
@@ -149,7 +149,7 @@ def suspended(evening: Evening, how: signal.Signals) -> None:
 
 
 def broker_killed(lake: Lake) -> None:
-    running = local_broker.status(lake)
+    running = broker.status(lake)
     assert running is not None
     os.kill(running.pid, signal.SIGKILL)
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import LakeError
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake

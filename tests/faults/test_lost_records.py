@@ -10,7 +10,7 @@ from confluent_kafka.admin._resource import ResourceType
 from pyspark.sql import SparkSession
 
 from fleet.bronze import user_confirmations
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka.topic_log import ExpiredError

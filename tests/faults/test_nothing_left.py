@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from fleet.bronze import device_telemetry as bronze
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.table_versions import pins
@@ -81,7 +81,7 @@ COMMANDS: Mapping[str, Callable[[Path, Path, random.Random], Sequence[object]]] 
 def test_nothing_of_a_killed_command_runs_after_half_a_minute(
     name: str, filled: Path, tmp_path: Path, chance: random.Random
 ) -> None:
-    lake, living = Lake(Place.of(filled)), local_broker.status(Lake(Place.of(filled)))
+    lake, living = Lake(Place.of(filled)), broker.status(Lake(Place.of(filled)))
     assert living is not None
     words = [str(each) for each in COMMANDS[name](filled, tmp_path, chance)]
     log = tmp_path / "command.log"
@@ -113,7 +113,7 @@ def test_nothing_of_a_killed_command_runs_after_half_a_minute(
         time.sleep(0.2)
     took = time.monotonic() - killed_at
     print(f"{name}: killed {lives_on:.1f} s on, gone after {took:.1f} s")  # noqa: T201  # the figures of the proof
-    assert local_broker.status(lake) == living
+    assert broker.status(lake) == living
     succeeded("maintain", "--lake", filled)
     assert not [*pins(lake.root)]
     assert lake.scratch.names() == []

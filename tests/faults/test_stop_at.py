@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver.user_actions import TABLE
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake

@@ -14,7 +14,7 @@ from subprocess import Popen
 
 import pytest
 
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from tests.cli.typed import succeeded
@@ -54,7 +54,7 @@ def test_a_stream_outlives_a_store_that_is_killed_and_a_killed_stream_loses_noth
     bucket = Place.of(f"s3a://{s3_server.BUCKET}{tmp_path}/lake")
     env = {
         **store.server.environment,
-        "STRANDLINE_KAFKA": local_broker.up(disk).address,
+        "STRANDLINE_KAFKA": broker.up(disk).address,
         "STRANDLINE_LEASE": "5",
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
@@ -83,7 +83,7 @@ def test_a_stream_outlives_a_store_that_is_killed_and_a_killed_stream_loses_noth
             assert process.wait(PATIENCE) == 0, log(bucket).read_text()[-3000:]
         equals_an_undisturbed_run(bucket, disk.root, env)
     finally:
-        local_broker.down(disk)
+        broker.down(disk)
     assert "Traceback" not in log(bucket).read_text()
 
 

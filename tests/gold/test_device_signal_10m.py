@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.gold.device_signal_10m import TABLE
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake

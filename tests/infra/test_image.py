@@ -21,7 +21,7 @@ import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker as local_broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import bind

@@ -20,7 +20,7 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import bind
 from strandline.engine.service.metrics_page import METRICS
 from strandline.engine.service.stream_health import Ill
-from strandline_dagster.alarms import Alarm
+from strandline_dagster.resources import Alarm
 from tests.architecture.tree import ROOT
 from tests.docs.pages import anchors
 from tests.docs.test_readme import table_rows

@@ -16,7 +16,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_writer import logger
 from strandline.engine.service.stream_health import Ill, Order, write_desired
-from strandline_dagster.alarms import UNFORESEEN, Alarm, page
+from strandline_dagster.resources import UNFORESEEN, Alarm, page
 from tests.architecture.tree import ROOT
 from tests.cli import inside, typed
 from tests.docs.pages import BLOCK, RUNBOOK, RUNBOOKS

@@ -14,8 +14,8 @@ from dagster import build_run_status_sensor_context, job, op
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 from strandline.engine.lake.lake import Lake
-from strandline_dagster import alarms
-from strandline_dagster.alarms import alert_again, alert_of_failures, failure, send
+from strandline_dagster import resources
+from strandline_dagster.resources import alert_again, alert_of_failures, failure, send
 from tests.cli.typed import succeeded
 from tests.support.instance import ephemeral
 
@@ -102,7 +102,7 @@ def test_an_answer_that_never_ends_is_waited_for_no_longer_than_all_of_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A header each moment is no silence, so that no timeout of the socket would end it."""
-    monkeypatch.setattr(alarms, "PATIENCE", 0.5)
+    monkeypatch.setattr(resources, "PATIENCE", 0.5)
     over = threading.Event()
 
     def drips() -> Iterator[bytes]:

@@ -4,8 +4,8 @@ import pytest
 from dagster import AssetsDefinition, Failure, RetryRequested
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
-from strandline_dagster.alarms import TRIES, again_or_failed
 from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.resources import TRIES, again_or_failed
 from strandline_dagster.schedules import catch_up
 
 

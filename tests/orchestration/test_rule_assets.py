@@ -18,7 +18,7 @@ from dagster import (
 from pyspark.sql import SparkSession
 
 from fleet.silver import process_events as silver
-from strandline.alerting.source import rules_folder
+from strandline.alerting.alert_rule import rules_folder
 from strandline.alerting.tables import bronze as alerts
 from strandline.engine.lake.lake import Lake
 from strandline_dagster.checks import key, topic_key

@@ -20,7 +20,7 @@ from dagster import (
 from strandline import catalog
 
 from strandline.core.errors import TransientError
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_writer import logger
@@ -266,21 +266,21 @@ def test_a_broker_of_the_lake_that_died_is_started_again_and_no_look_waits_for_i
     """It died of a full disk, and the stream waited for it until a person came."""
     write_desired(lake, ASKED)
     lives(lake, {})
-    first = local_broker.up(lake)
+    first = broker.up(lake)
     try:
         os.kill(first.pid, signal.SIGKILL)
-        while local_broker.status(lake) is not None:
+        while broker.status(lake) is not None:
             time.sleep(0.05)
 
         looked(instance)
         looked(instance)  # one that is being started is not started twice
         deadline = time.monotonic() + 120
-        while (again := local_broker.status(lake)) is None:
+        while (again := broker.status(lake)) is None:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        assert local_broker.up(lake).pid == again.pid
+        assert broker.up(lake).pid == again.pid
         assert again.pid != first.pid
     finally:
-        local_broker.down(lake)
+        broker.down(lake)
     looked(instance)
-    assert local_broker.status(lake) is None, "a person has stopped it"
+    assert broker.status(lake) is None, "a person has stopped it"

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries

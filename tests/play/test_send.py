@@ -14,9 +14,9 @@ from fleet.play.domain import Playing, domain, readings
 from fleet.play.plan import Plan
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.topic import Topic
-from strandline.engine.kafka import admin
+from strandline.engine.kafka import broker
 from strandline.engine.kafka import send_records as sending
-from strandline.engine.kafka.local_broker import down, up
+from strandline.engine.kafka.broker import down, up
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import Interrupt
 from tests.support.sending import send
@@ -146,7 +146,7 @@ def test_an_address_without_a_broker_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The C client would fill the terminal with its own attempts."""
-    monkeypatch.setattr(admin, "PATIENCE", 0.3)
+    monkeypatch.setattr(broker, "PATIENCE", 0.3)
 
     with pytest.raises(TransientError, match=UNREACHABLE):
         send(PLAN, UNREACHABLE, {})

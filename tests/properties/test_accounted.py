@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, latest_version
 from tests.support.events import commits, received

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructType, TimestampType
 
 from fleet.silver import device_telemetry
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Appended, Judged
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.engine.accounting.balance_sheet import balance

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from strandline.alerting.alert_rule import rules_folder
 from strandline.alerting.condition import Matches, clauses
 from strandline.alerting.sigma import read_folder
-from strandline.alerting.source import rules_folder
 from strandline_quality.linear import LONGEST, Flavour, RefusedError, linear
 from strandline_quality.rules import broken, matches
 from tests.rules.cases import CASES

@@ -9,10 +9,9 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
-from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.alert_rule import AlertRule, AlertSource, find
 from strandline.alerting.condition import Glob, Missing, Not, Text
 from strandline.alerting.one_plan import alert_id, raised
-from strandline.alerting.source import AlertSource, find
 from strandline.alerting.tables.silver import FIELDS as ALERT
 from strandline_quality.mask import mask_value
 from tests.support.engine import as_in_production

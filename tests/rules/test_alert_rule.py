@@ -2,8 +2,8 @@
 
 import pytest
 
-from strandline.alerting import source
-from strandline.alerting.alert_rule import AlertRule, Severity
+from strandline.alerting import alert_rule
+from strandline.alerting.alert_rule import AlertRule, AlertSource, Severity
 from strandline.alerting.condition import (
     AllOf,
     AnyOf,
@@ -15,7 +15,6 @@ from strandline.alerting.condition import (
     Text,
     simplified,
 )
-from strandline.alerting.source import AlertSource
 from strandline.core.errors import DefinitionError
 
 A = Text("Image", Glob.parse("*A.exe"))
@@ -24,7 +23,7 @@ C = Matches("CommandLine", "c+", "i")
 
 
 def processes() -> AlertSource:
-    found = source.find("process_events")
+    found = alert_rule.find("process_events")
     assert found is not None
     return found
 

@@ -10,13 +10,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from strandline.alerting.alert_rule import AlertRule, Comparison, Counted, Part, ThresholdRule
+from strandline.alerting.alert_rule import (
+    AlertRule,
+    AlertSource,
+    Comparison,
+    Counted,
+    Part,
+    ThresholdRule,
+    find,
+)
 from strandline.alerting.compile import holds
 from strandline.alerting.condition import Glob, Text
-from strandline.alerting.correlate import correlated
-from strandline.alerting.source import AlertSource, find
 from strandline.alerting.tables.silver import FIELDS as ALERT
-from strandline.alerting.windows import Hit, fired
+from strandline.alerting.windows import Hit, correlated, fired
 from strandline.core.errors import DefinitionError
 from tests.support.rows import NOON
 

@@ -21,8 +21,8 @@ from strandline import catalog
 
 from fleet.gold import device_daily
 from fleet.silver import dhcp_events, process_events, user_actions
-from strandline.alerting import source, tables
-from strandline.alerting.source import AlertSource
+from strandline.alerting import alert_rule, tables
+from strandline.alerting.alert_rule import AlertSource
 from strandline.core.errors import DefinitionError
 from strandline.core.static import Static
 from strandline.core.table import Table
@@ -39,15 +39,15 @@ WITHOUT_KEY = StructType([each for each in dhcp_events.FIELDS if each.name != "d
 
 def test_the_example_declares_the_four_tables_that_its_rules_look_at() -> None:
     """In the order in which a rule's category is looked up."""
-    assert [each.table.id for each in source.sources()] == [
+    assert [each.table.id for each in alert_rule.sources()] == [
         "silver.process_events",
         "silver.network_connections",
         "silver.dhcp_events",
         "silver.user_actions",
     ]
-    assert source.find("dhcp_events") is source.find("silver.dhcp_events")
-    assert source.find("gold.device_daily") is None
-    assert sorted(source.rules_folder().glob("*.yml"))
+    assert alert_rule.find("dhcp_events") is alert_rule.find("silver.dhcp_events")
+    assert alert_rule.find("gold.device_daily") is None
+    assert sorted(alert_rule.rules_folder().glob("*.yml"))
 
 
 MISTAKES: tuple[tuple[dict[str, Any], str, str], ...] = (
@@ -148,14 +148,14 @@ def test_a_mistake_among_sources_has_a_sentence_and_a_hint(
 ) -> None:
     """Asked with the tables of the project, once all of them are known."""
     with pytest.raises(DefinitionError, match=re.escape(message)) as refused:
-        source.added(made(), known("silver.dhcp_events", "silver.process_events"))
+        alert_rule.added(made(), known("silver.dhcp_events", "silver.process_events"))
 
     assert hint in str(refused.value.hint)
 
 
 def test_without_a_mistake_the_project_gets_the_three_tables_of_alerts() -> None:
     """Each under the name that a lake has it under."""
-    modules = source.added(module(SOURCES=[DHCP]), known("silver.dhcp_events"))
+    modules = alert_rule.added(module(SOURCES=[DHCP]), known("silver.dhcp_events"))
 
     assert [each.TABLE.id for each in modules] == ["bronze.alerts", "silver.alerts", "gold.alerts"]
     assert all(each.__name__.startswith(tables.__name__) for each in modules)

@@ -6,10 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.alert_rule import AlertRule, AlertSource, find
 from strandline.alerting.condition import Glob, Missing, Not, Text
 from strandline.alerting.live import Raising, Stage
-from strandline.alerting.source import AlertSource, find
 from tests.support.feeds import PLACED
 from tests.support.rows import NOON
 

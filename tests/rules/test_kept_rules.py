@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.alerting.alert_rule import AlertRule, Severity
+from strandline.alerting.alert_rule import AlertRule, Severity, rules_folder
 from strandline.alerting.live import (
     Kept,
     Offsets,
@@ -18,7 +18,6 @@ from strandline.alerting.live import (
     stages_of,
 )
 from strandline.alerting.sigma import read_folder
-from strandline.alerting.source import rules_folder
 from strandline.core.feed import Feed
 
 STARTERS = read_folder(rules_folder()).every

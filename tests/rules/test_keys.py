@@ -2,12 +2,11 @@
 
 import pytest
 
-from strandline.alerting import source
-from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting import alert_rule
+from strandline.alerting.alert_rule import AlertRule, rules_folder
 from strandline.alerting.condition import AllOf, AnyOf, Condition, Glob, Not, Number, Order, Text
 from strandline.alerting.one_plan import MOST, SEPARATORS, key
 from strandline.alerting.sigma import read_folder
-from strandline.alerting.source import rules_folder
 from tests.rules.cases import CASES
 
 RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]
@@ -69,4 +68,4 @@ def test_what_may_fire_without_one_has_no_key(condition: Condition) -> None:
 
 
 def test_the_source_of_the_cases_is_the_one_of_programs() -> None:
-    assert source.find("process_events") == PROCESSES
+    assert alert_rule.find("process_events") == PROCESSES

@@ -8,11 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructType
 
-from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.alert_rule import AlertRule, rules_folder
 from strandline.alerting.compile import holds
 from strandline.alerting.one_plan import alerts
 from strandline.alerting.sigma import read_folder
-from strandline.alerting.source import rules_folder
 from tests.rules.cases import CASES
 from tests.support.proofs import Times
 

@@ -4,12 +4,11 @@ import re
 
 import pytest
 
-from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.alert_rule import AlertRule, rules_folder
 from strandline.alerting.compile import holds
 from strandline.alerting.condition import AllOf, AnyOf, Condition, Glob, Matches, Missing, Not, Text
 from strandline.alerting.one_plan import LONGEST, MOST, as_one_search, needles
 from strandline.alerting.sigma import read_folder
-from strandline.alerting.source import rules_folder
 from tests.rules.cases import CASES
 
 RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]

@@ -6,12 +6,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.alert_rule import AlertRule, rules_folder
 from strandline.alerting.compile import holds
 from strandline.alerting.condition import Glob, Text
 from strandline.alerting.one_plan import RULE, alerts
 from strandline.alerting.sigma import read_folder
-from strandline.alerting.source import rules_folder
 from strandline.core.errors import DefinitionError
 from tests.rules.cases import CASES
 from tests.support.engine import as_in_production

@@ -6,9 +6,9 @@ from shutil import copy, rmtree
 
 import pytest
 
+from strandline.alerting.alert_rule import rules_folder
 from strandline.alerting.live import Rule
 from strandline.alerting.rule_folder import MUTED, RuleFolder, RuleSet
-from strandline.alerting.source import rules_folder
 from tests.rules.test_model_rule import ONE, ruled
 from tests.support.rows import NOON
 

@@ -8,8 +8,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 from strandline import wrong_rules
 
 from fleet.silver import dhcp_events
-from strandline.alerting import source as declared
-from strandline.alerting.source import AlertSource
+from strandline.alerting import alert_rule as declared
+from strandline.alerting.alert_rule import AlertSource
 from strandline.core.errors import DefinitionError
 from strandline.operate.alerts.examples import refuse_other_columns
 

@@ -5,10 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.alerting.alert_rule import ThresholdRule
+from strandline.alerting.alert_rule import ThresholdRule, rules_folder
 from strandline.alerting.rule_folder import broken_thresholds
 from strandline.alerting.sigma import read_folder
-from strandline.alerting.source import rules_folder
 from strandline.core.errors import DefinitionError
 
 RULES = read_folder(rules_folder()).thresholds

@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.alerting.alert_rule import AlertRule, Comparison, Counted, Part, ThresholdRule
+from strandline.alerting.alert_rule import AlertRule, Comparison, Counted, Part, ThresholdRule, find
 from strandline.alerting.condition import Missing, Not
-from strandline.alerting.source import find
 from strandline.alerting.windows import Fired, Hit, fired
 
 LENGTH = 10

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from strandline.alerting.alert_rule import find
 from strandline.alerting.one_plan import raised
-from strandline.alerting.source import find
 from strandline.alerting.tables.silver import FIELDS, TABLE
 from strandline.core.topic import Topic
 from strandline.engine.flow.feed_query import as_records

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver.device_telemetry import TABLE, device_telemetry
-from strandline.core.modes import AvailableNow, Batch, Mode
+from strandline.core.stateful import AvailableNow, Batch, Mode
 from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake

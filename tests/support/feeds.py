@@ -11,11 +11,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from fleet.bronze import process_events as bronze
 from fleet.silver import process_events as silver
-from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.alert_rule import AlertRule, rules_folder
 from strandline.alerting.live import fingerprint
 from strandline.alerting.one_plan import raised
 from strandline.alerting.sigma import read_folder
-from strandline.alerting.source import rules_folder
 from strandline.core.feed import EventFeed
 from strandline.core.topic import Topic
 from strandline.engine.kafka.topic_log import Log

@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DecimalType, IntegerType, LongType, StructType, TimestampType
 
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.commit import delta_commit

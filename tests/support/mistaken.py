@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Table
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.open_table import opened

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import AvailableNow, Batch, MicroBatch, Mode
+from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance, waiting
 from strandline.engine.flow.query import is_settled

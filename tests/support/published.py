@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, TopicPartition
 
-from strandline.engine.kafka import admin
+from strandline.engine.kafka import broker
 
 PATIENCE = 60
 
@@ -33,7 +33,7 @@ def committed(address: str, topic: str) -> list[Published]:
             "enable.partition.eof": True,
         }
     )
-    left = {*range(admin.topics(address, {})[topic])}
+    left = {*range(broker.topics(address, {})[topic])}
     consumer.assign([TopicPartition(topic, each, 0) for each in left])
     found, deadline = [], time.monotonic() + PATIENCE
     while left:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
-from strandline.core.drift import DRIFT
+from strandline.core.parse import DRIFT
 from strandline.core.table import Table
 from strandline.core.topic import RECEIVED
 from tests.support.rows import NOON, Row, shown

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fleet.play.domain import Part, Playing, domain, readings
 from fleet.play.plan import Plan
 from strandline.core.topic import Topic
-from strandline.engine.kafka.admin import create_topic
+from strandline.engine.kafka.broker import create_topic
 from strandline.engine.kafka.send_records import at_once, send_records
 from strandline.operate.demo import Truth
 

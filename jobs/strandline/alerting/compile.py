@@ -20,7 +20,7 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 
 from strandline.alerting import condition
-from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.alert_rule import AlertRule, AlertSource
 from strandline.alerting.condition import (
     AllOf,
     AnyOf,
@@ -43,7 +43,6 @@ from strandline.alerting.condition import (
     is_in,
     steps,
 )
-from strandline.alerting.source import AlertSource
 from strandline_quality.linear import linear
 
 # Whether a condition holds for one event, in Python: to say in milliseconds, without Spark, which clause failed.

@@ -36,7 +36,7 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
-from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.alert_rule import AlertRule, AlertSource
 from strandline.alerting.compile import LOWER, Prepared, compiled, named, prepared, quoted
 from strandline.alerting.condition import (
     AllOf,
@@ -51,7 +51,6 @@ from strandline.alerting.condition import (
     Text,
     Wild,
 )
-from strandline.alerting.source import AlertSource
 from strandline.alerting.tables.silver import FIELDS as ALERT
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged

@@ -36,9 +36,10 @@ from sigma.processing.transformations import FieldMappingTransformation
 from sigma.rule import SigmaLogSource, SigmaRule
 from sigma.rule.base import SigmaYAMLLoader
 
-from strandline.alerting import source as declared
+from strandline.alerting import alert_rule as declared
 from strandline.alerting.alert_rule import (
     AlertRule,
+    AlertSource,
     Comparison,
     Counted,
     Event,
@@ -47,7 +48,6 @@ from strandline.alerting.alert_rule import (
     ThresholdRule,
 )
 from strandline.alerting.sigma_tree import UnsupportedError, condition
-from strandline.alerting.source import AlertSource
 from strandline.core.errors import DefinitionError
 from strandline_quality.linear import RefusedError
 

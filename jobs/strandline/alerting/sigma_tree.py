@@ -37,6 +37,7 @@ from sigma.types import (
     SpecialChars,
 )
 
+from strandline.alerting.alert_rule import AlertSource
 from strandline.alerting.compile import DIGITS, SCALE
 from strandline.alerting.condition import (
     AllOf,
@@ -56,7 +57,6 @@ from strandline.alerting.condition import (
     Wild,
     clauses,
 )
-from strandline.alerting.source import AlertSource
 
 MOST_CLAUSES = 2_000
 LONGEST_CONDITION = 4_000

@@ -48,10 +48,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from strandline.core.drift import reading, reading_now
 from strandline.core.errors import DefinitionError
 from strandline.core.fold import Answer, Event, Fold, Folded, Memory, arrival, time_order
-from strandline.core.parse import parse_json
+from strandline.core.parse import parse_json, reading, reading_now
 from strandline.core.parse_registered import Registered
 from strandline.core.stateful import folded
 from strandline.core.topic import Parse

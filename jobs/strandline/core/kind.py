@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from strandline.core.lateness import Fresh, Lateness, length_of
-from strandline.core.local_day import IN_UTC, Day
+from strandline.core.lateness import IN_UTC, Day, Fresh, Lateness, length_of
 from strandline.core.static import Static
 from strandline.core.topic import Topic
 from strandline_quality.expectations import Within

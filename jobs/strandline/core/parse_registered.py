@@ -74,8 +74,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from strandline.core.drift import with_drift
 from strandline.core.errors import DefinitionError
+from strandline.core.parse import with_drift
 from strandline.core.writer_schema import (
     Decode,
     Format,

@@ -19,20 +19,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from strandline.core import declared
-from strandline.core.drift import (
+from strandline.core.items import ITEM, Skip, in_rows, names_of, skips_of
+from strandline.core.kind import Emit, Kind, Layer
+from strandline.core.lateness import Lateness, Window, length_of, length_of_window
+from strandline.core.parse import (
     HAS_NEW_FIELD,
     NEW_FIELD,
     WRONG_TYPE,
     OnNewField,
     OnWrongType,
     Reading,
+    parse_json,
     path_of,
 )
-from strandline.core.items import ITEM, Skip, in_rows, names_of, skips_of
-from strandline.core.kind import Emit, Kind, Layer
-from strandline.core.lateness import Lateness, length_of
-from strandline.core.local_day import Window, length_of_window
-from strandline.core.parse import parse_json
 from strandline.core.routes import AllBut, KindBy, Takes, in_words, text_of, tuple_of
 from strandline.core.static import Static
 from strandline.core.topic import PLACE, RECEIVED, ROUTED, Topic
@@ -212,7 +211,7 @@ class Judged(_Computed):
         bad_items: ``"hold"``: an item that breaks a rule is held by itself, and the other items of its record are rows, where one
             of them is good; items are then counted as well. Without it one bad item holds the record.
         skips: The records that it passes over, as SQL over the columns of its function; each is counted under its name.
-        on_new_field: What happens to a record of JSON with a field that is not declared (jobs/strandline/core/drift.py): ``say`` that it is
+        on_new_field: What happens to a record of JSON with a field that is not declared (jobs/strandline/core/parse.py): ``say`` that it is
             there, ``evolve``: and what edit declares it; ``freeze``: hold the record; ``discard_value``: it is left out on purpose;
             ``discard_row``: pass the record over.
         on_wrong_type: The same of a value of another type than its field's: the record is held (``freeze``, ``evolve``), the value is

@@ -1,11 +1,12 @@
 """A Kafka topic, and how its payloads are read."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,9 +20,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from strandline.core.drift import DRIFT
 from strandline.core.errors import DefinitionError
-from strandline.core.parse import parse_json
+from strandline.core.parse import DRIFT, parse_json
 from strandline.core.routes import KIND, KIND_BY, KindBy
 
 Parse: TypeAlias = Callable[[DataFrame, StructType], DataFrame]
@@ -202,3 +202,73 @@ def united(
     parts = [shapes[topic](events.where(F.col("_topic") == topic.name)) for topic in others]
     rest = events.where(~F.col("_topic").isin(names)) if names else events
     return reduce(DataFrame.unionByName, parts, shapes[first](rest))
+
+
+# What a project's play hands over: many records at once, and the counts that its tables must have of them.
+#
+# A single record is a ``Record`` (jobs/strandline/core/topic.py); a play of millions gives ``Records``, because an object for each record
+# costs as much as sending it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Consecutive records of one topic, as columns of one length.
+
+    Args:
+        topic: The topic.
+        keys: Their keys.
+        values: Their payloads.
+        arrived_at: Their timestamps in milliseconds since 1970.
+    """
+
+    topic: str
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
+    arrived_at: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The records of a table by outcome.
+
+    Args:
+        good: The number of rows.
+        duplicates: The number of copies of them.
+        quarantined: The number of others, by their one reason.
+    """
+
+    good: int
+    duplicates: int = 0
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: "Counts") -> "Counts":
+        """Return the sum of the counts of two topics of one table."""
+        return Counts(
+            good=self.good + other.good,
+            duplicates=self.duplicates + other.duplicates,
+            quarantined=dict(Counter(self.quarantined) + Counter(other.quarantined)),
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the counts as JSON values."""
+        reasons = dict(sorted(self.quarantined.items()))
+        return {"good": self.good, "duplicates": self.duplicates, "quarantined": reasons}
+
+
+Played: TypeAlias = Iterable[Record | Records]
+
+
+@runtime_checkable
+class Foreseen(Protocol):
+    """Events of a play that knows what becomes of them."""
+
+    def expected(self) -> Mapping[str, Counts]:
+        """Return the counts of each table, by its id, for the records that were taken until now."""
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """Events of a play that says itself what was asked for."""
+
+    def plan(self) -> Mapping[str, object]:
+        """Return it by name; a moment or a span of time is Python's own."""

@@ -21,7 +21,6 @@ from strandline.engine.gates.gate_files import Where
 from strandline.engine.lake.completeness import refuse_expired
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.history_file import HistoryFile, files_of, milliseconds_of
 from strandline.engine.lake.import_notes import (
     ImportNote,
@@ -31,7 +30,7 @@ from strandline.engine.lake.import_notes import (
     unfinished_file,
 )
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import WriterWatch, lease
+from strandline.engine.lake.locks import WriterWatch, handed_over, lease
 from strandline.engine.lake.log.ledger import IMPORT, Entry
 from strandline.engine.lake.read.open_table import broken_files
 from strandline.engine.proof.compare import Comparison, compare

@@ -22,13 +22,13 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.lake import shelves
 from strandline.engine.lake.completeness import Retirement
 from strandline.engine.lake.forgotten import Forgotten
-from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import handed_over
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.read.table_versions import let_go
 from strandline.engine.learning.promote_model import Desk
 from strandline.engine.quarantine.held_records import REPLAY, Signed
-from strandline.engine.repair import discard, replay, retire
+from strandline.engine.repair import replay, retire
 from strandline.engine.repair.accept_loss import Accepted, accept, accept_of_feed
 from strandline.engine.repair.closed_range import Span, moment
 from strandline.engine.repair.expire import Scrubbed, due, scrub
@@ -302,14 +302,14 @@ def discarded(  # noqa: PLR0913, PLR0917  # which rows of what, where, and who h
             hint="give it without --reason, --at and --because.",
         )
     if not undo:
-        discard.refuse_vague(table, choice, signed)
-    discard.refuse_unfit(table, where)
+        replay.refuse_vague(table, choice, signed)
+    replay.refuse_undiscardable(table, where)
     says("starting Spark …")
     spark = session.site(found, where, None, is_brief=True, says=says).spark
     if undo:
-        count = discard.reopen(spark, table, where, signed)
+        count = replay.reopen(spark, table, where, signed)
     else:
-        count = discard.discard(spark, table, where, choice, signed)
+        count = replay.discard(spark, table, where, choice, signed)
     spark.stop()
     return count
 

@@ -10,13 +10,12 @@ from strandline import catalog
 
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.kind import Layer
-from strandline.core.modes import AvailableNow
-from strandline.core.topic import Topic
+from strandline.core.stateful import AvailableNow
+from strandline.core.topic import Counts, Foreseen, Planned, Topic
 from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.accounting.routes import read_before
 from strandline.engine.flow.runner import run
-from strandline.engine.kafka import admin, local_broker
-from strandline.engine.kafka.records import Counts, Foreseen, Planned
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.send_records import Sent, at_once, send_records
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.files.place import Place
@@ -58,8 +57,8 @@ def filled(
     where = Lake(Place.of(lake) if lake else Place.of(settings().lake) / "demo")
     _empty(where, says)
     says("starting a Kafka broker …")
-    with local_broker.for_this_work(where) as running:
-        admin.make_missing(running.address, catalog.tables())  # also topics that get no event
+    with broker.for_this_work(where) as running:
+        broker.make_missing(running.address, catalog.tables())  # also topics that get no event
         sent = send(where, running.address)
         _run_tables(where, running.address, says)
     return where, sent, sheets_of(where)
@@ -77,11 +76,11 @@ def _empty(where: Lake, says: Says) -> None:
                 f"{where.root} is not empty, and not made by a demo",
                 hint="choose an empty folder with --lake.",
             )
-        local_broker.down(where)
+        broker.down(where)
         where.root.remove()
     if not where.root.is_local:
         # The broker's records are beside a lake on a store, and would be read again.
-        local_broker.down(where)
+        broker.down(where)
         where.near.remove()
         _await_empty(where, says)
     where.open_for_writing()
@@ -194,7 +193,7 @@ def send(  # noqa: PLR0913, PLR0917  # one call: what, for which lake, to which 
         refuse_gone(topic, where, address)
         if not asked.makes_topics:
             raise _lacking(topic, address)
-        admin.create_topic(address, topic.name, topic.partitions, kafka_options)
+        broker.create_topic(address, topic.name, topic.partitions, kafka_options)
 
     sent = send_records(
         address,

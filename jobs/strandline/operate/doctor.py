@@ -17,7 +17,7 @@ from strandline import catalog
 
 from strandline.core.errors import LakeError
 from strandline.engine.flow.readers import recreated, topic_readers
-from strandline.engine.kafka import admin
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.lake import refuse_unsafe
 from strandline.engine.runtime.missing import refuse_without
@@ -170,7 +170,7 @@ def _kafka(lake: str | None) -> Check:
         if address is None:
             detail = "the lake's broker is not running; `strandline up` starts it"
             return Check(name="kafka", ok=True, detail=detail, hint="")
-        admin.check_reachable(address, found.kafka_options)
+        broker.check_reachable(address, found.kafka_options)
         if where.root.exists():
             gone = recreated(topic_readers(where), address, found.kafka_options)
             if lost := [each for each in gone.values() if each.level.is_alarming]:

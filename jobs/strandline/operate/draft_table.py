@@ -24,18 +24,6 @@ from pyspark.sql.types import (
 )
 
 from strandline.engine.lake.commit.create_table import ddl
-from strandline.operate.draft_text import (
-    ALWAYS,
-    WIDTH,
-    call,
-    free,
-    imported,
-    in_docstring,
-    left_out,
-    literal,
-    quoted,
-    struct_lines,
-)
 from strandline.operate.sampled_fields import (
     LAST_SECOND,
     UNITS,
@@ -60,6 +48,18 @@ from strandline.operate.sampled_traits import (
     renamed,
     values_of,
     words_of,
+)
+from strandline.operate.scaffold import (
+    ALWAYS,
+    WIDTH,
+    call,
+    free,
+    imported,
+    in_docstring,
+    left_out,
+    literal,
+    quoted,
+    struct_lines,
 )
 
 SHARE = """\

@@ -1,6 +1,6 @@
 """What records have beside a table's declaration, with an example, the likely type, and the edit that declares it.
 
-Which fields there are, since when and in which share is in the ledger (jobs/strandline/engine/accounting/drift.py). A type is guessed from
+Which fields there are, since when and in which share is in the ledger (jobs/strandline/engine/accounting/routes.py). A type is guessed from
 values: those of the records that the ledger names as examples, and of the newest records of bronze. Values are shown only where no table
 that reads the same records masks any of its columns.
 """
@@ -24,7 +24,7 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
-from strandline.engine.accounting.drift import SELDOM, Beside, Seen, seen_by, unsettled
+from strandline.engine.accounting.routes import SELDOM, Beside, Seen, seen_by, unsettled
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.find_rows import Where, look, newest_rows
 from strandline.engine.runtime.code_files import module_file

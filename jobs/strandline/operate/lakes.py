@@ -6,7 +6,7 @@ from strandline import catalog
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.table import Ingested, Table
-from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake import formats
 from strandline.engine.lake.completeness import fed, refuse_retired
 from strandline.engine.lake.files.place import Place
@@ -152,7 +152,7 @@ def address(found: Settings, lake: Lake) -> str | None:
     """Return the address of Kafka: the cluster of the settings, or the lake's broker if it runs."""
     if found.kafka is not None:
         return found.kafka
-    running = local_broker.status(lake)
+    running = broker.status(lake)
     return running.address if running else None
 
 
@@ -164,7 +164,7 @@ def demanded_address(found: Settings, lake: Lake) -> str:
         TransientError: It does not answer, or the lake's own does not run any more.
     """
     where = address(found, lake)
-    if where is None and local_broker.remembered(lake):
+    if where is None and broker.remembered(lake):
         raise TransientError(
             f"the broker of {lake.root} does not run any more",
             hint="`strandline up` starts it again, with all that it had.",
@@ -174,7 +174,7 @@ def demanded_address(found: Settings, lake: Lake) -> str:
             f"no broker runs for {lake.root}",
             hint="start ours with `strandline up`, or set STRANDLINE_KAFKA=host:port.",
         )
-    admin.check_reachable(where, found.kafka_options)
+    broker.check_reachable(where, found.kafka_options)
     return where
 
 

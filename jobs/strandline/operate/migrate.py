@@ -11,7 +11,7 @@ from typing import TypeAlias
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
-from strandline.core.modes import AvailableNow, Batch
+from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table
 from strandline.engine.flow import preflight, shadow_lake
 from strandline.engine.flow.compare_plans import Remedy
@@ -20,9 +20,8 @@ from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow
 from strandline.engine.lake.completeness import computable_from, fed
-from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import lease
+from strandline.engine.lake.locks import handed_over, lease
 from strandline.engine.lake.log.ledger import Entry, last_entry, latest_version
 from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.store_lease import HeldError, hold

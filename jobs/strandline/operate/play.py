@@ -17,8 +17,7 @@ from typing import Annotated, Union, cast, get_args, get_origin, get_type_hints
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, LakeError
-from strandline.core.topic import Record
-from strandline.engine.kafka.records import Foreseen, Played, Records
+from strandline.core.topic import Foreseen, Played, Record, Records
 from strandline.project import package
 
 KINDS = (bool, int, float, str, datetime, timedelta)

@@ -7,7 +7,7 @@ from functools import partial
 
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.engine.flow.lineage.column_lineage import hidden
-from strandline.engine.kafka import admin
+from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.read.duckdb_table import Range, columns_of
@@ -101,7 +101,7 @@ def _locate(topic: KafkaTopic, found: Settings, where: Lake) -> Callable[[], str
     def located() -> str:
         address = lakes.demanded_address(found, where)
         if found.kafka is None:
-            admin.create_topic(address, topic.name, topic.partitions, {})
+            broker.create_topic(address, topic.name, topic.partitions, {})
         return address
 
     return located

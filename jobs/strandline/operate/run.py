@@ -13,7 +13,7 @@ from functools import partial
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
-from strandline.core.modes import AvailableNow, Batch, Mode
+from strandline.core.stateful import AvailableNow, Batch, Mode
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow.preflight import (
@@ -29,7 +29,7 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Report
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.slices import Backlog, Part, range_ends
 from strandline.engine.lake.completeness import fed, refuse_retired, with_below
 from strandline.engine.lake.lake import Lake
@@ -408,7 +408,7 @@ def with_absent_topics(
         says("no broker is known, so it was not looked whether each topic is there")
     elif address is not None:
         try:
-            missing = admin.missing(address, found.kafka_options, asked)
+            missing = broker.missing(address, found.kafka_options, asked)
             absent = {topic.name for topic in missing}
         except LakeError as error:
             says(f"it was not looked whether each topic is there: {error.message}")
@@ -480,7 +480,7 @@ def ready_to_stay(
     refuse_too_many(len(chosen))
 
     def locate() -> str | None:
-        return lakes.address(found, where) or local_broker.remembered(where)
+        return lakes.address(found, where) or broker.remembered(where)
 
     needs_kafka = any(isinstance(table, Ingested) for table in chosen)
     if needs_kafka and not (patient and locate()):

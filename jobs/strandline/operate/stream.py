@@ -17,8 +17,8 @@ from strandline.core.topic import Topic
 from strandline.engine.accounting.routes import read_before, topics_read
 from strandline.engine.accounting.table_books import Closed
 from strandline.engine.flow import readers
-from strandline.engine.kafka import admin, local_broker
-from strandline.engine.kafka.local_broker import Broker
+from strandline.engine.kafka import broker as kafka_broker
+from strandline.engine.kafka.broker import Broker
 from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.shelves import Promotion, promotions
@@ -108,7 +108,7 @@ class Status:
 
 def status_of(found: Settings, where: Lake) -> Status:
     """Look at the programs of a lake."""
-    running = None if found.kafka else local_broker.status(where)
+    running = None if found.kafka else kafka_broker.status(where)
     beat, asked = heartbeat(where, clock.now()), order(where)
     live = heartbeat(where, clock.now(), where.feeds_beat)
     promoted = promotions(where)
@@ -161,10 +161,12 @@ class Up:
 def brought_up(where: Lake, port: int | None) -> Up:
     """Start a lake's own broker, unless it runs, and create the topics of the declared tables on it."""
     tables = fed(catalog.tables(), where)
-    running = local_broker.up(where.open_for_writing(), port)
+    running = kafka_broker.up(where.open_for_writing(), port)
     read = topics_read(where)
-    gone = [each for each in admin.missing(running.address, {}, tables) if each.name in read]
-    return Up(broker=running, made=admin.make_missing(running.address, tables, read), gone=gone)
+    gone = [each for each in kafka_broker.missing(running.address, {}, tables) if each.name in read]
+    return Up(
+        broker=running, made=kafka_broker.make_missing(running.address, tables, read), gone=gone
+    )
 
 
 def readers_of(gone: Sequence[Topic], where: Lake) -> str:
@@ -217,7 +219,7 @@ def log_of(where: Lake, program: str) -> Path:
         DefinitionError: There is none.
     """
     found = {name: where.log(name).local for name in names(where.log(STREAM_LOG).parent.local)}
-    if (broker := local_broker.log(where)).exists():
+    if (broker := kafka_broker.log(where)).exists():
         found["broker"] = broker.local
     if program in found:
         return found[program]

@@ -10,7 +10,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.accounting.drift import seen_by
+from strandline.engine.accounting.routes import seen_by
 from strandline.engine.flow.plan import emits_over_time
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import AvailableNow, Batch
+from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from strandline.core.errors import TransientError
-from strandline.core.modes import MicroBatch, Mode
+from strandline.core.stateful import MicroBatch, Mode
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow.query import is_settled

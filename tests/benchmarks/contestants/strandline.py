@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from strandline import catalog
 
 from fleet.silver import device_telemetry
-from strandline.core.modes import AvailableNow, MicroBatch
+from strandline.core.stateful import AvailableNow, MicroBatch
 from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site, run

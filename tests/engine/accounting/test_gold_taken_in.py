@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Appended, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.batch.batch_accounting import Below, begins_windows

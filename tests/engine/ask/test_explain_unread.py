@@ -9,7 +9,7 @@ from strandline import catalog
 
 from fleet.bronze import dhcp_events as bronze
 from fleet.bronze import user_actions as actions
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.engine.ask.locate import Finding, Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.flow.runner import Site, run

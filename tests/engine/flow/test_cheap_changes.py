@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 from strandline import CARRIED, catalog, parse_json
 
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Appended, Judged, Recomputed, Table, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow import compare_plans, new_entry, preflight

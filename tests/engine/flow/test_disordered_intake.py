@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Table
 from strandline.core.topic import RECEIVED, Topic
 from strandline.engine.accounting.balance_sheet import balance

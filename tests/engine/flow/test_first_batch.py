@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver.device_telemetry import TABLE
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.engine.flow.batch.governor import ROW_OF_SILVER
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake

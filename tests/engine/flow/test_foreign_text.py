@@ -10,7 +10,7 @@ from strandline import catalog
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Recomputed
 from strandline.engine.flow.foreign_text import INSTEAD, may_search, searches, sentences
 from strandline.engine.flow.preflight import Answer, judge, needs_look, refuse

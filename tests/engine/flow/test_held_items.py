@@ -22,8 +22,8 @@ from strandline import catalog
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM, NO_ITEMS
-from strandline.core.modes import Batch
 from strandline.core.parse import parse_json
+from strandline.core.stateful import Batch
 from strandline.core.table import Judged
 from strandline.core.topic import CARRIED
 from strandline.core.verdict import bad_items, good_rows, judged
@@ -42,12 +42,11 @@ from strandline.engine.repair import backfill as backfills
 from strandline.engine.repair import replay as replays
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.repair.discard import discard, reopen
 from strandline.engine.repair.expire import expire
 from strandline.engine.repair.forget import Forgetting, carry_out
 from strandline.engine.repair.forget_request import Request
 from strandline.engine.repair.rebuild import promote, rebuild
-from strandline.engine.repair.replay import Choice, replay
+from strandline.engine.repair.replay import Choice, discard, reopen, replay
 from strandline.engine.runtime import clock
 from strandline.engine.service.maintain import Policy, maintain
 from strandline.operate import session

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import process_events as bronze
 from fleet.silver import process_events as silver
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import Balance, balance

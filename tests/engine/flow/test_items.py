@@ -26,8 +26,8 @@ from strandline import catalog
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM, NO_ITEMS, Skip
-from strandline.core.modes import Batch
 from strandline.core.parse import parse_json
+from strandline.core.stateful import Batch
 from strandline.core.static import Static
 from strandline.core.table import Judged, Windowed
 from strandline.core.topic import CARRIED, PLACE

@@ -18,8 +18,8 @@ from strandline import catalog
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM, NO_ITEMS
-from strandline.core.modes import Batch
 from strandline.core.parse import parse_json
+from strandline.core.stateful import Batch
 from strandline.core.table import Appended, Judged
 from strandline.core.topic import CARRIED
 from strandline.engine.accounting.balance_sheet import balance

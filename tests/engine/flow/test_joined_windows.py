@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake

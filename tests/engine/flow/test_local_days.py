@@ -11,8 +11,8 @@ from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.core.local_day import Day
-from strandline.core.modes import Batch
+from strandline.core.lateness import Day
+from strandline.core.stateful import Batch
 from strandline.core.table import Derived, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.explain_gold import Step, emitted_by

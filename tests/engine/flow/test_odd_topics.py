@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import user_actions as bronze
 from fleet.silver import user_actions as silver
-from strandline.core.modes import AvailableNow, MicroBatch
+from strandline.core.stateful import AvailableNow, MicroBatch
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DamagedError, DefinitionError
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.engine.lake.lake import Lake
 from tests.support.events import readings, received
 from tests.support.modes import derive

@@ -10,7 +10,7 @@ from fleet.gold import device_signal_10m
 from fleet.gold.device_daily import TABLE
 from fleet.silver import devices
 from strandline.core.errors import DamagedError
-from strandline.core.modes import AvailableNow, Batch
+from strandline.core.stateful import AvailableNow, Batch
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.lake.files.place import Place

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DoubleType, StringType, StructType, TimestampType
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
-from strandline.core.modes import AvailableNow, Batch, MicroBatch
 from strandline.core.parse_registered import registered
+from strandline.core.stateful import AvailableNow, Batch, MicroBatch
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import CARRIED, Topic
 from strandline.engine.accounting.balance_sheet import balance

@@ -16,9 +16,9 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import AvailableNow, Batch
 from strandline.core.parse import parse_json
 from strandline.core.routes import REST, all_but, field
+from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import CARRIED, PLACE, Topic
 from strandline.engine.accounting.balance_sheet import balance

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.lineage.lineage_events import dataset_of
 from strandline.engine.flow.lineage.run_recorder import RunRecorder, unrecorded

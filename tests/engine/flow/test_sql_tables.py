@@ -11,7 +11,7 @@ from strandline import sql
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.gold import confirmed_logins, device_daily, device_signal_10m
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Judged
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.lineage.column_lineage import derive_lineage

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.jvm import jvm

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType, TimestampType
 
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import AvailableNow, Batch, MicroBatch, Mode
+from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.static import Static
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.core.topic import CARRIED, RECEIVED, Topic

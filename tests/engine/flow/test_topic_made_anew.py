@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.bronze import process_events
-from strandline.alerting.source import rules_folder
+from strandline.alerting.alert_rule import rules_folder
 from strandline.alerting.tables import bronze as alerts
 from strandline.core.topic import RECEIVED
 from strandline.engine.flow.feed_ledger import NO_ROWS
-from strandline.engine.kafka import admin
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.commit import create_table
 from strandline.engine.lake.lake import Lake
@@ -63,7 +63,7 @@ def test_the_process_that_raises_alerts_ends_with_what_is_lost_and_the_way_on(
     """As a feed it has read another topic of the name; it ended with 70 and a stack trace."""
     source = process_events.TABLE
     topic = source.topics[0].name
-    admin.make_missing(kafka, [source, alerts.TABLE])
+    broker.make_missing(kafka, [source, alerts.TABLE])
     (tmp_path / RULE.name).write_bytes(RULE.read_bytes())
     read = Entry(
         table=f"live.{source.name}",

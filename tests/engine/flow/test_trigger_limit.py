@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.batch.governor import FIRST, Governor
 from strandline.engine.flow.runner import Site, run

@@ -17,8 +17,8 @@ from strandline import catalog
 from fleet.silver import device_inventory, devices
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Emit
-from strandline.core.local_day import Day
-from strandline.core.modes import Batch
+from strandline.core.lateness import Day
+from strandline.core.stateful import Batch
 from strandline.core.table import Ingested, Judged, Recomputed
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import Batch, MicroBatch
+from strandline.core.stateful import Batch, MicroBatch
 from strandline.core.verdict import judged
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site

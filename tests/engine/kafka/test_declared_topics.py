@@ -9,7 +9,7 @@ from fleet.bronze import user_actions
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.core.topic import Topic
-from strandline.engine.kafka import admin
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.topic_log import Log
 
 pytestmark = pytest.mark.kafka
@@ -33,12 +33,12 @@ def test_each_is_made_once_with_the_partitions_that_it_declares(
     """Repeating it changes nothing, also where a table declares another number of partitions by then."""
     declared = {topic.name: topic.partitions for table in tables for topic in table.topics}
 
-    made = admin.make_missing(kafka, tables)
-    again = admin.make_missing(kafka, tables)
+    made = broker.make_missing(kafka, tables)
+    again = broker.make_missing(kafka, tables)
 
     assert {topic.name: topic.partitions for topic in made} == declared
     assert again == []
-    assert declared.items() <= admin.topics(kafka, {}).items()
+    assert declared.items() <= broker.topics(kafka, {}).items()
 
 
 def test_what_a_cluster_lacks_is_named_and_not_made(
@@ -46,13 +46,13 @@ def test_what_a_cluster_lacks_is_named_and_not_made(
 ) -> None:
     """The cluster's operators decide how a topic is created there."""
     (first, shared), _ = (table.topics for table in tables)
-    admin.create_topic(kafka, shared.name, 3, {})
+    broker.create_topic(kafka, shared.name, 3, {})
 
-    lacking = admin.missing(kafka, {}, tables)
+    lacking = broker.missing(kafka, {}, tables)
 
     assert first in lacking
     assert shared not in lacking
-    assert first.name not in admin.topics(kafka, {})
+    assert first.name not in broker.topics(kafka, {})
 
 
 def test_the_hint_about_a_missing_topic_names_who_creates_it(

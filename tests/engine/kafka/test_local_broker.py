@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
-from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import processes
@@ -32,14 +32,14 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return a lake whose broker any test may start, kill or stop; it is stopped at the end."""
     lake = tmp_path_factory.mktemp("a läke & shared")
     yield lake
-    local_broker.down(Lake(lake))
+    broker.down(Lake(lake))
 
 
 @pytest.fixture(name="lake")
 def _lake(tmp_path: Path) -> Iterator[Path]:
     """Return a new lake; its broker is stopped at the end."""
     yield tmp_path / "lake"
-    local_broker.down(Lake(tmp_path / "lake"))
+    broker.down(Lake(tmp_path / "lake"))
 
 
 def produce(address: str, topic: str, value: str, timestamp: int) -> None:
@@ -63,8 +63,8 @@ def consume(address: str, topic: str, count: int) -> list[tuple[str, int]]:
 
 def test_a_query_creates_nothing(tmp_path: Path) -> None:
     """`strandline status` in the wrong folder must not leave a lake behind."""
-    assert local_broker.status(Lake(tmp_path / "lake")) is None
-    assert local_broker.down(Lake(tmp_path / "lake")) is False
+    assert broker.status(Lake(tmp_path / "lake")) is None
+    assert broker.down(Lake(tmp_path / "lake")) is False
     assert not (tmp_path / "lake").exists()
 
 
@@ -73,7 +73,7 @@ def test_a_lake_that_cannot_be_written_is_a_definition_error(tmp_path: Path) -> 
     (tmp_path / "file").touch()
 
     with pytest.raises(DefinitionError, match="cannot be written: Not a directory"):
-        local_broker.up(Lake(tmp_path / "file" / "lake"))
+        broker.up(Lake(tmp_path / "file" / "lake"))
 
 
 def test_a_port_in_use_is_a_definition_error(lake: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_port_in_use_is_a_definition_error(lake: Path) -> None:
         taken.listen()
 
         with pytest.raises(DefinitionError, match="Address already in use"):
-            local_broker.up(Lake(lake), taken.getsockname()[1])
+            broker.up(Lake(lake), taken.getsockname()[1])
 
 
 def test_a_storage_of_something_else_is_left_alone(lake: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_storage_of_something_else_is_left_alone(lake: Path) -> None:
     (data / "thesis.txt").touch()
 
     with pytest.raises(DataError, match="not the storage of a broker"):
-        local_broker.up(Lake(lake))
+        broker.up(Lake(lake))
 
 
 @pytest.mark.whole
@@ -103,8 +103,8 @@ def test_a_broken_record_is_no_record(lake: Path, written: str) -> None:
     (lake / "_kafka").mkdir(parents=True)
     (lake / "_kafka" / "broker.json").write_text(written)
 
-    assert local_broker.status(Lake(lake)) is None
-    assert local_broker.down(Lake(lake)) is False
+    assert broker.status(Lake(lake)) is None
+    assert broker.down(Lake(lake)) is False
 
 
 def test_a_pid_that_belongs_to_another_process_by_now_is_not_touched(lake: Path) -> None:
@@ -115,8 +115,8 @@ def test_a_pid_that_belongs_to_another_process_by_now_is_not_touched(lake: Path)
         (lake / "_kafka").mkdir(parents=True)
         (lake / "_kafka" / "broker.json").write_text(json.dumps(state))
 
-        assert local_broker.status(Lake(lake)) is None
-        assert local_broker.down(Lake(lake)) is False
+        assert broker.status(Lake(lake)) is None
+        assert broker.down(Lake(lake)) is False
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -126,7 +126,7 @@ def test_a_pid_that_belongs_to_another_process_by_now_is_not_touched(lake: Path)
 @pytest.mark.whole
 def test_a_copied_lake_does_not_own_the_broker_of_the_first(tmp_path: Path) -> None:
     """`cp -r` copies the record too, with the pid in it."""
-    mark = local_broker._mark(Place.of(tmp_path / "first" / "_kafka"))
+    mark = broker._mark(Place.of(tmp_path / "first" / "_kafka"))
     pid = processes.spawn(
         [sys.executable, "-c", "import time; time.sleep(600)", mark],
         folder=tmp_path,
@@ -140,8 +140,8 @@ def test_a_copied_lake_does_not_own_the_broker_of_the_first(tmp_path: Path) -> N
         note = {"port": 1, "controller_port": 2, "pid": pid}
         (tmp_path / name / "_kafka" / "broker.json").write_text(json.dumps(note))
 
-    assert local_broker.down(Lake(tmp_path / "copy")) is False
-    assert local_broker.down(Lake(tmp_path / "first")) is True
+    assert broker.down(Lake(tmp_path / "copy")) is False
+    assert broker.down(Lake(tmp_path / "first")) is True
     assert not processes.is_ours(pid, mark)
 
 
@@ -163,20 +163,20 @@ def test_a_process_that_ignores_the_request_is_made_to_end(tmp_path: Path) -> No
 def test_a_malformed_address_is_a_definition_error(address: str) -> None:
     """Trying again would change nothing, so no caller should wait for it."""
     with pytest.raises(DefinitionError, match="no address"):
-        admin.check_reachable(address, {})
+        broker.check_reachable(address, {})
 
 
 def test_an_option_that_the_client_does_not_know_is_named() -> None:
     """STRANDLINE_KAFKA_OPTIONS may contain a typing mistake."""
     with pytest.raises(DefinitionError, match=r'"sasl\.pasword"'):
-        admin.check_reachable("127.0.0.1:1", {"sasl.pasword": "x"})
+        broker.check_reachable("127.0.0.1:1", {"sasl.pasword": "x"})
 
 
 @pytest.mark.whole
 def test_a_wrong_address_is_reported_with_its_reason() -> None:
     """`timed out` alone sends users to the wrong place."""
     with pytest.raises(TransientError, match=r"no Kafka broker answers at .*Connection refused"):
-        admin.check_reachable("127.0.0.1:1", {}, patience=0.5)
+        broker.check_reachable("127.0.0.1:1", {}, patience=0.5)
 
 
 # ---- with a broker --------------------------------------------------------------------------------------
@@ -185,24 +185,24 @@ def test_a_wrong_address_is_reported_with_its_reason() -> None:
 @needs_kafka
 def test_up_returns_the_broker_that_runs(shared: Path) -> None:
     """Every verb that needs a broker calls it."""
-    first = local_broker.up(Lake(shared))
+    first = broker.up(Lake(shared))
 
-    assert local_broker.up(Lake(shared)) == first == local_broker.status(Lake(shared))
+    assert broker.up(Lake(shared)) == first == broker.status(Lake(shared))
     with pytest.raises(DefinitionError, match="runs already"):
-        local_broker.up(Lake(shared), 1)
+        broker.up(Lake(shared), 1)
 
 
 @pytest.mark.whole
 @needs_kafka
 def test_a_topic_is_made_once(shared: Path) -> None:
     """Producing and running both make sure that their topics exist."""
-    address = local_broker.up(Lake(shared)).address
+    address = broker.up(Lake(shared)).address
 
-    assert admin.create_topic(address, "once", 3, {}) is True
-    assert admin.create_topic(address, "once", 5, {}) is False
-    assert admin.topics(address, {})["once"] == 3
+    assert broker.create_topic(address, "once", 3, {}) is True
+    assert broker.create_topic(address, "once", 5, {}) is False
+    assert broker.topics(address, {})["once"] == 3
     with pytest.raises(DefinitionError, match="bad name"):
-        admin.create_topic(address, "bad name", 1, {})
+        broker.create_topic(address, "bad name", 1, {})
 
 
 @pytest.mark.whole
@@ -211,8 +211,8 @@ def test_a_topic_is_made_once(shared: Path) -> None:
 def test_records_of_any_time_survive_the_end_of_the_broker(shared: Path, *, crash: bool) -> None:
     """Re-sent history has old timestamps; Kafka's defaults would delete or refuse them."""
     topic = f"survives-{crash}"
-    before = local_broker.up(Lake(shared))
-    admin.create_topic(before.address, topic, 1, {})
+    before = broker.up(Lake(shared))
+    broker.create_topic(before.address, topic, 1, {})
     given = [("old", LONG_AGO), ("new", FAR_AHEAD), ("old again", LONG_AGO)]
     for value, timestamp in given:
         produce(before.address, topic, value, timestamp)
@@ -220,8 +220,8 @@ def test_records_of_any_time_survive_the_end_of_the_broker(shared: Path, *, cras
     if crash:
         os.kill(before.pid, signal.SIGKILL)  # `up` comes at once, while the process is still ending
     else:
-        local_broker.down(Lake(shared))
-    after = local_broker.up(Lake(shared))
+        broker.down(Lake(shared))
+    after = broker.up(Lake(shared))
 
     assert after.pid != before.pid
     assert after.address == before.address
@@ -232,31 +232,31 @@ def test_records_of_any_time_survive_the_end_of_the_broker(shared: Path, *, cras
 @needs_kafka
 def test_a_broker_whose_starter_was_killed_is_found_again(shared: Path) -> None:
     """Between its start and the writing of its pid only its mark identifies it."""
-    running = local_broker.up(Lake(shared))
+    running = broker.up(Lake(shared))
     note = shared / "_kafka" / "broker.json"
     note.write_text(json.dumps(json.loads(note.read_text()) | {"pid": None}))
 
-    assert local_broker.up(Lake(shared)).pid == running.pid
-    assert local_broker.down(Lake(shared)) is True
-    assert local_broker.status(Lake(shared)) is None
+    assert broker.up(Lake(shared)).pid == running.pid
+    assert broker.down(Lake(shared)) is True
+    assert broker.status(Lake(shared)) is None
 
 
 @pytest.mark.whole
 @needs_kafka
 def test_a_broker_whose_lake_was_deleted_makes_way_for_a_new_one(shared: Path) -> None:
     """`rm -rf` of a lake is common, and nothing else would ever stop that broker."""
-    before = local_broker.up(Lake(shared))
-    admin.create_topic(before.address, "gone", 1, {})
+    before = broker.up(Lake(shared))
+    broker.create_topic(before.address, "gone", 1, {})
     deleted(shared)
     # The living broker does it itself if it had not made the topic's folder by then.
     (shared / "_kafka" / "data" / "gone-0").mkdir(parents=True, exist_ok=True)
 
-    after = local_broker.up(Lake(shared))
+    after = broker.up(Lake(shared))
 
-    assert not processes.is_ours(before.pid, local_broker._mark(Place.of(shared / "_kafka")))
-    assert "gone" not in admin.topics(after.address, {})
+    assert not processes.is_ours(before.pid, broker._mark(Place.of(shared / "_kafka")))
+    assert "gone" not in broker.topics(after.address, {})
     deleted(shared)
-    assert local_broker.down(Lake(shared)) is True
+    assert broker.down(Lake(shared)) is True
     assert not shared.exists()
 
 
@@ -280,7 +280,7 @@ def test_two_commands_at_once_start_one_broker_in_spite_of_an_interrupted_format
     half.mkdir(parents=True)
     (half / "meta.properties").write_text("cut sho")
     code = (
-        "import sys; from strandline.engine.lake.lake import Lake; from strandline.engine.kafka import local_broker as broker\n"
+        "import sys; from strandline.engine.lake.lake import Lake; from strandline.engine.kafka import broker\n"
         "print(broker.up(Lake(sys.argv[1])).pid)"
     )
     command = [sys.executable, "-c", code, str(lake)]
@@ -288,7 +288,7 @@ def test_two_commands_at_once_start_one_broker_in_spite_of_an_interrupted_format
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     pids = {process.communicate(timeout=300)[0] for process in both}
 
-    running = local_broker.status(Lake(lake))
+    running = broker.status(Lake(lake))
     assert running is not None
     assert pids == {f"{running.pid}\n"}
 
@@ -301,7 +301,7 @@ def test_a_broker_that_dies_while_starting_gives_its_last_error(lake: Path) -> N
     (data / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
 
     with pytest.raises(TransientError, match=r"ended while starting: .*node") as failure:
-        local_broker.up(Lake(lake))
+        broker.up(Lake(lake))
 
     assert "broker.log" in failure.value.hint
-    assert local_broker.status(Lake(lake)) is None
+    assert broker.status(Lake(lake)) is None

@@ -18,7 +18,7 @@ from strandline.alerting.alert_rule import model_rule
 from strandline.alerting.live import feeds
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.model import Clusters, Demand, Model
-from strandline.core.modes import Batch, RealTime
+from strandline.core.stateful import Batch, RealTime
 from strandline.core.topic import Topic
 from strandline.engine.flow import feed_query
 from strandline.engine.flow.feed_ledger import FeedLedger

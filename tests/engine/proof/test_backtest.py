@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver import process_events as silver
-from strandline.alerting.alert_rule import AlertRule
+from strandline.alerting.alert_rule import AlertRule, find
 from strandline.alerting.backtest import (
     SAMPLES,
     TOP,
@@ -24,7 +24,6 @@ from strandline.alerting.backtest import (
 from strandline.alerting.compile import holds
 from strandline.alerting.condition import AllOf, AnyOf, Glob, Text
 from strandline.alerting.one_plan import alert_id
-from strandline.alerting.source import find
 from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span

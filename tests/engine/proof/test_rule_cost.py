@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.alerting import backtest
+from strandline.alerting.alert_rule import find, rules_folder
 from strandline.alerting.backtest import costly, slow_rules
 from strandline.alerting.sigma import read_folder
-from strandline.alerting.source import find, rules_folder
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
 from tests.support.starts import STARTS, believed

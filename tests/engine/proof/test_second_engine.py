@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry, user_actions, user_confirmations
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Table
 from strandline.engine.flow import plan
 from strandline.engine.flow.runner import Site

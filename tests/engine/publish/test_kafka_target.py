@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
-from strandline.engine.kafka import admin, topic_log
+from strandline.engine.kafka import broker, topic_log
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.publish.books import publications, refusals
@@ -39,7 +39,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def topic(address: str) -> str:
     """Make a topic."""
     name = f"orders-{uuid4().hex[:8]}"
-    admin.create_topic(address, name, 2, {})
+    broker.create_topic(address, name, 2, {})
     return name
 
 
@@ -173,9 +173,9 @@ def test_a_topic_that_is_made_anew_is_not_filled_with_half_of_the_rows(
     sent(publisher())
     client = topic_log.admin(address, {})
     client.delete_topics([topic])[topic].result(30)
-    while topic in admin.topics(address, {}):
+    while topic in broker.topics(address, {}):
         time.sleep(0.1)
-    admin.create_topic(address, topic, 2, {})
+    broker.create_topic(address, topic, 2, {})
     write(lake, [order(1)])
 
     with pytest.raises(DataError, match="made anew"):

@@ -15,7 +15,7 @@ from fleet.bronze import device_telemetry as bronze
 from fleet.silver.device_telemetry import device_telemetry
 from strandline.core.table import Computed, Judged, Windowed
 from strandline.engine.flow.runner import Site
-from strandline.engine.kafka import admin
+from strandline.engine.kafka import broker as admin
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.duckdb_table import columns_of

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake

@@ -18,7 +18,7 @@ from fleet.silver import (
     user_confirmations,
 )
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Table, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.query import is_settled

@@ -9,7 +9,7 @@ from fleet.bronze import device_telemetry as bronze
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.modes import AvailableNow, Batch
+from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.formats import CLOSES, forms

@@ -15,8 +15,7 @@ from strandline.engine.quarantine.browse import rows as held_rows
 from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.repair.discard import discard, reopen
-from strandline.engine.repair.replay import Choice, replay
+from strandline.engine.repair.replay import Choice, discard, reopen, replay
 from tests.support.events import TOPIC
 from tests.support.mistaken import TABLES, computed_anew, is_same, mistaken
 from tests.support.modes import proven

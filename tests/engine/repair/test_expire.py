@@ -21,10 +21,9 @@ from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.repair.discard import discard
 from strandline.engine.repair.expire import expire, overdue
 from strandline.engine.repair.rebuild import refuse_lossy
-from strandline.engine.repair.replay import Choice
+from strandline.engine.repair.replay import Choice, discard
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import TOPIC, readings, received
 from tests.support.modes import answers_of, derive, proven, twin

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.core.table import Appended, Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site, run

@@ -12,14 +12,14 @@ from strandline import catalog
 from fleet.bronze import device_telemetry as bronze
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Ingested
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.routes import said
 from strandline.engine.flow.readers import TopicReader, topic_dangers
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.kafka.local_broker import down, up
+from strandline.engine.kafka.broker import down, up
 from strandline.engine.kafka.slices import ends_of
 from strandline.engine.kafka.topic_log import STAY
 from strandline.engine.lake.lake import Lake

@@ -13,7 +13,7 @@ from fleet.gold import ip_holds
 from fleet.silver import device_inventory, devices, dhcp_events
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Appended, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake

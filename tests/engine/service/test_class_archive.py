@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import spark_session
 
@@ -30,8 +30,8 @@ def test_spark_maps_the_archive_that_set_up_made(spark: SparkSession) -> None:
 @pytest.mark.whole
 @pytest.mark.kafka
 def test_the_broker_maps_its_own(tmp_path: Path) -> None:
-    file, lake = local_broker.archive(), Lake(tmp_path / "lake")
+    file, lake = broker.archive(), Lake(tmp_path / "lake")
     try:
-        assert maps(local_broker.up(lake).pid, file.local if file else None)
+        assert maps(broker.up(lake).pid, file.local if file else None)
     finally:
-        local_broker.down(lake)
+        broker.down(lake)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from fleet.bronze import user_actions, user_confirmations
 from fleet.silver import user_actions as actions
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance

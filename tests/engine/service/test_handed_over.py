@@ -12,12 +12,18 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.core.table import Table
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.handover import EXPIRES, asker, handed_over
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import HasWriterError, is_written, lease
+from strandline.engine.lake.locks import (
+    EXPIRES,
+    HasWriterError,
+    asker,
+    handed_over,
+    is_written,
+    lease,
+)
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.rebuild import promote, rebuild, undo

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from fleet.silver import device_telemetry
 from strandline.core.errors import TransientError
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.core.table import Judged, Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DamagedError, DataError, DefinitionError
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.engine.flow.preflight import Answer, judge, refuse
 from strandline.engine.flow.readers import readers
 from strandline.engine.flow.runner import Site

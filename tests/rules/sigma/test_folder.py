@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from strandline.alerting.alert_rule import rules_folder
 from strandline.alerting.sigma import read_folder
-from strandline.alerting.source import rules_folder
 from tests.rules.sigma import broken
 
 SECONDS = 20.0

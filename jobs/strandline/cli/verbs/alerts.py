@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from strandline.cli import main
 from strandline.cli.place import LakeOption
 from strandline.cli.screen import emit, grid, is_terminal, live, logged, note, say, show
-from strandline.core.modes import Continuous, FeedMode, MicroBatch, RealTime
+from strandline.core.stateful import Continuous, FeedMode, MicroBatch, RealTime
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import refuse_if_taken
 from strandline.engine.runtime.log_files import bound

@@ -16,10 +16,9 @@ from strandline.cli.screen import emit, lines, note, say
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Streamed
 from strandline.core.topic import Topic
-from strandline.engine.accounting.drift import sentences as drift_sentences
-from strandline.engine.accounting.routes import undeclared
+from strandline.engine.accounting.routes import drift_sentences, undeclared
 from strandline.engine.flow.readers import Level
-from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.completeness import fed, retired
 from strandline.engine.lake.files.damage import remedy
@@ -79,7 +78,7 @@ def up(
     """
     found, where = lakes.configured(lake)
     if found.kafka is not None:
-        lacking = admin.missing(found.kafka, found.kafka_options, fed(catalog.tables(), where))
+        lacking = broker.missing(found.kafka, found.kafka_options, fed(catalog.tables(), where))
         if as_json:
             emit(
                 {"address": found.kafka, "pid": None, "missing": [topic.name for topic in lacking]}
@@ -326,7 +325,7 @@ def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline down
     """
     _, where = lakes.configured(lake)
-    stopped = local_broker.down(where)
+    stopped = broker.down(where)
     if as_json:
         emit({"stopped": stopped})
     else:

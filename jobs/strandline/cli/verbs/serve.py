@@ -14,7 +14,7 @@ from strandline.cli.place import JsonOption, LakeOption
 from strandline.cli.screen import emit, is_terminal, note, say, show
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.routes import topics_read
-from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -233,15 +233,15 @@ def ui(
     where.open_for_writing()
     asked = main.asked()
     if found.kafka is not None:
-        admin.check_reachable(found.kafka, found.kafka_options)
+        broker.check_reachable(found.kafka, found.kafka_options)
     console = Console(where, port, database=found.postgres, note=note)
     always_on = always(found, where, "strandline ui")
     is_our_stream = stream and always_on.pid() is None
-    is_ours = found.kafka is None and local_broker.status(where) is None
+    is_ours = found.kafka is None and broker.status(where) is None
     if is_ours:
         note("starting Kafka …")
-        admin.make_missing(
-            local_broker.up(where).address, fed(catalog.tables(), where), topics_read(where)
+        broker.make_missing(
+            broker.up(where).address, fed(catalog.tables(), where), topics_read(where)
         )
     try:
         note("starting Dagster …")
@@ -261,7 +261,7 @@ def ui(
         if is_our_stream:
             always_on.pause("`strandline ui` was stopped")
         if is_ours:
-            local_broker.down(where)
+            broker.down(where)
 
 
 # ``notebook``: JupyterLab over a lake that cannot be written, with a tour in four notebooks.

@@ -13,7 +13,7 @@ from strandline.cli import main, place
 from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, grid, is_terminal, is_watched, live, logged, note, say, show
 from strandline.core.errors import DamagedError, DefinitionError
-from strandline.core.modes import AvailableNow, Batch, MicroBatch, Mode
+from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Ingested, Table
 from strandline.engine.flow.preflight import Answer, Verdict
 from strandline.engine.flow.running import Report

@@ -19,8 +19,7 @@ from strandline import catalog
 from strandline.core.errors import DataError
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Judged, Recomputed, Table, Upserted
-from strandline.engine.accounting.drift import seen_in, sentence
-from strandline.engine.accounting.routes import OTHERS, routes_of, sentences
+from strandline.engine.accounting.routes import OTHERS, routes_of, seen_in, sentence, sentences
 from strandline.engine.accounting.table_books import (
     SCHEMA,
     SLICE,

@@ -19,7 +19,7 @@ from strandline.engine.ask.locate import (
     rows_since,
 )
 from strandline.engine.gates import gate_files
-from strandline.engine.kafka import admin
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.slices import Backlog, Bounds, ends, part_of
 from strandline.engine.lake.completeness import retired
 from strandline.engine.lake.files.place import Place
@@ -156,7 +156,7 @@ def _kafka_bounds(bronze: Table, topic: str, world: World) -> Bounds | str:
     if world.address is None:
         return "no broker is known; `strandline up` starts ours"
     try:
-        admin.check_reachable(world.address, world.options)
+        broker.check_reachable(world.address, world.options)
         newest = last_entry(world.lake.table(bronze))
         backlog = Backlog(
             world.address,

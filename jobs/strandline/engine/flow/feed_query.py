@@ -27,9 +27,16 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.feed import CountingFeed, EventFeed, Feed, topics_of
 from strandline.core.lateness import DISORDERED
-from strandline.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
 from strandline.core.parse_registered import Registered
-from strandline.core.stateful import fence, watermarked
+from strandline.core.stateful import (
+    AvailableNow,
+    Continuous,
+    FeedMode,
+    MicroBatch,
+    RealTime,
+    fence,
+    watermarked,
+)
 from strandline.core.table import Judged
 from strandline.core.topic import RECEIVED, Topic
 from strandline.core.verdict import good_rows, judged

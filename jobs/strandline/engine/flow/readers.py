@@ -30,7 +30,7 @@ from strandline.core.table import Ingested, Recomputed, Table
 from strandline.core.topic import Topic
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.shadow_lake import Shadow
-from strandline.engine.kafka import admin
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.slices import (
     WAIT,
     Backlog,
@@ -478,7 +478,7 @@ def recreated(
     """Return what is lost of topics that were deleted, or made anew, since they were read; by reader and partition."""
     known = {reader.name: identities_in(reader.stream) for reader in readers_}
     names = {topic for ids in known.values() for topic in ids}
-    there = names & admin.topics(address, options).keys()
+    there = names & broker.topics(address, options).keys()
     log = Backlog(address, options, [Topic(name=name) for name in sorted(there)])
     try:
         now = log.identities()

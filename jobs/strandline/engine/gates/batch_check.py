@@ -23,9 +23,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from strandline.core.drift import DRIFT
 from strandline.core.items import ITEM_FAULTS
-from strandline.core.parse import RESCUED
+from strandline.core.parse import DRIFT, RESCUED
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import WARNED, bad_items, own_columns

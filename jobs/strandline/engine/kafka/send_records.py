@@ -22,10 +22,9 @@ from typing import TypeAlias
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
-from strandline.core.topic import Record, Topic
-from strandline.engine.kafka.admin import JAVA_ONLY
-from strandline.engine.kafka.admin import topics as existing
-from strandline.engine.kafka.records import Played, Records
+from strandline.core.topic import Played, Record, Records, Topic
+from strandline.engine.kafka.broker import JAVA_ONLY
+from strandline.engine.kafka.broker import topics as existing
 from strandline.engine.kafka.slices import Backlog
 from strandline.engine.runtime.processes import Interrupt
 

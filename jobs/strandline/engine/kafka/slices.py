@@ -38,8 +38,8 @@ from strandline.core.errors import LakeError, TransientError
 from strandline.core.lateness import SKEW, milliseconds
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import Topic
-from strandline.engine.kafka import admin
-from strandline.engine.kafka.admin import Cluster
+from strandline.engine.kafka import broker
+from strandline.engine.kafka.broker import Cluster
 from strandline.engine.kafka.topic_log import STAY, Log, consumer, number_in_kafka, stays
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import fed
@@ -475,13 +475,13 @@ def retentions(
     asked = {ConfigResource(ResourceType.TOPIC, name): name for name in sorted(set(topics))}
     if not asked:
         return {}
-    found = client.describe_configs(list(asked), request_timeout=admin.PATIENCE)
+    found = client.describe_configs(list(asked), request_timeout=broker.PATIENCE)
     return {name: _retention(found[resource]) for resource, name in asked.items()}
 
 
 def _retention(answer: Future[dict[str, ConfigEntry]]) -> Retention:
     try:
-        values = {name: entry.value for name, entry in answer.result(2 * admin.PATIENCE).items()}
+        values = {name: entry.value for name, entry in answer.result(2 * broker.PATIENCE).items()}
     except (KafkaException, TimeoutError) as error:
         why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
         return Retention(unknown=f"its configuration cannot be read: {why}")
@@ -559,7 +559,7 @@ def outlooks(
         TransientError: No broker answers.
     """
     names = {topic for topic, _ in positions}
-    there = names & admin.topics(address, options).keys()
+    there = names & broker.topics(address, options).keys()
     log = Backlog(address, options, [Topic(name=name) for name in sorted(there)], positions)
     try:
         bounds = log.bounds()

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.topic import Topic
-from strandline.engine.kafka.admin import JAVA_ONLY
+from strandline.engine.kafka.broker import JAVA_ONLY
 
 # What can happen to a topic below its reader: records expire, it is made anew, its cluster is another one.
 #

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
 from strandline.core.lateness import LAST, in_utc, shifted
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.engine.flow import new_entry

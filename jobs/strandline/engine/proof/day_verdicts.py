@@ -12,10 +12,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import TypeAlias
 
-from strandline.core.local_day import IN_UTC, Day
+from strandline.core.lateness import IN_UTC, Day
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance, balance
-from strandline.engine.accounting.drift import seen_by, sentence
 from strandline.engine.accounting.history_queries import (
     VOLUME,
     Batch,
@@ -25,6 +24,7 @@ from strandline.engine.accounting.history_queries import (
     expected,
     points,
 )
+from strandline.engine.accounting.routes import seen_by, sentence
 from strandline.engine.flow import readers
 from strandline.engine.lake.completeness import Retirement, retired
 from strandline.engine.lake.lake import Lake

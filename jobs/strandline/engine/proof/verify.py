@@ -20,7 +20,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
 from strandline.core.kind import Layer
 from strandline.core.lateness import DISORDERED
-from strandline.core.modes import AvailableNow, Batch
+from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.core.topic import PLACE

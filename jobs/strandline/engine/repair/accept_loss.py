@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import Topic
 from strandline.engine.flow import new_entry

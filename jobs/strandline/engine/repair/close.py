@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from strandline.core.errors import TransientError
 from strandline.core.lateness import milliseconds, shifted
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.accounting.commit_history import newest_event
@@ -26,9 +26,8 @@ from strandline.engine.flow.running import Report
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import known_reach, over_until, retired, with_below
 from strandline.engine.lake.formats import CLOSES
-from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import lease
+from strandline.engine.lake.locks import handed_over, lease
 from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.spark_checkpoint import (
     Close,

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from strandline import catalog
 
 from strandline.core.errors import DataError, DefinitionError, LakeError
-from strandline.core.modes import Batch
+from strandline.core.stateful import Batch
 from strandline.core.table import Ingested, Recomputed, Streamed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow import shadow_lake

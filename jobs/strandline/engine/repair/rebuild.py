@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from strandline.core.errors import DamagedError, DataError, DefinitionError
 from strandline.core.lateness import in_utc
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Recomputed, Table
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.lineage.column_lineage import take_over_lineage
@@ -38,9 +38,8 @@ from strandline.engine.lake.completeness import (
 )
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import requests
-from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import lease
+from strandline.engine.lake.locks import handed_over, lease
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of, sums_of

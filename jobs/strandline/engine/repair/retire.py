@@ -22,7 +22,7 @@ from strandline import catalog
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.feed import Feed
 from strandline.core.kind import Layer
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.core.topic import Topic
 from strandline.core.writer_schema import schemas_from

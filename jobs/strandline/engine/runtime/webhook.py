@@ -1,4 +1,4 @@
-"""Post JSON to an address: alarms of runs that failed (orchestration/strandline_dagster/alarms.py), and notices of alerts.
+"""Post JSON to an address: alarms of runs that failed (orchestration/strandline_dagster/resources.py), and notices of alerts.
 
 A receiver is trusted in nothing: an answer that never ends is given up, and no redirect is followed, because it would
 arrive as a GET without the text.

@@ -20,8 +20,8 @@ from confluent_kafka import Consumer
 
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.table_books import Books, Closed
-from strandline.engine.kafka import admin
-from strandline.engine.kafka.admin import Cluster
+from strandline.engine.kafka import broker
+from strandline.engine.kafka.broker import Cluster
 from strandline.engine.kafka.slices import Part, ends_of
 from strandline.engine.kafka.topic_log import consumer, number_in_kafka
 from strandline.engine.lake.lake import Lake
@@ -406,7 +406,7 @@ class Gauge:
         """Return the ends of partitions, by one question to each broker."""
         if self._cluster is None or self._cluster.address != address:
             self._cluster = Cluster(address, self._options)
-        return admin.ends(self._cluster, parts)
+        return broker.ends(self._cluster, parts)
 
     def _lag(self, table: Table, address: str | None) -> int | None:
         try:

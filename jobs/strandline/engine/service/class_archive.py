@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from strandline import catalog
 
 from strandline.core.kind import Emit
-from strandline.core.modes import AvailableNow
+from strandline.core.stateful import AvailableNow
 from strandline.core.table import Ingested, Recomputed, Table, Upserted
 from strandline.core.topic import RECEIVED
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.kafka import local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -35,7 +35,7 @@ EXIT = 180
 def make() -> None:
     """Make the archives that are not there."""
     spark = spark_session.archive()
-    _make(local_broker.archive(), _start_broker)
+    _make(broker.archive(), _start_broker)
     _make(Place.of(spark) if spark else None, _run_tables)
 
 
@@ -53,8 +53,8 @@ def _make(file: Place | None, exercise: Callable[[Lake, Place], None]) -> None:
 
 def _start_broker(lake: Lake, draft: Place) -> None:
     """Start the broker and stop it."""
-    local_broker.up(lake, archives=draft)
-    local_broker.down(lake)
+    broker.up(lake, archives=draft)
+    broker.down(lake)
 
 
 def _run_tables(lake: Lake, draft: Place) -> None:

@@ -21,7 +21,7 @@ import psutil
 from pydantic import SecretStr
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.engine.kafka.local_broker import bound_log
+from strandline.engine.kafka.broker import bound_log
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime import processes

@@ -14,7 +14,7 @@ from typing import Any
 
 from strandline.core.lateness import in_utc
 from strandline.core.table import Ingested, Judged, Table
-from strandline.engine.accounting.drift import fields_by_kind
+from strandline.engine.accounting.routes import fields_by_kind
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import readers
 from strandline.engine.gates import gate_files

@@ -97,7 +97,7 @@ def mend(
 ) -> Iterator[SetAside]:
     """Take the torn commits of a table, its quarantine and its resolutions out of their logs.
 
-    No process may write the table meanwhile (jobs/strandline/engine/lake/handover.py).
+    No process may write the table meanwhile (jobs/strandline/engine/lake/locks.py).
 
     Args:
         table: The table.

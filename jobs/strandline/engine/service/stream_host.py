@@ -18,7 +18,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
-from strandline.core.modes import Mode
+from strandline.core.stateful import Mode
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.table_books import Closed, close
 from strandline.engine.flow.batch.governor import chosen_size
@@ -26,12 +26,11 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Running
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.kafka.local_broker import bound_log
+from strandline.engine.kafka.broker import bound_log
 from strandline.engine.lake.completeness import RetiredError, fed, retired
 from strandline.engine.lake.files.damage import damage
-from strandline.engine.lake.handover import asker
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import HasWriterError, is_held
+from strandline.engine.lake.locks import HasWriterError, asker, is_held
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, between, latest_version
 from strandline.engine.lake.read.open_table import broken_files

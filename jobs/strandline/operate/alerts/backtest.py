@@ -9,11 +9,17 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from strandline.alerting.alert_rule import AlertRule, Rule, ThresholdRule
+from strandline.alerting.alert_rule import (
+    AlertRule,
+    AlertSource,
+    Rule,
+    ThresholdRule,
+    rules_folder,
+    sources,
+)
 from strandline.alerting.backtest import LIMIT, Asked, backtest, days_of, extent, slow_rules
 from strandline.alerting.rule_folder import file_of
 from strandline.alerting.sigma import Folder, read_folder
-from strandline.alerting.source import AlertSource, rules_folder, sources
 from strandline.alerting.tables import gold
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake import shelves

@@ -12,8 +12,8 @@ from uuid import NAMESPACE_URL, uuid5
 from pyspark.sql.types import StructType
 from strandline import catalog
 
-from strandline.alerting import source as declared
-from strandline.alerting.source import KINDS, AlertSource
+from strandline.alerting import alert_rule as declared
+from strandline.alerting.alert_rule import KINDS, AlertSource
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.table import Judged, Table

@@ -14,13 +14,19 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import SparkSession
 from strandline import catalog
 
-from strandline.alerting import source as declared
-from strandline.alerting.alert_rule import AlertRule, ThresholdRule, model_rule
+from strandline.alerting import alert_rule as declared
+from strandline.alerting.alert_rule import (
+    AlertRule,
+    AlertSource,
+    ThresholdRule,
+    model_rule,
+    rules_folder,
+    sources,
+)
 from strandline.alerting.compile import Explanation, explain
 from strandline.alerting.notice import RuleWords
 from strandline.alerting.rule_folder import broken, broken_thresholds, file_of
 from strandline.alerting.sigma import Folder, UnreadableError, read_folder
-from strandline.alerting.source import AlertSource, rules_folder, sources
 from strandline.core.errors import DefinitionError
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, own_columns

@@ -9,22 +9,28 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from strandline import catalog
 
-from strandline.alerting.alert_rule import AlertRule, Rule, Severity, ThresholdRule, model_source
+from strandline.alerting.alert_rule import (
+    AlertRule,
+    Rule,
+    Severity,
+    ThresholdRule,
+    model_source,
+    sources,
+)
 from strandline.alerting.courier import Courier, DeliveryHost, Desk, Logger
 from strandline.alerting.live import Offsets, decoded, encoded, feeds, handover
 from strandline.alerting.notice import KafkaTopic, Sink, sink
 from strandline.alerting.rule_folder import RuleFolder, RuleSet, broken, broken_thresholds
 from strandline.alerting.sigma import RefusedRule
-from strandline.alerting.source import sources
 from strandline.alerting.tables import bronze
 from strandline.alerting.windows import LARGEST
 from strandline.core.errors import DefinitionError
 from strandline.core.feed import Feed
-from strandline.core.modes import FeedMode
+from strandline.core.stateful import FeedMode
 from strandline.engine.accounting.routes import topics_read
 from strandline.engine.flow.feed_query import slots
 from strandline.engine.flow.runner import Site
-from strandline.engine.kafka import admin, local_broker
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.slices import range_ends
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
@@ -70,13 +76,13 @@ def ready_to_raise(found: Settings, where: Lake, mode: FeedMode, says: Says) -> 
     scored = [source for each in catalog.models() if (source := model_source(each))]
     read = [source for each in (*sources(), *scored) for source in each.table.upstream]
     if found.kafka is None:
-        admin.make_missing(address, [*read, bronze.TABLE], topics_read(where))
-    partitions = admin.topics(address, found.kafka_options)
+        broker.make_missing(address, [*read, bronze.TABLE], topics_read(where))
+    partitions = broker.topics(address, found.kafka_options)
     needed = sum(partitions.get(topic.name, 0) for source in read for topic in source.topics)
     cores = max(found.cores, slots(mode, needed))
 
     def locate() -> str | None:
-        return lakes.address(found, where) or local_broker.remembered(where)
+        return lakes.address(found, where) or broker.remembered(where)
 
     sized = found.model_copy(update={"cores": cores})
     site = session.site(sized, where.open_for_writing(), found.kafka, locate=locate, says=says)
@@ -267,7 +273,7 @@ def host_of(
     sinks = _sinks(asked.to, found, locate)
     address = lakes.demanded_address(found, where)
     if found.kafka is None:
-        admin.make_missing(address, [bronze.TABLE], topics_read(where))
+        broker.make_missing(address, [bronze.TABLE], topics_read(where))
         _make_topics(address, sinks)
     desk = Desk(
         lake=where.open_for_writing(),
@@ -304,12 +310,12 @@ def _make_topics(address: str, sinks: list[Sink]) -> None:
     """Create the topics of receivers on the lake's own broker."""
     for each in sinks:
         if isinstance(each, KafkaTopic):
-            admin.create_topic(address, each.topic, 1, {})
+            broker.create_topic(address, each.topic, 1, {})
 
 
 def _located(found: Settings, where: Lake) -> str:
     """Return where Kafka is now; the lake's own broker may have returned at another port."""
-    address = lakes.address(found, where) or local_broker.remembered(where)
+    address = lakes.address(found, where) or broker.remembered(where)
     if address is None:
         raise DefinitionError(
             f"no broker runs for {where.root}",

@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from strandline.core.drift import DRIFT, MORE
 from strandline.core.items import NO_ITEMS, SKIPPED, counted_items
-from strandline.core.local_day import Day, Window
+from strandline.core.lateness import Day, Window
+from strandline.core.parse import DRIFT, MORE
 from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from strandline.core.topic import PLACE, RECEIVED

@@ -154,7 +154,7 @@ class Entry:
         dropped_between: For a derived table, the range of event time in which these rows lie, in microseconds, both ends
             included; a backfill of it brings them in.
         noted: The records whose payloads were read for what they have beside their declaration; 0 where that cannot be seen.
-        drift: What these have beside it, of the commonest: a line of the reader (jobs/strandline/core/drift.py), with the records that have
+        drift: What these have beside it, of the commonest: a line of the reader (jobs/strandline/core/parse.py), with the records that have
             it, the place of the first in Kafka and its arrival.
         drift_more: How often they have what is not named.
         lost_by_function: Records read for which the table's function gave no row; any number but 0 is a fault.
