@@ -53,13 +53,12 @@ from strandline.engine.runtime.webhook import post
 from strandline.engine.service.background_stream import ALERTS, Always
 from strandline.engine.service.stream_health import SILENT, Ill, Watch
 from strandline.operate import lakes, session
-from strandline.operate.audit import report_of, write_report
+from strandline.operate.audit import dangers_of, report_of, write_report
 from strandline.operate.backfill import backfilled
-from strandline.operate.ledger import dangers_of
 from strandline.operate.stream import always
 from strandline_dagster.checks import Answers
 from strandline_infra import installation
-from strandline_quality.report.findings import Findings
+from strandline_quality.findings import Findings
 
 
 def note(text: str) -> None:

@@ -68,7 +68,7 @@ from strandline_dagster.resources import (
     refuse_away,
     unless_away,
 )
-from strandline_quality.report.findings import Backtest, RuleFigures, TableCost
+from strandline_quality.findings import Backtest, RuleFigures, TableCost
 
 GROUP = "rules"
 
@@ -163,7 +163,7 @@ def _plain(origin: str) -> str:
 
 # The newest alerts beside each materialisation of gold.alerts, each one click from its event and its runbook.
 #
-# The link leads to the alert's page, which has both (quality/strandline_quality/report/page.py); without `strandline ui` nothing serves
+# The link leads to the alert's page, which has both (quality/strandline_quality/page.py); without `strandline ui` nothing serves
 # pages, and the commands beside it say the same. Dagster (1.13.27) shows a text of less than a thousand characters at once
 # and a longer one after a click, so the very newest are a text of their own.
 

@@ -81,8 +81,8 @@ VIOLATIONS = (
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",
-        {"jobs/strandline/operate/ledger.py": "strandline.operate.alerts.examples"},
-        "strandline.operate.ledger -> strandline.operate.alerts.examples",
+        {"jobs/strandline/operate/audit.py": "strandline.operate.alerts.examples"},
+        "strandline.operate.audit -> strandline.operate.alerts.examples",
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",

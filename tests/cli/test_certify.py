@@ -9,8 +9,7 @@ from strandline.cli.verbs.play import picture
 from strandline.core.errors import DataError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.verify import Certificate
-from strandline.operate.audit import refuse_different
-from strandline.operate.ledger import sheets_of
+from strandline.operate.audit import refuse_different, sheets_of
 from tests.cli.inside import strandline
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.runtime.processes import NOT_BARRED, refuse_half
-from strandline.operate.notebook import NAMES, TOUR
+from strandline.operate.demo import NAMES, TOUR
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.cli.shop_lake import shop_lake

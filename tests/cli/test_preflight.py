@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.formats import STATE
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import STATE, Lake
 from strandline.engine.lake.spark_checkpoint import read_record, write_record
 from strandline.operate import session
 from tests.cli.inside import strandline, succeeded

@@ -16,7 +16,7 @@ from strandline.engine.lake.shelves import live_rules, promotions
 from strandline.engine.runtime.settings import settings
 from strandline.operate.alerts import backtest, examples
 from strandline.operate.alerts.raising import LiveRules
-from strandline_quality.report.findings import Backtest, RuleFigures, TableCost
+from strandline_quality.findings import Backtest, RuleFigures, TableCost
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
 from tests.support.feeds import DECODES

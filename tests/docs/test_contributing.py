@@ -23,7 +23,7 @@ QUESTIONS = {
     "where is a range computed again?": "jobs/strandline/engine/repair/backfill.py",
     "do the books balance?": "jobs/strandline/engine/accounting/balance_sheet.py",
     "what makes a certificate lapse?": "jobs/strandline/engine/runtime/code_files.py",
-    "may older code read this lake?": "jobs/strandline/engine/lake/formats.py",
+    "may older code read this lake?": "jobs/strandline/engine/lake/lake.py",
     "which settings are there?": "jobs/strandline/engine/runtime/settings.py",
     "how is Spark started?": "jobs/strandline/engine/runtime/spark_session.py",
     "with which exit code does an error end?": "jobs/strandline/core/errors.py",

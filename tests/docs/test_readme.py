@@ -15,7 +15,7 @@ from strandline.cli.verbs.ledger import SHEET
 from strandline.core.table import Table
 from strandline.engine.ask.locate import Verdict
 from strandline.engine.runtime.settings import PREFIX, Settings
-from strandline_quality.report.findings import Verdict as DayVerdict
+from strandline_quality.findings import Verdict as DayVerdict
 from tests.architecture.tree import library
 from tests.docs.pages import (
     BLOCK,

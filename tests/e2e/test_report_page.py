@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline_quality.report.page import page
+from strandline_quality.page import page
 from tests.support.browser import Browser, Seen, opened_here
 from tests.support.findings import report
 

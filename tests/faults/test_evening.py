@@ -262,7 +262,7 @@ def too_old(night: Evening, code: Installation, folder: Path) -> Incident:
     """Start an image that knows the state of folds only as it was before it lay in pieces."""
     old = released(
         folder / "old",
-        "jobs/strandline/engine/lake/formats.py",
+        "jobs/strandline/engine/lake/lake.py",
         "    STATE: Form(\n        number=1,",
         "    STATE: Form(\n        number=0,",
     )

@@ -18,7 +18,7 @@ from fleet.bronze import device_telemetry as bronze
 from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.table_versions import pins
+from strandline.engine.lake.read.open_table import pins
 from strandline.engine.runtime.processes import family
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT, PROGRAM

@@ -64,7 +64,7 @@ FAULTS = (
     ),
     Mutant(
         "the log of a table is kept for its quickest reader alone",
-        "jobs/strandline/engine/lake/read/table_versions.py",
+        "jobs/strandline/engine/lake/read/open_table.py",
         "min(version, found.get(table, version))",
         "max(version, found.get(table, version))",
         ("tests/engine/flow/test_readers.py",),
@@ -141,14 +141,14 @@ FAULTS = (
     ),
     Mutant(
         "without Great Expectations figures of a batch without rows are judged",
-        "quality/strandline_quality/judge/choice.py",
+        "quality/strandline_quality/judge.py",
         "seen = value if rows else None",
         "seen = value",
         ("tests/quality/test_judge.py::test_counters_are_judged_as_by_the_library",),
     ),
     Mutant(
         "without Great Expectations a rule that cannot be asked holds",
-        "quality/strandline_quality/judge/choice.py",
+        "quality/strandline_quality/judge.py",
         "holds=False, says=error, error=error",
         "holds=True, says=error, error=error",
         (

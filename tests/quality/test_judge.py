@@ -17,7 +17,7 @@ from strandline_quality.expectations import (
     of_counters,
     shares,
 )
-from strandline_quality.judge.choice import Judge, Plain, judge
+from strandline_quality.judge import Judge, Plain, judge
 from strandline_quality.rules import OnFail, Rule, Severity, between, one_of, required
 from tests.architecture.tree import ROOT
 from tests.cli.typed import strandline

@@ -1,6 +1,6 @@
 """A report's structure with one of everything, and whatever text a test wants to see in it."""
 
-from strandline_quality.report.findings import (
+from strandline_quality.findings import (
     Day,
     Drift,
     Failing,

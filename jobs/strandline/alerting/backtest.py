@@ -28,7 +28,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime.jvm import Show, watched
 from strandline.engine.runtime.meter import Meter
-from strandline_quality.report.findings import AlertSample, Change, Compared, RuleFigures, TableCost
+from strandline_quality.findings import AlertSample, Change, Compared, RuleFigures, TableCost
 
 WAS_RAISED = "_was_raised"
 

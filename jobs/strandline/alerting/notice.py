@@ -36,7 +36,7 @@ from strandline.engine.lake.read.find_rows import Where, look, newest_rows
 from strandline.engine.runtime.webhook import post
 from strandline.project import project
 from strandline_infra import installation
-from strandline_quality.report.page import AlertFound
+from strandline_quality.page import AlertFound
 
 SAMPLES = 3
 """Alerts of a notice that are shown; all are in gold.alerts."""

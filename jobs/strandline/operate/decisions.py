@@ -25,7 +25,7 @@ from strandline.engine.lake.forgotten import Forgotten
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import handed_over
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.read.table_versions import let_go
+from strandline.engine.lake.read.open_table import let_go
 from strandline.engine.learning.promote_model import Desk
 from strandline.engine.quarantine.held_records import REPLAY, Signed
 from strandline.engine.repair import replay, retire

@@ -7,7 +7,7 @@ from strandline import catalog
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.table import Ingested, Table
 from strandline.engine.kafka import broker
-from strandline.engine.lake import formats
+from strandline.engine.lake import lake
 from strandline.engine.lake.completeness import fed, refuse_retired
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -88,7 +88,7 @@ def refuse_absent(place: Lake) -> None:
 def say_newer(place: Lake, says: Says) -> None:
     """Say that a newer program has written a lake, so that an answer may lack what this one does not know."""
     try:
-        unknown = formats.newer(place.formats)
+        unknown = lake.newer(place.formats)
     except DataError as error:
         unknown = [error.message]
     for each in unknown:

@@ -25,8 +25,8 @@ from strandline.engine.lake.locks import handed_over, lease
 from strandline.engine.lake.log.ledger import Entry, last_entry, latest_version
 from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.store_lease import HeldError, hold
-from strandline.engine.proof.branch import Tried, tried
 from strandline.engine.proof.compare import Comparison
+from strandline.engine.proof.trial_lakes import Tried, tried
 from strandline.engine.publish.books import publications
 from strandline.engine.repair import migrate as repaired
 from strandline.engine.repair import rebuild

@@ -30,13 +30,11 @@ from strandline.engine.flow.spark_plan import Node, StatefulPlan, tree
 from strandline.engine.lake.commit.compact import Choice, merge_files
 from strandline.engine.lake.commit.create_table import alter
 from strandline.engine.lake.commit.rename_columns import rename_columns
-from strandline.engine.lake.formats import COLUMNS, FORMS, forms
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import COLUMNS, FORMS, Lake, forms
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.read.duckdb_table import all_rows, columns_of, scan, session
-from strandline.engine.lake.read.open_table import declared_schema, opened
-from strandline.engine.lake.read.table_versions import open_version
+from strandline.engine.lake.read.open_table import declared_schema, open_version, opened
 from strandline.engine.lake.spark_checkpoint import read_record
 from strandline.engine.proof.verify import keep, status
 from strandline.engine.repair import migrate as repaired

@@ -24,7 +24,7 @@ from strandline.engine.kafka.slices import range_ends
 from strandline.engine.kafka.topic_log import WAY, Log
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, last_entry
-from strandline.operate.ledger import refuse_danger
+from strandline.operate.audit import refuse_danger
 from tests.engine.records import HOUR, NOON, admin, drop, expire, make, put, put_transactions
 
 pytestmark = pytest.mark.kafka

@@ -14,9 +14,8 @@ from strandline.core.topic import RECEIVED
 from strandline.engine.flow.preflight import FOLD, Cleared
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.flow.spark_plan import Operator, StatefulPlan
-from strandline.engine.lake import formats
-from strandline.engine.lake.formats import STATE, Form, NewerLakeError
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake import lake as formats
+from strandline.engine.lake.lake import STATE, Form, Lake, NewerLakeError
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import entry_at
 from tests.support.by_hand import commit, create

@@ -9,8 +9,8 @@ import pytest
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read import table_versions
-from strandline.engine.lake.read.table_versions import (
+from strandline.engine.lake.read import open_table
+from strandline.engine.lake.read.open_table import (
     EXPIRES,
     FOLDER,
     UNRENEWED,
@@ -57,7 +57,7 @@ def test_a_pin_of_a_pod_that_is_gone_holds_for_a_while(
     lake = Lake(tmp_path)
     pin = pinned(lake, age, **more)
 
-    assert table_versions.pinned_versions(lake.root) == (NAMED if holds else {})
+    assert open_table.pinned_versions(lake.root) == (NAMED if holds else {})
     assert pin.exists() is holds
 
 
@@ -80,7 +80,7 @@ def test_a_pin_is_renewed_as_long_as_its_block_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as it lasts, and not a moment longer."""
-    monkeypatch.setattr(table_versions, "RENEWED", 0.01)
+    monkeypatch.setattr(open_table, "RENEWED", 0.01)
     lake = Lake(tmp_path)
     folder = tmp_path / FOLDER
 

@@ -8,7 +8,7 @@ from strandline.alerting.tables import gold
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof import daily_report
 from strandline.engine.runtime.settings import settings
-from strandline.operate.alerts.pages import alert_pages
+from strandline.operate.alerts.raising import alert_pages
 from tests.engine.proof.test_report_server import asked
 from tests.support.raised import alert, raised
 from tests.support.rows import NOON

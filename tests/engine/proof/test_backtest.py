@@ -27,7 +27,7 @@ from strandline.alerting.one_plan import alert_id
 from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
-from strandline_quality.report.findings import Change, RuleFigures
+from strandline_quality.findings import Change, RuleFigures
 from tests.support.rows import NOON
 from tests.support.starts import believed, starts
 

@@ -10,8 +10,8 @@ from fleet.gold import device_signal_10m as gold
 from strandline.core.errors import DefinitionError
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
-from strandline.engine.proof.branch import tried
 from strandline.engine.proof.compare import compare
+from strandline.engine.proof.trial_lakes import tried
 from strandline.engine.repair.rebuild import rebuild
 from tests.support.morning import STRICT
 from tests.support.rows import NOON

@@ -18,7 +18,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.read.duckdb_table import scan, spilling
 from strandline.engine.proof import compare
 from strandline.engine.proof.compare import difference
-from strandline.engine.proof.kill_trial import SPANS, Log, _cuts
+from strandline.engine.proof.trial_lakes import SPANS, Log, _cuts
 from tests.engine.written import BRONZE, SILVER
 from tests.support.rows import NOON
 

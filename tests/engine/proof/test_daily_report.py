@@ -17,8 +17,8 @@ from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.daily_report import Period, gather, newest_day
 from strandline.engine.proof.verify import Certificate, keep
-from strandline_quality.report.findings import Flow, Gate, TableFindings, Verdict
-from strandline_quality.report.page import _steps, pictures
+from strandline_quality.findings import Flow, Gate, TableFindings, Verdict
+from strandline_quality.page import _steps, pictures
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import Came, Held, lived, receive
 

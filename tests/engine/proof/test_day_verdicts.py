@@ -7,7 +7,7 @@ import pytest
 from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.accounting.history_queries import RULES, VOLUME, Batch, Mark, Range
 from strandline.engine.proof.day_verdicts import Known, capped, flow, judged, kinds, versions_in
-from strandline_quality.report.findings import Verdict
+from strandline_quality.findings import Verdict
 
 DAY = date(2026, 11, 20)
 NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)

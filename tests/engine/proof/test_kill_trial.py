@@ -12,7 +12,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
-from strandline.engine.proof import kill_trial
+from strandline.engine.proof import trial_lakes
 from strandline.engine.proof.verify import Certificate, Trial, verify
 from strandline.engine.runtime.processes import family
 from tests.support.rows import NOON
@@ -46,9 +46,9 @@ def test_a_stream_that_lost_its_jvm_is_restarted_and_has_time_for_each_row(
     verified: Verified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a commit of a million rows nothing was said for minutes, and the trial of a sound table failed after five."""
-    monkeypatch.setattr(kill_trial, "WORD", 0.0)
-    monkeypatch.setattr(kill_trial, "STILL", 0.0)
-    monkeypatch.setattr(kill_trial, "A_ROW", 60.0)
+    monkeypatch.setattr(trial_lakes, "WORD", 0.0)
+    monkeypatch.setattr(trial_lakes, "STILL", 0.0)
+    monkeypatch.setattr(trial_lakes, "A_ROW", 60.0)
 
     certificate, messages = verified()
 
@@ -61,7 +61,7 @@ def test_a_stream_that_lost_its_jvm_is_restarted_and_has_time_for_each_row(
 def test_a_stream_that_fails_again_and_again_ends_the_verification(
     verified: Verified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kill_trial, "TRIES", 0)
+    monkeypatch.setattr(trial_lakes, "TRIES", 0)
 
     with pytest.raises(TransientError, match=r"it ended by itself(?s:.*)JVM is gone"):
         verified()

@@ -13,7 +13,7 @@ from strandline.alerting.one_plan import raised
 from strandline.alerting.tables import gold, silver
 from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
-from strandline_quality.report.findings import Change, RuleFigures
+from strandline_quality.findings import Change, RuleFigures
 from tests.engine.proof import test_backtest as those
 from tests.support.starts import believed
 

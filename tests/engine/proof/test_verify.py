@@ -21,7 +21,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import BATCH, IMPORT, PARTITION, part_of_imports
 from strandline.engine.lake.read.open_table import opened
 from strandline.engine.lake.snapshot_files import link_commit
-from strandline.engine.proof.kill_trial import Log, resplit
+from strandline.engine.proof.trial_lakes import Log, resplit
 from strandline.engine.proof.verify import (
     Certificate,
     Trial,

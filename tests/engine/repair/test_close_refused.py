@@ -12,8 +12,7 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.lake.formats import CLOSES, forms
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import CLOSES, Lake, forms
 from strandline.engine.lake.spark_checkpoint import CLOSED, closed_ms, newest_planned, order_close
 from strandline.engine.repair.close import close_as_batch, looked
 from strandline.engine.runtime import clock

@@ -25,8 +25,7 @@ from strandline.engine.lake.completeness import (
 )
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import TABLE_FILE, requests, search
-from strandline.engine.lake.formats import FORMS, TABLES, forms
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import FORMS, TABLES, Lake, forms
 from strandline.engine.lake.locks import WriterWatch
 from strandline.engine.lake.log.vacuum import UNDOABLE
 from strandline.engine.lake.read.open_table import opened

@@ -19,7 +19,7 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.log.vacuum import UNDOABLE, begins_at, swept
 from strandline.engine.lake.read.find_rows import Where, look
-from strandline.engine.lake.read.table_versions import EXPIRES, FOLDER, pin_versions
+from strandline.engine.lake.read.open_table import EXPIRES, FOLDER, pin_versions
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.runtime import clock

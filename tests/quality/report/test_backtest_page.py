@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from strandline_quality.report.findings import (
+from strandline_quality.findings import (
     AlertSample,
     Backtest,
     Change,
@@ -15,7 +15,7 @@ from strandline_quality.report.findings import (
     RuleFigures,
     TableCost,
 )
-from strandline_quality.report.page import backtest_page, sentence
+from strandline_quality.page import backtest_page, sentence
 
 HOSTILE = "</script><script>alert(1)</script>\"'&\u202e"
 SAMPLE = AlertSample(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from strandline_quality.report.page import HEIGHT, Bar, bars, line, meter, spark
+from strandline_quality.page import HEIGHT, Bar, bars, line, meter, spark
 
 
 def bar(good: float, held: float = 0.0, usual: tuple[float, float] | None = None) -> Bar:

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from strandline_quality.report.findings import MEANING, Verdict
-from strandline_quality.report.page import page
+from strandline_quality.findings import MEANING, Verdict
+from strandline_quality.page import page
 from tests.support.findings import report
 
 HOSTILE = (

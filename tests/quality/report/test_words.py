@@ -2,7 +2,7 @@
 
 import pytest
 
-from strandline_quality.report.page import ago, attribute, count, name, share, span, text
+from strandline_quality.page import ago, attribute, count, name, share, span, text
 
 
 @pytest.mark.whole

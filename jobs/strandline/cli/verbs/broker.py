@@ -33,7 +33,7 @@ from strandline.engine.service.backlog import of_pulse
 from strandline.engine.service.condition import receivers
 from strandline.engine.service.stream_health import Order, near_beat, order
 from strandline.operate import lakes
-from strandline.operate.ledger import notices
+from strandline.operate.audit import notices
 from strandline.operate.stream import (
     STREAM_LOG,
     Status,

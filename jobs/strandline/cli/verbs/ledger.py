@@ -29,7 +29,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.publish.books import published
 from strandline.engine.runtime import clock
 from strandline.operate import lakes
-from strandline.operate.ledger import (
+from strandline.operate.audit import (
     dangers_of,
     lost_words,
     notices,

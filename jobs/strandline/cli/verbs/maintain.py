@@ -13,7 +13,7 @@ from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, progress, say, show, yes
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.table_versions import pins
+from strandline.engine.lake.read.open_table import pins
 from strandline.engine.lake.snapshot_files import find, remove_old
 from strandline.engine.runtime import clock
 from strandline.engine.service.maintain import Left, Maintained, maintain, refuse_idle

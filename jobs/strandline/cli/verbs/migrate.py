@@ -12,7 +12,7 @@ from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, say, show
 from strandline.cli.verbs.backfill import note_batch, print_samples, rebuilt_row
 from strandline.core.errors import DefinitionError
-from strandline.engine.proof.branch import Tried
+from strandline.engine.proof.trial_lakes import Tried
 from strandline.engine.repair.migrate import Stage, Step
 from strandline.operate import migrate as work
 from strandline.operate.lakes import seconds

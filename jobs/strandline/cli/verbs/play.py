@@ -26,9 +26,9 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.operate import lakes, play
+from strandline.operate.audit import refuse_imbalance
 from strandline.operate.demo import Asked, Truth, filled, refuse_untruth, send
 from strandline.operate.lakes import seconds
-from strandline.operate.ledger import refuse_imbalance
 from strandline.operate.play import Play, PlayOption
 
 EventsOption = Annotated[

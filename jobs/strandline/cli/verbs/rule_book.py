@@ -36,8 +36,8 @@ from strandline.operate.alerts.examples import (
     refused_words,
 )
 from strandline.operate.alerts.examples import explained as explained_rules
-from strandline_quality.report.findings import Backtest, Change, RuleFigures
-from strandline_quality.report.page import sentence
+from strandline_quality.findings import Backtest, Change, RuleFigures
+from strandline_quality.page import sentence
 
 
 def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 import getpass
 import os
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -19,15 +20,15 @@ from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof import daily_report
+from strandline.engine.proof.daily_report import AlertPage
 from strandline.engine.runtime import clock, processes
 from strandline.engine.runtime.processes import NOT_BARRED, bar_writes
-from strandline.engine.runtime.settings import settings
+from strandline.engine.runtime.settings import Settings, settings
 from strandline.engine.service import sql_server
 from strandline.engine.service.dagster_process import Console
 from strandline.operate import lakes
-from strandline.operate.alerts.pages import alert_pages
+from strandline.operate.demo import environment_of, execute, toured, writable
 from strandline.operate.lakes import seconds
-from strandline.operate.notebook import environment_of, execute, toured, writable
 from strandline.operate.stream import always
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -249,7 +250,7 @@ def ui(
         if is_our_stream and not asked.is_set():
             note("starting the stream …")
             always_on.resume()
-        with daily_report.served(where, alert_pages(found, where)):
+        with daily_report.served(where, _alert_pages(found, where)):
             if address:
                 also = " and the stream" if is_our_stream else ""
                 say(f"Dagster is at {address}; Ctrl-C stops it{also}")
@@ -265,6 +266,16 @@ def ui(
 
 
 # ``notebook``: JupyterLab over a lake that cannot be written, with a tour in four notebooks.
+
+
+def _alert_pages(found: Settings, where: Lake) -> AlertPage:
+    def made(day: date, alert_id: str) -> str | None:
+        # Not imported above: a project of other tables has `strandline ui`, and no alerts.
+        from strandline.operate.alerts.raising import alert_pages  # noqa: PLC0415  # as above
+
+        return alert_pages(found, where)(day, alert_id)
+
+    return made
 
 
 def _add_notebook(app: typer.Typer) -> None:

@@ -17,8 +17,7 @@ from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Ingested, Table
 from strandline.engine.flow.preflight import Answer, Verdict
 from strandline.engine.flow.running import Report
-from strandline.engine.lake import formats
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import Lake, no_way_back
 from strandline.engine.lake.locks import refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.publish.books import publications, refusals
@@ -31,7 +30,7 @@ from strandline.engine.service.background_stream import AUTO, EVERY_OPTION, MAX_
 from strandline.engine.service.edited_code import LoadedCode
 from strandline.engine.service.stream_host import Host
 from strandline.operate import lakes
-from strandline.operate import publish as work
+from strandline.operate import stream as work
 from strandline.operate.lakes import seconds
 from strandline.operate.listener import Log, Throttle
 from strandline.operate.run import (
@@ -450,7 +449,7 @@ def preflight(
         emit([asdict(each) for each in verdicts])
     else:
         _show(verdicts)
-        for each in formats.no_way_back(where.formats):
+        for each in no_way_back(where.formats):
             say(each)
     answers = {each.answer for each in verdicts}
     if answers - {Answer.SAFE, Answer.DAMAGED}:

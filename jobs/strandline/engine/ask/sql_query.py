@@ -29,10 +29,10 @@ from strandline.engine.lake.read.duckdb_table import (
     seal,
     session,
 )
-from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.lake.read.table_versions import (
+from strandline.engine.lake.read.open_table import (
     DamagedLogError,
     damaged_log,
+    kinds,
     open_version,
     refuse_deleted_files,
     version_at,

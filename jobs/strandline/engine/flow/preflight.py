@@ -44,8 +44,7 @@ from strandline.engine.kafka.slices import range_ends
 from strandline.engine.kafka.topic_log import deleted, identities_in
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.formats import STATE
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import STATE, Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import table_id

@@ -19,8 +19,7 @@ from strandline.engine.flow.batch.joined_streams import refuse_losing_join
 from strandline.engine.flow.plan import bring_back_unread, emits_over_time, framed, make
 from strandline.engine.flow.preflight import refuse_strangers, refuse_unsafe
 from strandline.engine.flow.spark_plan import output_mode
-from strandline.engine.lake.formats import CHECKPOINTS
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import CHECKPOINTS, Lake
 from strandline.engine.lake.mend_checkpoint import mend, play_again, settle
 from strandline.engine.lake.spark_checkpoint import is_idle, is_new
 from strandline.engine.runtime.outage import first_line

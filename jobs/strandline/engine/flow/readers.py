@@ -56,7 +56,7 @@ from strandline.engine.lake.log.commit_log import (
 from strandline.engine.lake.log.ledger import is_table, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of, sums_of
 from strandline.engine.lake.log.log_actions import table_id
-from strandline.engine.lake.read.table_versions import lowest
+from strandline.engine.lake.read.open_table import lowest
 from strandline.engine.lake.spark_checkpoint import NOWHERE, kafka_ends, unread_from
 
 

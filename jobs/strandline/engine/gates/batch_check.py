@@ -47,7 +47,7 @@ from strandline_quality.expectations import (
     fails,
     of_counters,
 )
-from strandline_quality.judge.choice import Judge, judge
+from strandline_quality.judge import Judge, judge
 from strandline_quality.mask import mask_value
 from strandline_quality.rules import FEW, fingerprint
 

@@ -31,8 +31,7 @@ from strandline.core.lateness import LAST, shifted
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.formats import TABLES
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import TABLES, Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.spark_checkpoint import read_record

@@ -51,7 +51,7 @@ from strandline.engine.runtime.processes import own
 #
 # An object store has no links. There the server copies what may go meanwhile: logs, which maintenance cuts, and checkpoints,
 # which Spark cleans. Data files and packs of commits are held where they are: they are written once, and maintenance leaves
-# those of a pinned version (jobs/strandline/engine/lake/read/table_versions.py).
+# those of a pinned version (jobs/strandline/engine/lake/read/open_table.py).
 
 
 LAST = "_last_checkpoint"

@@ -33,7 +33,7 @@ from strandline.engine.lake.read.duckdb_table import peek_files
 from strandline.engine.lake.read.find_rows import Where, heap, look
 from strandline.engine.lake.shelves import PROMOTED, RESCORED, ROLLED_BACK, Decision, Terms
 from strandline.engine.repair.closed_range import Span
-from strandline_quality.report.findings import Drift
+from strandline_quality.findings import Drift
 
 
 def feed_runs(lake: Lake, model: str) -> bool:

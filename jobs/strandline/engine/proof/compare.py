@@ -42,7 +42,7 @@ from strandline.engine.quarantine.held_records import State, offer
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import led
 from strandline_quality.expectations import Expectation, Finding, Share, Within, shares
-from strandline_quality.judge.choice import judge
+from strandline_quality.judge import judge
 from strandline_quality.mask import mask_value
 from strandline_quality.rules import Severity
 

@@ -53,7 +53,7 @@ from strandline.engine.proof.freshness import freshness
 from strandline.engine.quarantine.browse import open_rows, samples
 from strandline.engine.repair.migrate import made
 from strandline_infra.broker import HOST
-from strandline_quality.report.findings import (
+from strandline_quality.findings import (
     Day,
     Drift,
     Findings,
@@ -62,7 +62,7 @@ from strandline_quality.report.findings import (
     TableFindings,
     Verdict,
 )
-from strandline_quality.report.page import span
+from strandline_quality.page import span
 from strandline_quality.rules import Rule
 
 # The drift of models in the daily report: of each judged day, with a warning where it is beyond a model's bound.

@@ -33,7 +33,7 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.freshness import freshness
 from strandline.engine.proof.verify import kept, status
 from strandline.engine.quarantine.browse import open_rows
-from strandline_quality.report.findings import (
+from strandline_quality.findings import (
     Failing,
     Flow,
     Hour,

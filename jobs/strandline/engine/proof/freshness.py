@@ -23,7 +23,7 @@ from strandline.engine.lake.completeness import with_below
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
 from strandline.engine.lake.log.commit_log import committed_at
-from strandline_quality.report.page import span
+from strandline_quality.page import span
 
 DOUBTED = timedelta(days=30)
 """An age beyond which the clock of this machine is named as well."""

@@ -24,7 +24,7 @@ from strandline.engine.lake.completeness import refuse_never_whole, whole_from
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.read.duckdb_table import Duck, DuckError, scan, spilling
-from strandline.engine.lake.read.table_versions import pin_versions
+from strandline.engine.lake.read.open_table import pin_versions
 from strandline.engine.lake.spark_checkpoint import closed_ms
 from strandline.engine.proof.compare import compared_views, within
 from strandline.engine.proof.duckdb_words import MACROS, in_duckdb

@@ -51,10 +51,10 @@ from strandline.engine.lake.log.ledger import (
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.plain_files import scratch
 from strandline.engine.lake.read import static_versions
-from strandline.engine.lake.read.table_versions import pin_versions
+from strandline.engine.lake.read.open_table import pin_versions
 from strandline.engine.lake.shelves import Shelf
 from strandline.engine.proof.compare import Kept, Range, compare, rows_in_windows
-from strandline.engine.proof.kill_trial import KillTrial, Log, resplit
+from strandline.engine.proof.trial_lakes import KillTrial, Log, resplit
 from strandline.engine.quarantine.held_records import (
     RELEASED,
     UNSIGNED,

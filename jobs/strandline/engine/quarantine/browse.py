@@ -26,7 +26,7 @@ from strandline.engine.lake.read.find_rows import batch_of, version_of
 from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.quarantine.held_records import State, has_items, offer, refuse_unheld
 from strandline_quality import mask
-from strandline_quality.report.findings import Open, Sample
+from strandline_quality.findings import Open, Sample
 
 KafkaPlace: TypeAlias = tuple[str, int, int]
 """Topic, partition, offset."""

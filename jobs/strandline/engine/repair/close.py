@@ -25,8 +25,7 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Report
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import known_reach, over_until, retired, with_below
-from strandline.engine.lake.formats import CLOSES
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import CLOSES, Lake
 from strandline.engine.lake.locks import handed_over, lease
 from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.spark_checkpoint import (

@@ -33,7 +33,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import is_passed_over, is_table, latest_version
 from strandline.engine.lake.read.find_rows import OldFiles, old_files
-from strandline.engine.lake.read.table_versions import pins
+from strandline.engine.lake.read.open_table import pins
 from strandline.engine.quarantine.held_records import record_of, released_among, unfinished
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import needed_from, retired_readers, unread_files

@@ -40,8 +40,7 @@ from strandline.engine.lake.commit.rename_columns import rename_columns
 from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.formats import COLUMNS
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import COLUMNS, Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.commit_log import Kind, actions
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version

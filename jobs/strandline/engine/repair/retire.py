@@ -44,8 +44,7 @@ from strandline.engine.lake.completeness import (
     write_down,
 )
 from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.formats import ENTRIES
-from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.lake import ENTRIES, Lake
 from strandline.engine.lake.locks import WriterWatch, is_held, lease
 from strandline.engine.lake.log.commit_log import log_of
 from strandline.engine.lake.log.ledger import Entry, is_table, last_entry

@@ -44,7 +44,7 @@ from strandline.engine.lake.log.vacuum import (
     uncommitted,
 )
 from strandline.engine.lake.plain_files import abandoned
-from strandline.engine.lake.read.table_versions import lowest, pinned_versions
+from strandline.engine.lake.read.open_table import lowest, pinned_versions
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.runtime.processes import find, is_there, own

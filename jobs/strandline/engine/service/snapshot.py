@@ -33,7 +33,7 @@ from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.log.vacuum import free_bytes, is_same_disk, swept_file
 from strandline.engine.lake.mend_checkpoint import settle
 from strandline.engine.lake.plain_files import scratch
-from strandline.engine.lake.read.table_versions import pin_versions
+from strandline.engine.lake.read.open_table import pin_versions
 from strandline.engine.lake.snapshot_files import (
     Hashed,
     Held,

@@ -35,8 +35,8 @@ from strandline.operate.alerts import examples
 from strandline.operate.alerts.examples import compared, contradictions, refuse_other_columns
 from strandline.operate.audit import written
 from strandline.operate.listener import Progress, Says
-from strandline_quality.report.findings import Backtest, RuleFigures, TableCost
-from strandline_quality.report.page import backtest_page
+from strandline_quality.findings import Backtest, RuleFigures, TableCost
+from strandline_quality.page import backtest_page
 
 # Alert rules go live, and are taken back: which may, and how.
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -19,9 +19,9 @@ from strandline.alerting.alert_rule import (
 )
 from strandline.alerting.courier import Courier, DeliveryHost, Desk, Logger
 from strandline.alerting.live import Offsets, decoded, encoded, feeds, handover
-from strandline.alerting.notice import KafkaTopic, Sink, sink
+from strandline.alerting.notice import KafkaTopic, Sink, alert_found, sink
 from strandline.alerting.rule_folder import RuleFolder, RuleSet, broken, broken_thresholds
-from strandline.alerting.sigma import RefusedRule
+from strandline.alerting.sigma import RefusedRule, read_folder
 from strandline.alerting.tables import bronze
 from strandline.alerting.windows import LARGEST
 from strandline.core.errors import DefinitionError
@@ -34,6 +34,7 @@ from strandline.engine.kafka import broker
 from strandline.engine.kafka.slices import range_ends
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.proof.daily_report import AlertPage
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import first_line
 from strandline.engine.runtime.settings import Settings
@@ -47,6 +48,7 @@ from strandline.operate.alerts.examples import (
 )
 from strandline.operate.lakes import seconds
 from strandline.operate.listener import Log, Says
+from strandline_quality.page import alert_page
 
 
 def feeds_of(folder: Path, says: Says, also: Sequence[AlertRule] = ()) -> list[Feed]:
@@ -340,3 +342,18 @@ def _every(typed: tuple[str, ...]) -> Callable[[str], timedelta]:
         rule, _, time = each.rpartition("=")
         times[rule] = timedelta(seconds=seconds(time))
     return lambda rule: times.get(rule, times[""])
+
+
+# The pages of alerts that ``strandline ui`` serves, where a project has alerts.
+
+
+def alert_pages(found: Settings, lake: Lake) -> AlertPage:
+    """Return what makes the page of an alert."""
+
+    def made(day: date, alert_id: str) -> str | None:
+        folder = read_folder(live_folder(found, lake))
+        rules = {rule.id: rule for rule in folder.every}
+        alert = alert_found(lake, alert_id, day, rules, clock.now())
+        return alert_page(alert) if alert else None
+
+    return made

@@ -20,7 +20,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from strandline_quality.report.findings import (
+from strandline_quality.findings import (
     MEANING,
     Backtest,
     Change,
@@ -384,7 +384,7 @@ def symbol(verdict: Verdict) -> str:
     return f"v-{verdict.name.lower()}"
 
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).with_name("report")
 POLICY = Markup(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )

@@ -1,9 +1,8 @@
-"""Kill trial: give a stream one commit after the other, and kill it in between, until it has read them all.
+"""Trials in a lake of their own: an edit is tried in a branch, by tables that the code of now computes from the newest records; a stream is killed between commits.
 
-The log's commits are in another lake and appear to the stream one by one, as links: data files first and the commit
-last, as a writer would. The stream is the command that operators run, in a process of its own. If it ends with a
-transient error it is restarted, as on-call would do: with three Sparks on two cores such an error cost the
-certificate of a sound table after ten minutes.
+The tables below them are read where they are, at the version that the live tables have read, and only the newest records of
+them are taken along. What is computed lies in a folder that is gone with the process. So a row that differs differs because of the
+code, but for rows that a person's decision admitted or a repair made: a branch knows of neither.
 """
 
 import json
@@ -15,31 +14,229 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 import psutil
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from strandline.core.errors import TransientError
-from strandline.core.table import Ingested, Table
+from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.feed import Feed
+from strandline.core.lateness import LAST, in_utc, shifted
+from strandline.core.stateful import Batch
+from strandline.core.static import Static
+from strandline.core.table import Ingested, Judged, Table, Windowed
 from strandline.core.topic import NOTHING_ARRIVED, ORDER, RECEIVED
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.ingest import PROPERTIES, newest_credible
 from strandline.engine.flow.query import is_settled
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.gates.gate_files import open_all
+from strandline.engine.lake import shelves
 from strandline.engine.lake.commit import create_table, delta_commit
+from strandline.engine.lake.commit.delta_commit import rows_at
+from strandline.engine.lake.completeness import known_reach
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import is_commit
-from strandline.engine.lake.log.ledger import BATCH, latest_version
+from strandline.engine.lake.log.ledger import BATCH, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import added
+from strandline.engine.lake.plain_files import scratch
+from strandline.engine.lake.read import static_versions
 from strandline.engine.lake.read.duckdb_table import Duck, literal, scan, spilling
+from strandline.engine.lake.read.open_table import pin_versions
 from strandline.engine.lake.snapshot_files import link_commit
+from strandline.engine.proof.compare import Comparison, compare
+from strandline.engine.repair.close import close_as
 from strandline.engine.runtime.log_files import last_error, last_lines
 from strandline.engine.runtime.processes import child, family, tied
+
+FAR = timedelta(days=365 * 100)
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Lake):
+    """A lake beside another one, in which all tables are the other's but those that were put there.
+
+    Args:
+        live: The other lake.
+        own: The names of those tables.
+    """
+
+    live: Lake
+    own: frozenset[str]
+
+    def table(self, table: Table | Feed | Static) -> Place:
+        """Return the own folder of a table that was put here, and of a static one, which a run takes in; the live one of any other."""
+        is_own = isinstance(table, Static) or table.id in self.own
+        return Lake.table(self, table) if is_own else self.live.table(table)
+
+    @property
+    def schemas(self) -> Place:
+        """Return the live folder: a branch reads payloads by the schemas that the lake knows."""
+        return self.live.schemas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """How a table would be.
+
+    Args:
+        table: Its name.
+        since: From which event time on it was compared.
+        seconds: How long its computation took.
+        differences: How its rows differ from those of now; none for a table that is not in the lake.
+        rows: The rows that the branch has.
+    """
+
+    table: str
+    since: datetime
+    seconds: float
+    differences: Sequence[Comparison]
+    rows: int
+
+
+def tried(
+    tables: Sequence[Table], lake: Lake, newest: timedelta, site: Site, note: Note
+) -> Iterator[Tried]:
+    """Compute tables by the code of now from the newest records below them, and yield how each differs.
+
+    Args:
+        tables: Silver and gold tables, each after those that it reads.
+        lake: Their lake, of which nothing is changed.
+        newest: How much event time is compared.
+        site: Spark and the clock.
+        note: Hears of each step.
+
+    Raises:
+        DefinitionError: A table below has no rows.
+    """
+    names = {each.id for each in tables}
+    below = {each.id: each for table in tables for each in table.upstream if each.id not in names}
+    read = {name: _version(each, tables, lake) for name, each in below.items()}
+    until = _newest(list(below.values()), lake)
+    since = until - newest
+    begin = since - _margin(tables, lake)
+    cut = {name: each for name, each in below.items() if _time_of(each) is not None}
+    pinned = {lake.table(each): read[name] for name, each in below.items()}
+    joined = {each: latest_version(lake.table(each)) for table in tables for each in table.static}
+    with pin_versions(lake.root, pinned), scratch(lake.scratch) as root:
+        branch = Branch(root / "branch", lake, frozenset({*names, *cut}))
+        branch.open_for_writing()
+        static_versions.carry(lake, branch, joined)
+        shelves.carry(lake, branch, [each.scored_by for each in tables if each.scored_by])
+        open_all(branch)
+        for name, each in cut.items():
+            rows = _take_along(each, lake, branch, read[name], begin, site)
+            note(f"{name}: {rows:,} of its records are taken along, from {begin.isoformat()} on")
+        for table in tables:
+            note(f"{table.id}: computing it by the code of now …")
+            close_as(table, lake, branch, site)
+            done = run(table, Batch(), branch, site=site)
+            yield Tried(
+                table=table.id,
+                since=since,
+                seconds=done.seconds,
+                differences=_differences(table, lake, branch, since),
+                rows=done.good,
+            )
+
+
+def _version(source: Table, tables: Sequence[Table], lake: Lake) -> int:
+    """Return the version of a table that its readers have all read."""
+    readers = [each for each in tables if source in each.upstream and lake.exists(each)]
+    seen = [sums_of(lake.table(each)).seen.get(source.id) for each in readers]
+    known = [each for each in seen if each is not None]
+    return min(known, default=latest_version(lake.table(source)))
+
+
+def _time_of(source: Table) -> str | None:
+    """Return the column by which the newest records of a table are found; None of one whose rows hold until something ends them."""
+    if isinstance(source, Ingested):
+        return "_arrived_at"
+    return None if source.valid_until else source.event_at
+
+
+def _newest(below: Sequence[Table], lake: Lake) -> datetime:
+    found = []
+    for each in below:
+        last = last_entry(lake.table(each)) if lake.exists(each) else None
+        text = last and (last[1].newest_arrival or last[1].newest)
+        if text:
+            found.append(in_utc(datetime.fromisoformat(text)))
+    if not found:
+        names = " and ".join(each.id for each in below)
+        raise DefinitionError(
+            f"{names} has no rows to try the edit with",
+            hint="`strandline run` brings them.",
+            tables=[each.id for each in below],
+        )
+    return max(found)
+
+
+def _margin(tables: Sequence[Table], lake: Lake) -> timedelta:
+    """Return by how much older records may decide what the newest rows are."""
+    margin = timedelta(0)
+    for each in tables:
+        margin += (known_reach(each, lake) or timedelta(0)) + each.window_length
+        if isinstance(each, Judged):
+            margin += each.lateness.late + each.lateness.early
+    return margin
+
+
+def _take_along(  # noqa: PLR0913, PLR0917  # what, from where to where, and from when on
+    source: Table, lake: Lake, branch: Branch, version: int, begin: datetime, site: Site
+) -> int:
+    rows: DataFrame = rows_at(site.spark, lake.table(source), version)
+    rows = rows.where(F.col(str(_time_of(source))) >= F.lit(begin))
+    path = branch.table(source)
+    create_table.create(
+        site.spark, path, rows.schema, properties=PROPERTIES if isinstance(source, Ingested) else {}
+    )
+    commit = delta_commit.Commit(site.spark, path)
+    written = commit.write(rows).rows
+    entry = new_entry.copied(source, "branch", "branch", 0, source=source.id, rows=written)
+    commit.commit(entry.encoded())
+    return written
+
+
+def _differences(
+    table: Table, lake: Lake, branch: Branch, since: datetime
+) -> tuple[Comparison, ...]:
+    if not lake.exists(table):
+        return ()
+    until = _closed_until(table, lake) or min(LAST, since + FAR)
+    return tuple(
+        compare(
+            table,
+            lake,
+            branch,
+            sides=("in the live table", "by the code of now"),
+            may_differ=True,
+            span=(since, max(since, until)),
+        )
+    )
+
+
+def _closed_until(table: Table, lake: Lake) -> datetime | None:
+    """Return the begin of the last window that the live table has; a branch has read more of its sources."""
+    newest = last_entry(lake.table(table))
+    if not isinstance(table, Windowed) or newest is None or not newest[1].watermark:
+        return None
+    return shifted(in_utc(datetime.fromisoformat(newest[1].watermark)), -table.window_length)
+
+
+# Kill trial: give a stream one commit after the other, and kill it in between, until it has read them all.
+#
+# The log's commits are in another lake and appear to the stream one by one, as links: data files first and the commit
+# last, as a writer would. The stream is the command that operators run, in a process of its own. If it ends with a
+# transient error it is restarted, as on-call would do: with three Sparks on two cores such an error cost the
+# certificate of a sound table after ten minutes.
 
 PATIENCE = 300.0
 """Seconds until a started stream must write its first heartbeat."""
