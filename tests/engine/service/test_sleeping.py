@@ -13,9 +13,8 @@ from strandline.core.modes import MicroBatch
 from strandline.core.table import Table
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.completeness import fed
-from strandline.engine.lake.handover import handed_over
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import is_written
+from strandline.engine.lake.locks import handed_over, is_written
 from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.retire import retire
