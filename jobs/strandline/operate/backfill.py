@@ -190,7 +190,7 @@ def rebuilt(
     """Compute a table with today's code beside the live one, and return how the two differ."""
     with shadow_lake.alone(table, lake):
         says("starting Spark …")
-        site = session.site(found, lake, None, says=says)
+        site = session.site(found, lake, None, says=says, beside=True)
         made = rebuild.rebuild(table, lake, site, on_commit=on_commit)
         site.spark.stop()
         return compared(table, lake, made, says)
@@ -237,7 +237,7 @@ def _exchanged(  # noqa: PLR0913, PLR0917  # what is done to which table, where,
     """Exchange the rows of a table, which its stream hands over meanwhile."""
     with shadow_lake.alone(table, lake):
         says("starting Spark …")
-        site = session.site(found, lake, None, is_brief=True, says=says)
+        site = session.site(found, lake, None, is_brief=True, says=says, beside=True)
         with (
             handed_over(table, lake, clock.now, verb, note=says),
             site.record(site.spark, table, verb, lake) as wrote,

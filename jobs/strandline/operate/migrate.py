@@ -160,7 +160,7 @@ def carry_out(
             return
         migration = begun(where, clock.now(), clock.login())
         says("starting Spark …")
-        site = session.site(found, where, None, says=says)
+        site = session.site(found, where, None, says=says, beside=True)
         try:
             worker = _Worker(site, where, migration, stream, says, on_commit)
             for stage in work:
@@ -461,7 +461,7 @@ def rename(
         yield from stream.load()
         migration = begun(where, clock.now(), clock.login())
         says("starting Spark …")
-        site = session.site(found, where, None, is_brief=True, says=says)
+        site = session.site(found, where, None, is_brief=True, says=says, beside=True)
         try:
             with ExitStack() as held:
                 held.enter_context(handed_over(table, where, clock.now, "migrate", note=says))
@@ -497,7 +497,7 @@ def try_out(
         return
     where.refuse_newer()
     says("starting Spark …")
-    site = session.site(found, where, None, is_brief=True, says=says)
+    site = session.site(found, where, None, is_brief=True, says=says, beside=True)
     try:
         yield from tried(tables, where, newest, site, says)
     finally:
@@ -530,7 +530,7 @@ def take_back(found: Settings, where: Lake, says: Says) -> Iterator[Done]:
             )
         if chosen:
             says("starting Spark …")
-            site = session.site(found, where, None, is_brief=True, says=says)
+            site = session.site(found, where, None, is_brief=True, says=says, beside=True)
             try:
                 for table, mark in reversed(chosen):
                     yield _undone(table, where, mark, site, stream)

@@ -449,7 +449,7 @@ def verdicts_of(
     if not asks:
         return [judge(None, table, where) for table in tables]
     says("comparing plans, for which Spark starts …")
-    spark = session.site(found, where, None, is_brief=True, says=says).spark
+    spark = session.site(found, where, None, is_brief=True, says=says, beside=True).spark
     try:
         return [judge(spark, table, where) for table in tables]
     finally:

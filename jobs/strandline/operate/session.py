@@ -1,5 +1,6 @@
 """Spark for the use cases that need it, and a small one for the tests of a project; the others must not even import all of it."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,7 +25,9 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.plain_files import is_scratch
 from strandline.engine.runtime import clock, spark_session
 from strandline.engine.runtime.missing import refuse_without
+from strandline.engine.runtime.processes import let_give_way, own
 from strandline.engine.runtime.settings import Settings, lineage_namespace
+from strandline.engine.service.stream_health import heartbeat
 from strandline.operate.listener import Says
 
 
@@ -37,10 +40,28 @@ def site(  # noqa: PLR0913  # what a run needs from outside
     is_brief: bool = False,
     locate: Callable[[], str | None] = lambda: None,
     parent: Parent | None = None,
+    beside: bool = False,
 ) -> Site:
-    """Start Spark and return it with the clock, the address of Kafka, and what records runs."""
+    """Start Spark and return it with the clock, the address of Kafka, and what records runs.
+
+    Args:
+        found: The settings.
+        lake: The lake.
+        where: Kafka's address; None where it is not known yet.
+        says: Hears what takes time.
+        is_brief: Whether it will run for a minute at most.
+        locate: Finds Kafka.
+        parent: What started this, of which its runs are parts.
+        beside: Whether this is work beside a stream, and gives way to one that lives on this machine.
+    """
     record = recorder(lake, says, lambda: where or locate(), parent)
-    spark = spark_session.start(found, lake.program_log("spark"), is_brief=is_brief)
+    gives_way = beside and _has_stream(lake)
+    if gives_way:
+        let_give_way(os.getpid())
+        if found.master is None:  # of a cluster, the cores say how many partitions state has
+            found = found.model_copy(update={"cores": max(1, found.cores // 2)})
+    log = lake.program_log("spark")
+    spark = spark_session.start(found, log, is_brief=is_brief, gives_way=gives_way)
     return Site(
         spark=spark,
         clock=clock.now,
@@ -50,6 +71,11 @@ def site(  # noqa: PLR0913  # what a run needs from outside
         says=says,
         record=record,
     )
+
+
+def _has_stream(lake: Lake) -> bool:
+    beat = heartbeat(lake, clock.now())
+    return beat is not None and beat["alive"] and beat.get("host") == own()["host"]
 
 
 def recorder(

@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -55,3 +58,55 @@ def test_what_should_outlive_it_is_left(tmp_path: Path) -> None:
         assert not processes.has_ended(child.pid)
     finally:
         child.kill()
+
+
+SLEEPS = "import time; print('there', flush=True); time.sleep(600)"
+GROUP = "autogroup"
+has_groups = pytest.mark.skipif(
+    not Path("/proc/self", GROUP).exists(), reason="this kernel groups no sessions"
+)
+
+
+@contextmanager
+def slept(*, own_session: bool) -> Iterator[int]:
+    """Start a program that waits, and end it."""
+    words = [sys.executable, "-c", SLEEPS]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=own_session) as found:
+        assert found.stdout is not None
+        found.stdout.readline()
+        yield found.pid
+        found.kill()
+
+
+def group_of(pid: int) -> tuple[str, str]:
+    """Return the group of a process, and the value of that group."""
+    name, _, nice = Path(f"/proc/{pid}/{GROUP}").read_text().split()
+    return name, nice
+
+
+@has_groups
+def test_a_program_with_a_session_of_its_own_gives_way_as_a_group() -> None:
+    """Its nice value alone counts only beside others of its session, of which there are none."""
+    with slept(own_session=True) as pid:
+        processes.let_give_way(pid)
+
+        assert group_of(pid)[1] == str(processes.NICE)
+        assert os.getpriority(os.PRIO_PROCESS, pid) == processes.NICE
+
+
+@has_groups
+def test_one_that_is_typed_leaves_the_group_of_its_terminal_alone() -> None:
+    """What is typed there afterwards would be slow."""
+    before = group_of(os.getpid())
+    with slept(own_session=False) as pid:
+        processes.let_give_way(pid)
+
+        assert group_of(pid) == before
+        assert os.getpriority(os.PRIO_PROCESS, pid) == processes.NICE
+
+
+def test_one_that_is_gone_gives_way_without_an_error() -> None:
+    with slept(own_session=True) as pid:
+        pass
+
+    processes.let_give_way(pid)

@@ -86,7 +86,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
         refuse_open_above(chosen, where, span)
         refuse_behind_above(chosen, where)
     note("starting Spark …")
-    spark = session.site(found, where, None, is_brief=True, says=note).spark
+    spark = session.site(found, where, None, is_brief=True, says=note, beside=True).spark
     done = []
     for each, entry in backfilled(spark, chosen, where, span, downstream=downstream, says=note):
         done.append((each, entry))
@@ -163,7 +163,7 @@ def rewind_(  # each is an option of the command line
         return
     span = rewindable(chosen, where, plan)
     note("starting Spark …")
-    spark = session.site(found, where, None, is_brief=True, says=note).spark
+    spark = session.site(found, where, None, is_brief=True, says=note, beside=True).spark
     done = []
     for each, entry in backfilled(spark, chosen, where, span, downstream=True, says=note):
         done.append(entry)
@@ -381,7 +381,7 @@ def import_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         return
     where.open_for_writing()
     note("starting Spark …")
-    spark = session.site(found, where, None, is_brief=True, says=note).spark
+    spark = session.site(found, where, None, is_brief=True, says=note, beside=True).spark
     try:
         done = work.done(spark, address)
     finally:

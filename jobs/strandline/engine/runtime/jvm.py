@@ -56,6 +56,11 @@ def jvm(spark: SparkSession) -> Any:  # noqa: ANN401  # py4j's objects have no t
     return spark._jvm  # noqa: SLF001  # there is no public way
 
 
+def pid_of(spark: SparkSession) -> int:
+    """Return the number of the JVM's process."""
+    return int(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]  # noqa: SLF001  # as above
+
+
 def classic(spark: SparkSession) -> Any:  # noqa: ANN401  # as above
     """Return the JVM's own session behind the Python one."""
     return spark._jsparkSession  # noqa: SLF001  # as above

@@ -35,7 +35,6 @@ from types import FrameType
 from typing import Any, Self
 
 import psutil
-from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError
 from strandline_infra.broker import HOST
@@ -357,15 +356,18 @@ NICE = 10
 nine programs each."""
 
 
-def let_give_way(spark: SparkSession, nice: int = NICE) -> None:
-    """Let the JVM of a session give way, with all of its threads, and as a group where the kernel has groups."""
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # there is no public way
-    with suppress(OSError, AttributeError):
-        pid = gateway.proc.pid
+def let_give_way(pid: int, nice: int = NICE) -> None:
+    """Let a program give way with all of its threads; as a group too, where the kernel has groups and it has one of its own.
+
+    One that is typed shares the group of its terminal's shell, which would stay slow after it.
+    """
+    with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, nice)  # of all threads on macOS, of the first on Linux
         for thread in Path(f"/proc/{pid}/task").iterdir():
             os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
-        Path(f"/proc/{pid}/autogroup").write_text(f"{nice}\n")
+    with suppress(OSError):
+        if os.getsid(pid) == pid:
+            Path(f"/proc/{pid}/autogroup").write_text(f"{nice}\n")
 
 
 # Ports on loopback: whether one is free, and which.

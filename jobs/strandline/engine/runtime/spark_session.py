@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import DefinitionError
 from strandline.engine.runtime import spark_on_cluster
 from strandline.engine.runtime.jvm import hadoop, jvm
-from strandline.engine.runtime.processes import own
+from strandline.engine.runtime.processes import let_give_way, own
 from strandline.engine.runtime.settings import MASTER, Settings, is_submitted
 from strandline_infra import installation, jars, java
 from strandline_infra.installation import SetupError, setup_command
@@ -286,13 +286,14 @@ TUNED = {
 }
 
 
-def start(
+def start(  # noqa: PLR0913  # what it may use, and how
     settings: Settings,
     log: Path,
     *,
     is_brief: bool = False,
     archives: Path | None = None,
     added: Added = NOTHING,
+    gives_way: bool = False,
 ) -> SparkSession:
     """Start Spark, or return the session that runs in this process already.
 
@@ -305,6 +306,7 @@ def start(
             (100,000 cold events on 2 busy cores: 80 s against 135 s).
         archives: Where to write an archive of the loaded classes, instead of using one.
         added: What one kind of program needs beside all that.
+        gives_way: Whether other programs go first: from its first second on, because a start is seconds of all cores.
 
     Raises:
         DefinitionError: Java or a jar is missing.
@@ -328,7 +330,10 @@ def start(
         os.environ.update(spark_on_cluster.environment(found, os.environ))
     raise_limit()  # the JVM and its workers inherit it
     with _own_interrupts():
-        SparkContext._ensure_initialized(gateway=gateway or _launched(conf, log), conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
+        gateway = gateway or _launched(conf, log)
+        if gives_way:
+            let_give_way(gateway.proc.pid)
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     # Spark would start it at the first batch, when the sockets of many tables are open: its `select` cannot take a descriptor
     # above 1,023, its thread dies without a word, and no batch is ever handed to Python.

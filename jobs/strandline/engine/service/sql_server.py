@@ -31,7 +31,7 @@ from strandline.engine.lake.plain_files import write_down
 from strandline.engine.lake.read.duckdb_table import UNREADABLE
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime import spark_session
-from strandline.engine.runtime.jvm import classic, jvm, loss
+from strandline.engine.runtime.jvm import classic, jvm, loss, pid_of
 from strandline.engine.runtime.outage import first_line
 from strandline.engine.runtime.processes import NICE, let_give_way
 from strandline.engine.runtime.settings import Settings
@@ -203,7 +203,7 @@ class SqlServer:
         self.renew()
         self._server = self._listening(terms)
         # Last, because a start with a low priority takes minutes on a busy machine.
-        let_give_way(self._spark, terms.nice)
+        let_give_way(pid_of(self._spark), terms.nice)
 
     def turn(self, now: datetime) -> None:
         """Write down the questions that wait for it, and look for new tables now and then."""
