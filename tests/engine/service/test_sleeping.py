@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.core.modes import MicroBatch
+from strandline.core.stateful import MicroBatch
 from strandline.core.table import Table
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.completeness import fed
@@ -129,6 +129,7 @@ def test_a_table_is_tired_after_a_while_without_news_and_any_news_begin_it_anew(
     assert not looked()
     assert not looked(works=True)
     assert not looked(None)
+    assert not looked()
     clock.now = 30.0
     assert looked()
     versions[name] = 4

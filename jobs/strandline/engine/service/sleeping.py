@@ -53,17 +53,11 @@ class Sleepers:
         ):  # what a static table reads is seen by its own table alone
             return
         name, now = table.id, self._clock()
-        seen = self._quiet.get(name)
-        if (
-            lag != 0
-            or works
-            or seen is None
-            or seen.table is not table
-            or seen.versions != versions
-        ):
-            self._quiet[name] = Quiet(table=table, versions=versions, since=now)
-            with self._turn:
-                self._tired.discard(name)
+        seen = None if lag != 0 or works else self._quiet.get(name)
+        if seen is None or seen.table is not table or seen.versions != versions:
+            self.wake(name)
+            if lag == 0 and not works:
+                self._quiet[name] = Quiet(table=table, versions=versions, since=now)
         elif now - seen.since >= self._after and name not in self._tired and self._has_done(table):
             with self._turn:
                 self._tired.add(name)
