@@ -183,7 +183,7 @@ def test_the_environment_is_read_by_the_settings_alone() -> None:
     allowed.add(
         "infra/strandline_infra/kubernetes_executor.py"
     )  # what Spark's driver says to a pod, by variables
-    allowed.add("quality/strandline_quality/gx.py")
+    allowed.add("quality/strandline_quality/suite.py")
     allowed.add(
         "jobs/strandline/engine/runtime/processes.py"
     )  # with which program this one ends; no setting

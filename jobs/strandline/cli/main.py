@@ -205,7 +205,7 @@ VERBS = {
     "serve": "serve",
     "compare": "verify",
     "gate": "gate",
-    "rules": "rules",
+    "rules": "alerts",
     "models": "models",
     "alerts": "alerts",
     "deliver": "alerts",

@@ -6,7 +6,7 @@ records were cut into commits is no property of the data.
 
 An audit looks for what counters cannot show. It checks the rules again, on all rows or on a range, and what only the rows can
 show: no key is there twice, references exist, the number of rows agrees with the ledger, and the table's own expectations hold.
-All of it is one aggregate over one scan (quality/strandline_quality/gx.py); if a sum must agree with the source, the source's
+All of it is one aggregate over one scan (quality/strandline_quality/suite.py); if a sum must agree with the source, the source's
 rows are counted too.
 
 The result is kept beside the table. A critical finding shuts the gate behind the rows: their readers stop before the
