@@ -59,7 +59,7 @@ from strandline_dagster.resources import (
 
 # A check of each publication, on the table whose rows leave: has its target what the table has?
 #
-# It is answered on demand, and by the sensor that looks at tables (orchestration/strandline_dagster/vitals.py). A module
+# It is answered on demand, and by the sensor that looks at tables. A module
 # ``publish`` that cannot be read costs its checks alone: it may import the client of a target, which is installed where rows are
 # sent and not here.
 

@@ -232,7 +232,7 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
 
     Args:
         events: Rows of bronze.
-        fields: The declared fields; undeclared ones stay in bronze only, and ``_drift`` names them (jobs/strandline/core/parse.py).
+        fields: The declared fields; undeclared ones stay in bronze only, and ``_drift`` names them.
 
     Raises:
         DefinitionError: A field's type cannot be read exactly.

@@ -206,7 +206,7 @@ def united(
 
 # What a project's play hands over: many records at once, and the counts that its tables must have of them.
 #
-# A single record is a ``Record`` (jobs/strandline/core/topic.py); a play of millions gives ``Records``, because an object for each record
+# A single record is a ``Record``; a play of millions gives ``Records``, because an object for each record
 # costs as much as sending it.
 
 

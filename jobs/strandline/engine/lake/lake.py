@@ -505,7 +505,7 @@ class Lake:
 
     @property
     def formats(self) -> Place:
-        """Return the file with the forms in which the lake is written (jobs/strandline/engine/lake/lake.py)."""
+        """Return the file with the forms in which the lake is written."""
         return self.root / "_formats.json"
 
     @property
@@ -592,7 +592,7 @@ class Lake:
         refuse_newer(self.formats)
 
     def raise_to(self, kind: str) -> None:
-        """Say that it holds this program's form of a kind from now on (jobs/strandline/engine/lake/lake.py)."""
+        """Say that it holds this program's form of a kind from now on."""
         raise_to(self.formats, kind, self.lease_of("_formats"))
 
     def has_room(self) -> bool:
