@@ -38,7 +38,7 @@ from strandline.core.topic import PLACE
 from strandline.engine.flow.lineage.column_lineage import declared_columns
 from strandline.operate import scaffold
 from strandline.operate.contract_file import Contract, read
-from strandline.operate.scaffold import plain
+from strandline.operate.draft_text import plain
 from strandline.operate.session import trial_spark
 from strandline.project import package
 from strandline_quality.rules import OnFail, Rule, Severity

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from strandline.core.errors import DefinitionError
-from strandline.operate.scaffold import plain
+from strandline.operate.draft_text import plain
 
 Contract: TypeAlias = Mapping[str, Any]
 

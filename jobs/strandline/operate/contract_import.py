@@ -30,8 +30,7 @@ from strandline.operate import scaffold
 from strandline.operate.contract import FRESHNESS, SEVERITIES, days_of, ours_of
 from strandline.operate.contract_file import Contract, read
 from strandline.operate.draft import table_name
-from strandline.operate.sampled_traits import cannot_be_read, column_names, is_plain
-from strandline.operate.scaffold import (
+from strandline.operate.draft_text import (
     call,
     free,
     imported,
@@ -41,6 +40,7 @@ from strandline.operate.scaffold import (
     quoted,
     type_text,
 )
+from strandline.operate.sampled_traits import cannot_be_read, column_names, is_plain
 from strandline.project import package
 from strandline_quality.linear import Flavour, RefusedError, linear
 from strandline_quality.rules import WORDS, OnFail, Rule, hazards

@@ -24,6 +24,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes, scaffold
 from strandline.operate.draft_table import Draft, draft, silver, silver_test
+from strandline.operate.draft_text import call, in_docstring, quoted, type_text
 from strandline.operate.sampled_fields import percent
 from strandline.operate.sampled_topic import (
     Format,
@@ -35,7 +36,6 @@ from strandline.operate.sampled_topic import (
     no_registry,
 )
 from strandline.operate.sampled_traits import Kinds, words_of
-from strandline.operate.scaffold import call, in_docstring, quoted, type_text
 from strandline.project import package
 
 if TYPE_CHECKING:

@@ -24,6 +24,18 @@ from pyspark.sql.types import (
 )
 
 from strandline.engine.lake.commit.create_table import ddl
+from strandline.operate.draft_text import (
+    ALWAYS,
+    WIDTH,
+    call,
+    free,
+    imported,
+    in_docstring,
+    left_out,
+    literal,
+    quoted,
+    struct_lines,
+)
 from strandline.operate.sampled_fields import (
     LAST_SECOND,
     UNITS,
@@ -48,18 +60,6 @@ from strandline.operate.sampled_traits import (
     renamed,
     values_of,
     words_of,
-)
-from strandline.operate.scaffold import (
-    ALWAYS,
-    WIDTH,
-    call,
-    free,
-    imported,
-    in_docstring,
-    left_out,
-    literal,
-    quoted,
-    struct_lines,
 )
 
 SHARE = """\
