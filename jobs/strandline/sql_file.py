@@ -33,7 +33,7 @@ from typing import Any
 
 from strandline.core.errors import DefinitionError
 from strandline.core.items import Skip
-from strandline.core.kind import Emit, Layer
+from strandline.core.kind import BESIDE, Emit, Layer
 from strandline.core.lateness import AGES, Day, Fresh, Lateness, Window, length_of
 from strandline.core.table import Appended, Computed, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.sql_function import Written, made, short
@@ -381,7 +381,7 @@ class _Unread(Exception):  # noqa: N818  # said as a SqlError, with the field
 
 
 TEXTS = ("key", "key_null_ok", "sensitive", "unmasked", "takes", "also", "leaves")
-LENGTHS = ("keeps", "keeps_held", "reach", "every")
+LENGTHS = ("keeps", "keeps_held", "reach", "every", "provisional")
 READERS: Mapping[str, Callable[[str], Any]] = {
     "owner": _unquoted,
     "event_at": _unquoted,
@@ -431,9 +431,7 @@ def said(text: str) -> str:
     try:
         head = head_of(text)
         body = normal(_body(text, head))
-        deciding = (
-            each for each in head.declared if each.name != "fresh"
-        )  # a promise makes no row
+        deciding = (each for each in head.declared if each.name not in BESIDE)
         named = sorted((each.name, _said(each)) for each in deciding)
     except SqlError:
         return f"TABLE = {text!a}\n"

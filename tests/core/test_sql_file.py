@@ -596,7 +596,9 @@ def test_the_version_of_a_table_is_what_its_sql_says_and_not_how_it_looks(put: P
     )
 
     assert said(dedent(moved)) == said(dedent(GOLD))
-    promised = dedent(GOLD).replace("-- kind:", "-- fresh: 5 minutes by arrival\n-- kind:", 1)
+    promised = dedent(GOLD).replace(
+        "-- kind:", "-- fresh: 5 minutes by arrival\n-- provisional: 1 minute\n-- kind:", 1
+    )
     assert (
         said(promised)
         == said(dedent(GOLD))

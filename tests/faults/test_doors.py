@@ -55,6 +55,8 @@ ACCEPTED = "one commit without rows, accepted once however often typed: test_los
 SCRUBBED = "whole files, each the same when it is done again; after a kill closed books may be added up again"
 
 
+BESIDE = "provisional rows, in no book: torn or lacking, the next computation makes them anew"
+
 IMPORTED = "a small file, whole or not there; killed and typed again in test_import_killed.py"
 
 BEGUN = "a small file, whole or not there; interrupted and typed again in test_history_first.py"
@@ -211,6 +213,12 @@ REASONS = {
     "strandline.engine.lake.mend_checkpoint:leave": LEFT,
     "strandline.engine.lake.mend_checkpoint:_mend_id": REPAIR,
     "strandline.engine.lake.mend_checkpoint:_mend_schemas": REPAIR,
+    "strandline.engine.flow.provisional:_compute": BESIDE,
+    "strandline.engine.lake.provisional_rows:forget": "removes folders; killed before it a request is not done, and typed again",
+    "strandline.engine.lake.provisional_rows:mend": BESIDE,
+    "strandline.engine.lake.provisional_rows:remove": BESIDE,
+    "strandline.engine.lake.provisional_rows:remove_stale": BESIDE,
+    "strandline.engine.lake.provisional_rows:sweep": BESIDE,
     "strandline.engine.lake.plain_files:write_down": "an audit's line, appended before the answer is printed",
 }
 

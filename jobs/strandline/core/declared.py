@@ -27,6 +27,9 @@ from strandline_quality.rules import Rule, hazards
 SHORTEST = timedelta(hours=1)
 """The shortest retention; rows expire in steps of an hour."""
 
+OFTENEST = timedelta(seconds=1)
+"""The shortest time between two computations of provisional rows."""
+
 TUPLES = (
     "reads",
     "key",
@@ -259,6 +262,34 @@ def refuse_endless(table: Kind, window: Window | None, closes_at: str | None) ->
             table,
             "has windows, but does not declare where one ends",
             "add closes_at=…, the column with the end of a row's window.",
+        )
+
+
+def refuse_provisional(table: Kind, length: str | None, *, waits: bool = True) -> None:
+    """Refuse provisional rows of a table that has its open windows among its rows, and an interval that cannot be read."""
+    if length is None:
+        return
+    try:
+        is_short = length_of(length) < OFTENEST
+    except (ValueError, AttributeError):
+        is_short = True
+    if is_short:
+        raise _refused(
+            table,
+            f"declares provisional={length!r}, which is no length of time of a second or more",
+            "write it as Spark reads it, such as provisional='1 minute': how often they are computed.",
+        )
+    if not waits:
+        raise _refused(
+            table,
+            "declares provisional rows, and has the windows that are not over among its rows",
+            "leave `provisional` out, or add emits=Emit.ON_WATERMARK.",
+        )
+    if table.layer is not Layer.GOLD:
+        raise _refused(
+            table,
+            f"declares provisional rows, and is of {table.layer}",
+            "leave `provisional` out; a table of gold may have them.",
         )
 
 

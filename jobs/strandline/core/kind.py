@@ -29,6 +29,10 @@ class Emit(StrEnum):
     """Whenever the watermark makes a part of the row final; a window when it is over."""
 
 
+BESIDE = frozenset({"fresh", "provisional"})
+"""Fields of a table that decide no row of it: a promise, or rows beside it, may be declared later without a certificate's lapse."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """What every table has; a kind with a field of the same name as a property below overrides the property.

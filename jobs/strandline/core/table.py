@@ -371,17 +371,21 @@ class _Windows(_Derived):
         event_at: The column with the event time, if it is another than the start of the window.
         reach: How far outside of a window the rows of its sources may lie from which it is computed, as Spark reads it, such
             as ``4 hours``. Without it a repair takes it from the plan; where no condition bounds it there, it is refused.
+        provisional: How often what its windows have that are not over is computed, beside the table, such as ``1 minute``; never
+            without it. It changes no row of the table.
     """
 
     window: Window
     window_from: str
     event_at: str = ""
     reach: str | None = None
+    provisional: str | None = None
 
     def __post_init__(self) -> None:
         _Derived.__post_init__(self)
         declared.refuse_window(self, self.window)
         declared.refuse_reach(self, self.reach)
+        declared.refuse_provisional(self, self.provisional)
         if not self.event_at:
             object.__setattr__(self, "event_at", self.window_from)
 
@@ -389,6 +393,11 @@ class _Windows(_Derived):
     def window_length(self) -> timedelta:
         """Return the length of its windows; of days, that of the longest."""
         return length_of_window(self.window)
+
+    @property
+    def refreshed(self) -> timedelta | None:
+        """Return how often its provisional rows are computed; None where it has none."""
+        return length_of(self.provisional) if self.provisional else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -506,6 +515,7 @@ class Recomputed(_Windows):
     def __post_init__(self) -> None:
         _Windows.__post_init__(self)
         declared.refuse_emission(self, self.emits, self.every, self.closes_at, self.timed)
+        declared.refuse_provisional(self, self.provisional, waits=self.waits)
 
     @property
     def timed(self) -> "tuple[Computed, ...]":

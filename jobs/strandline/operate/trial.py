@@ -19,22 +19,18 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.items import SKIPPED
-from strandline.core.lateness import FIRST, length_of, shifted
+from strandline.core.lateness import length_of, shifted
 from strandline.core.stateful import explained
 from strandline.core.static import frames_from
-from strandline.core.table import Computed, Ingested, Judged, Recomputed, Table
+from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.verdict import good_rows, judged, without_skipped
 from strandline.engine.flow.batch.static_join import frame_of_now
 from strandline.engine.flow.lineage.column_lineage import hidden_if_run
-from strandline.engine.flow.recompute import BATCH_STREAM, bound_of
+from strandline.engine.flow.provisional import moment_of, over_now, reads_from, since
 from strandline.engine.lake.commit.delta_commit import rows_at
-from strandline.engine.lake.commit.file_index import EPOCH
-from strandline.engine.lake.completeness import known_reach, over_until
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import last_entry, latest_version
-from strandline.engine.lake.spark_checkpoint import closed_ms
-from strandline.engine.repair.close import waits
-from strandline.engine.repair.closed_range import left_until
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.provisional_rows import PROVISIONAL
 from strandline.engine.runtime.jvm import loss
 
 MOST = 1_000_000
@@ -135,10 +131,6 @@ def refuse_unread(table: Computed, lake: Lake) -> None:
             )
 
 
-PROVISIONAL = "provisional"
-"""The column that marks the rows of windows that are not over."""
-
-
 def tried(  # noqa: PLR0913  # which table, where, and what is shown
     spark: SparkSession,
     table: Computed,
@@ -166,11 +158,10 @@ def tried(  # noqa: PLR0913  # which table, where, and what is shown
         for each in table.upstream
     ]
     until = _newest(table, whole)
-    over = _over_until(table, lake, spark) if is_open else None
-    reach = table.window_length + (known_reach(table, lake) or timedelta(0))
-    since = shifted(over, -reach) if over else shifted(until, -last)
+    over = over_now(table, lake, spark) if is_open else None
+    begin = reads_from(table, lake, over) if over else shifted(until, -last)
     sources = [
-        _within(rows, source, since, until)
+        _within(rows, source, begin, until)
         for rows, source in zip(whole, table.upstream, strict=True)
     ]
     read = {source.id: rows.count() for rows, source in zip(sources, table.upstream, strict=True)}
@@ -198,7 +189,7 @@ def tried(  # noqa: PLR0913  # which table, where, and what is shown
     salt = secrets.token_hex()
     return Trial(
         table=table.id,
-        since=since,
+        since=begin,
         until=until,
         read=read,
         columns={each.name: each.dataType.simpleString() for each in rows.schema},
@@ -207,7 +198,7 @@ def tried(  # noqa: PLR0913  # which table, where, and what is shown
         plan=plan,
         held=held,
         skipped=skipped,
-        notes=[*_notes(table, read, since, is_open=is_open)],
+        notes=[*_notes(table, read, begin, is_open=is_open)],
     )
 
 
@@ -224,10 +215,6 @@ def _notes(
         yield f"a window that begins before {since:%Y-%m-%d %H:%M:%S} has only its rows from then on"
 
 
-def _moment(source: Table) -> str:
-    return str(source.event_at) if source.event_at else "_arrived_at"
-
-
 def _newest(table: Computed, sources: Sequence[DataFrame]) -> datetime:
     """Return the time of the newest event of what is read; an interval's begin is none."""
     timed = [
@@ -236,7 +223,7 @@ def _newest(table: Computed, sources: Sequence[DataFrame]) -> datetime:
         if not source.valid_until
     ] or [*zip(sources, table.upstream, strict=True)]
     found = [
-        rows.agg(F.max(F.unix_micros(_moment(source)))).collect()[0][0] for rows, source in timed
+        rows.agg(F.max(F.unix_micros(moment_of(source)))).collect()[0][0] for rows, source in timed
     ]
     known = [each for each in found if each is not None]
     if not known:
@@ -249,49 +236,8 @@ def _newest(table: Computed, sources: Sequence[DataFrame]) -> datetime:
     return shifted(datetime.fromtimestamp(0, tz=UTC), timedelta(microseconds=max(known)))
 
 
-def _over_until(table: Computed, lake: Lake, spark: SparkSession) -> datetime:
-    """Return the moment up to which the windows of a table are over; the first of all where none is.
-
-    A batch keeps no watermark: it is that of the rows that it read, or what was ordered of it.
-
-    Raises:
-        DefinitionError: It has no windows that it emits when they are over.
-    """
-    if not table.window_length or not waits(table):
-        raise DefinitionError(
-            f"{table.id} has no windows that wait until they are over, so none is open",
-            hint=f"`strandline try {table.id}` shows its last rows; what it has so far is in the table.",
-            table=table.id,
-        )
-    if isinstance(table, Recomputed):
-        return over_until(table, lake) or FIRST
-    newest = last_entry(lake.table(table)) if lake.exists(table) else None
-    if newest is None or newest[1].stream != BATCH_STREAM:
-        return left_until(table, lake) or FIRST
-    read = newest[1].versions
-    try:
-        rows = [rows_at(spark, lake.table(each), read[each.id][1]) for each in table.upstream]
-        by_rows = bound_of(table, rows)
-    except PySparkException as error:
-        if loss(error):
-            raise
-        raise DefinitionError(
-            f"what the last batch of {table.id} has read is not there any more, so it is not known which windows are over",
-            hint=f"`strandline run {table.id} --mode batch`, then the same again.",
-            table=table.id,
-        ) from error
-    bound = max(by_rows, closed_ms(lake.checkpoint(table)) * 1000)
-    return shifted(EPOCH, timedelta(microseconds=bound)) if bound else FIRST
-
-
-def _within(rows: DataFrame, source: Table, since: datetime, until: datetime) -> DataFrame:
-    moment = F.col(_moment(source))
-    if source.valid_until:
-        ends = F.col(source.valid_until)
-        found = rows.where((moment <= until) & (ends.isNull() | (ends > since)))
-    else:
-        found = rows.where((moment > since) & (moment <= until))
-    return found.limit(MOST)
+def _within(rows: DataFrame, source: Table, begin: datetime, until: datetime) -> DataFrame:
+    return since(rows, source, begin).where(F.col(moment_of(source)) <= until).limit(MOST)
 
 
 def _computed(

@@ -80,8 +80,13 @@ def test_a_request_in_open_time_is_carried_out_at_once_and_nothing_emits_it_late
 
     (waits, *_) = asked(spark, lake, None)
     assert f"with --now {gold.TABLE.id} is computed anew at once" in waits
+    provisional = lake.provisional("gold.of_today") / "rows.parquet"
+    provisional.put("of whom it may be")
     assert asked(spark, lake, site) == []
 
+    assert not provisional.exists(), (
+        "rows beside a table are computed anew by what reads no more of it"
+    )
     assert [request.is_done for request in requests(lake)] == [True]
     later = sent(200, 230, device="d-1", batch=1)
     received(lake, later)

@@ -197,6 +197,10 @@ SAME = {
         **TEXTS,
         "house/gold/sums.py": SUMS + '\n\nTABLE = Windowed(name="sums", fresh="5 minutes")\n',
     },
+    "provisional rows beside it": {
+        **TEXTS,
+        "house/gold/sums.py": SUMS + '\n\nTABLE = Windowed(name="sums", provisional="1 minute")\n',
+    },
     "how a text is written": {
         **TEXTS,
         "house/gold/sums.py": SUMS.replace('f"s{1}" "ums"', "f's{1}ums'"),
@@ -264,7 +268,7 @@ def test_what_decides_no_row_decides_no_hash(what: str, tmp_path: Path) -> None:
             name: text.replace("(value: Column) -> Column", "(value)")
             for name, text in TEXTS.items()
         }
-    elif what == "a promise of freshness":
+    elif what in {"a promise of freshness", "provisional rows beside it"}:
         plain = SUMS + '\n\nTABLE = Windowed(name="sums")\n'
         former = {**TEXTS, "house/gold/sums.py": plain}
     else:

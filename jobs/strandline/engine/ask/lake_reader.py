@@ -180,7 +180,7 @@ class Readings:
         """
         lake = self.of.place
         spark = spark_session.start(self.of.found, lake.program_log("notebook-spark"))
-        if self.source.table is None or self.source.is_quarantine:
+        if self.source.table is None or not self.source.is_plain:
             return spark.createDataFrame(self.arrow(at))
         self.of.write_down(f"{self.name} in Spark")
         duck, question = session(), self._rows(at).question
@@ -200,7 +200,7 @@ class Readings:
             DefinitionError: It is no such table, the key has other columns, or one of them is masked.
         """
         table = self.source.table
-        until = table.valid_until if table and not self.source.is_quarantine else None
+        until = table.valid_until if table and self.source.is_plain else None
         if table is None or until is None:
             raise DefinitionError(
                 f"{self.name} has no intervals of validity",

@@ -15,6 +15,7 @@ from strandline.engine.flow.lineage.column_lineage import hidden, hidden_in_bron
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.provisional_rows import PROVISIONAL
 from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.quarantine.held_records import State, generation, has_items, statement
 
@@ -24,7 +25,15 @@ from strandline.engine.quarantine.held_records import State, generation, has_ite
 # masked of each.
 
 
-SCHEMAS = (*map(str, Layer), "static", "quarantine", "resolutions", "ledger", "quality")
+SCHEMAS = (
+    *map(str, Layer),
+    "static",
+    "quarantine",
+    "resolutions",
+    PROVISIONAL,
+    "ledger",
+    "quality",
+)
 """The first part of each name."""
 
 ENTRIES = "ledger.entries"
@@ -39,11 +48,25 @@ class Source:
         place: The folder of its Delta table.
         table: The table that it belongs to; None for what has no sensitive columns.
         is_quarantine: Whether it shows the open rows of a quarantine.
+        beside: Of a table that is shown with its provisional rows: the folder of these.
     """
 
     place: Place
     table: Table | None = None
     is_quarantine: bool = False
+    beside: Place | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether it is a table as it lies in the lake, so that it has versions."""
+        return not self.is_quarantine and self.beside is None
+
+    @property
+    def has_provisional(self) -> bool:
+        """Return whether there are provisional rows with the columns that the table has; after an edit they wait to be computed anew."""
+        if self.beside is None or not is_table(self.beside):
+            return False
+        return kinds(self.beside) == {**kinds(self.place), PROVISIONAL: "boolean"}
 
     def secret(self, tables: Collection[Table], lake: Lake) -> frozenset[str]:
         """Return its columns that are masked.
@@ -68,6 +91,9 @@ def _sources(tables: Collection[Table], lake: Lake) -> Iterator[tuple[str, Sourc
         if isinstance(table, Judged):
             yield f"quarantine.{table.name}", Source(lake.quarantine(table), table, True)
             yield f"resolutions.{table.name}", Source(lake.resolutions(table), table)
+        if getattr(table, PROVISIONAL, None):
+            beside = lake.provisional(table.id)
+            yield f"{PROVISIONAL}.{table.name}", Source(lake.table(table), table, beside=beside)
         for static in table.static:
             yield static.id, Source(lake.table(static))
     yield ENTRIES, Source(lake.closed_entries)
@@ -108,6 +134,9 @@ def view_of(
     columns, rows = list(kinds(source.place)), _rows(source.place)
     if source.is_quarantine and source.table:
         columns, rows = _open_rows(source.table, lake, columns)
+    if source.beside is not None and source.table:
+        rows = _with_provisional(source, str(source.table.closes_at), columns)
+        columns.append(PROVISIONAL)
     return _view(name, columns, rows, source.secret(tables, lake), salt)
 
 
@@ -132,6 +161,21 @@ def _open_rows(table: Table, lake: Lake, columns: list[str]) -> tuple[list[str],
     records = statement(_rows(rows), _rows(decisions), generation(rows), items)
     names = [*QUARANTINE.fieldNames(), *([ITEM] if has_items(rows) else [])]
     return names, f"({records}) WHERE _state = '{State.OPEN}'"
+
+
+def _with_provisional(source: Source, closes_at: str, columns: list[str]) -> str:
+    """Return the rows of a table with those of its windows that are not over: the latter first, so that no window is in neither."""
+    names, ends, final = (
+        ", ".join(map(_quoted, columns)),
+        _quoted(closes_at),
+        _rows(source.place),
+    )
+    known = f"SELECT {names}, false AS {PROVISIONAL} FROM {final}"  # noqa: S608  # names of our own
+    if source.beside is None or not source.has_provisional:
+        return f"({known})"
+    newest = f"(SELECT coalesce(max({ends}), TIMESTAMP '0001-01-01') FROM {final})"  # noqa: S608  # as above
+    beside = f"SELECT {names}, {PROVISIONAL} FROM {_rows(source.beside)} WHERE {ends} > {newest}"  # noqa: S608  # as above
+    return f"({beside} UNION ALL {known})"
 
 
 def _select(columns: str, source: str) -> str:

@@ -19,6 +19,7 @@ from strandline.engine.ask.lake_views import ENTRIES, SCHEMAS, Source, sources
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.provisional_rows import PROVISIONAL
 from strandline.engine.lake.read.duckdb_table import (
     Duck,
     DuckError,
@@ -468,6 +469,12 @@ class _Opening:
     def _version(self, reference: Reference, source: Source) -> int | None:
         if not reference.unit:
             return None
+        if source.beside is not None:
+            raise DefinitionError(
+                f"{reference.name} shows what is known of windows that are not over, and has no versions",
+                hint=f"leave AT out, or read the table itself: FROM {source.table.id if source.table else ''} AT (…).",
+                table=reference.name,
+            )
         if source.is_quarantine:
             raise DefinitionError(
                 f"{reference.name} shows the rows that are open now, and has no versions",
@@ -493,6 +500,8 @@ class _Opening:
             return f"SELECT * EXCLUDE (_state) FROM \"{view}\" WHERE _state = '{State.OPEN}'"  # noqa: S608  # our own names
         if not is_table(source.place):
             return NO_ENTRIES
+        if source.beside is not None:
+            return self._with_provisional(source, source.beside, view)
         declared = open_version(source.place, reference.name, version).schema().to_json()
         # DuckDB makes a type of its own of a Variant, whose numbers are not those of its JSON.
         read = register if VARIANT in declared else self._read
@@ -504,6 +513,24 @@ class _Opening:
             raise
         self._allow(source.place)
         return f'FROM "{view}"'
+
+    def _with_provisional(self, source: Source, beside: Place, view: str) -> str:
+        """Return the rows of a table and, marked, those of its windows that are not over; these are opened first.
+
+        What becomes final between the two is then final alone.
+        """
+        is_there = source.has_provisional
+        if is_there:
+            self._read(self._duck, f"{view}_open", beside, None)
+            self._allow(beside)
+        self._read(self._duck, view, source.place, None)
+        self._allow(source.place)
+        known = f'SELECT *, false AS {PROVISIONAL} FROM "{view}"'  # noqa: S608  # our own names
+        if not is_there or source.table is None:
+            return known
+        ends = f'"{source.table.closes_at}"'
+        newest = f"(SELECT coalesce(max({ends}), '-infinity') FROM \"{view}\")"  # noqa: S608  # as above
+        return f'{known} UNION ALL BY NAME SELECT * FROM "{view}_open" WHERE {ends} > {newest}'  # noqa: S608  # as above
 
     def _allow(self, *places: Place) -> None:
         if not self._opens_files:

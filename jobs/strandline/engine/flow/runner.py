@@ -25,6 +25,7 @@ from strandline.engine.flow.ingest import Intake
 from strandline.engine.flow.lineage import column_lineage
 from strandline.engine.flow.lineage.run_recorder import Recorder, Wrote, unrecorded
 from strandline.engine.flow.preflight import refuse_without_source
+from strandline.engine.flow.provisional import Aside
 from strandline.engine.flow.query import follow_again, start
 from strandline.engine.flow.recompute import Afresh, compute
 from strandline.engine.flow.running import Lookout, Report, Running, weighing
@@ -137,6 +138,7 @@ class _Job:
     gives_way: Callable[[], bool]
     running: Running
     taker: Taker
+    aside: Aside
     pace: Pace
     mode: str
 
@@ -223,6 +225,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
         gives_way=gives_way,
         running=at,
         taker=Taker(site.spark, table, lake, site.clock, site.says),
+        aside=Aside(site.spark, table, lake, site.clock, site.says),
         pace=pace,
         mode=mode.name,
     )
@@ -246,6 +249,8 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
         else:
             soon(work)
             report.books_open = close_or_reason(table, lake)
+    if pace.every is None:
+        job.aside.keep()
     return report
 
 
@@ -321,6 +326,7 @@ def _go(job: _Job, hop: Hop) -> None:
         if not commits:
             # Asking again without a pause would take Python from the queries beside this one.
             due = max(due, time.monotonic() + POLL)
+        job.aside.look()
         while (time.monotonic() < due or job.gives_way()) and not job.stopped():
             time.sleep(job.site.poll)
 
@@ -427,6 +433,7 @@ class Stream:
                 self._due = time.monotonic() + job.lake.pause(job.site.poll)
                 job.taker.look()
                 self._look_again()
+            job.aside.look()
             weigh(query)
             lookout.look(query)
 

@@ -365,6 +365,10 @@ class Lake:
         """Return the folder with the decisions about the rows of a quarantine."""
         return self.root / "resolutions" / table.name
 
+    def provisional(self, name: str) -> Place:
+        """Return the folder of the provisional rows of the table of a name (jobs/strandline/engine/lake/provisional_rows.py)."""
+        return self.root / "provisional" / name
+
     def checkpoint(self, table: Table | Feed) -> Place:
         """Return the folder with the state of the stream of a table or a feed."""
         return self.root / "_checkpoints" / table.id

@@ -35,6 +35,7 @@ from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.flow.count_kinds import with_kinds_gone
 from strandline.engine.flow.runner import Site
 from strandline.engine.gates.gate_files import refuse_behind
+from strandline.engine.lake import provisional_rows
 from strandline.engine.lake.commit.delta_commit import by_key, rows_at, rows_now
 from strandline.engine.lake.commit.replace_rows import (
     NO_TIME,
@@ -288,6 +289,7 @@ class Forgetting:
             self._let_go()
         for branch in ready:
             yield self._part(branch.bronze.id, self._from_bronze(branch))
+        provisional_rows.forget(self._lake)
 
     def _follow(self, table: Judged, span: Span, mark: str) -> Iterator[Part]:
         """Let the tables above a judged one follow, each after those that it reads."""

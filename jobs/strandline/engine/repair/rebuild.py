@@ -28,6 +28,7 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow, summed
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Where
+from strandline.engine.lake import provisional_rows
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.completeness import (
     refuse_never_whole,
@@ -197,6 +198,7 @@ def promote(
         _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
         for side in (Where.BEFORE, Where.RANGE):  # the rows that they concern were judged anew
             gate_files.clear(table, lake, side)
+        provisional_rows.remove(lake, table.id)
         known.done = True
         known.undone = known.undone or not can_be_read(made.put_away(known.mark))
         shadow_lake.write(made, known)
@@ -355,6 +357,7 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
             _go_back(spark, path, version, entry)
         _exchange(lake.checkpoint(table), made.put_away(known.mark), made.put_away(mark))
         gate_files.clear(table, lake, Where.BEFORE)
+        provisional_rows.remove(lake, table.id)
         known.done = known.undone = True
         shadow_lake.write(made, known)
         return entry

@@ -34,6 +34,7 @@ from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
 from strandline.engine.kafka.topic_log import STAY, count, described, identities_in, stays
+from strandline.engine.lake import provisional_rows
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.completeness import (
     Retirement,
@@ -425,6 +426,7 @@ def retire(table: Table, lake: Lake, signed: Signed, writer: WriterWatch) -> Ret
     )
     # What it could bear bounds no batch of its sources any more.
     lake.batch_size(table).remove_file()
+    provisional_rows.remove(lake, table.id)  # nothing computes them any more
     write_down(table.id, found, lake)
     try:
         writer.refuse()  # a run that had looked before it was written down
@@ -535,7 +537,7 @@ def _beside(name: str, lake: Lake) -> Iterator[Place]:
     """Yield what the lake has of a table beside the table; each place is derived from its name, as in ``Lake``."""
     layer, _, bare = name.partition(".")
     root = lake.root
-    yield from (root / folder / name for folder in ("_checkpoints", "_rebuild"))
+    yield from (root / folder / name for folder in ("_checkpoints", "_rebuild", "provisional"))
     yield from (root / folder / f"{name}.json" for folder in ("_sizes", "_audits", "_lineage"))
     yield from (
         root / "_certificates" / each

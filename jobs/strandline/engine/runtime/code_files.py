@@ -22,6 +22,7 @@ from zipfile import ZipFile
 
 from strandline.catalog import module_of
 from strandline.core import errors
+from strandline.core.kind import BESIDE
 from strandline.core.model import Model
 from strandline.core.table import Ingested, Table
 from strandline.project import package, project, tables_root
@@ -43,9 +44,6 @@ from strandline_quality import rules
 
 IGNORED = frozenset(["kind", "type_comment", "ctx"])
 """Fields that decide nothing: how a text was written, a comment, and what the place of a name says already."""
-
-PROMISE = "fresh"
-"""A field of a table that decides no row: what is promised of it may be declared later without a certificate's lapse."""
 
 KINDS = frozenset({"Ingested", "Judged", "Windowed", "Appended", "Upserted", "Recomputed"})
 
@@ -177,9 +175,9 @@ def _free(statement: ast.stmt, inside: dict[str, Inside]) -> dict[str, Inside]:
     return {name: each for name, each in inside.items() if name.partition(".")[0] not in own}
 
 
-def _promises(call: ast.Call, name: str) -> bool:
-    """Return whether a call makes a table that promises something."""
-    return name in KINDS and any(each.arg == PROMISE for each in call.keywords)
+def _has_beside(call: ast.Call, name: str) -> bool:
+    """Return whether a call makes a table with a field that decides no row."""
+    return name in KINDS and any(each.arg in BESIDE for each in call.keywords)
 
 
 @dataclass
@@ -198,10 +196,10 @@ class _Form:
                 written = f"Name({name} {(self.meanings or {}).get(name, '')})"
             case ast.Attribute(value=value, attr=attr) if found := self._module(value):
                 written = f"Name({attr} {'' if self.meanings is None else found(attr)})"
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if _promises(
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if _has_beside(
                 node, name
             ):
-                named = [each for each in node.keywords if each.arg != PROMISE]
+                named = [each for each in node.keywords if each.arg not in BESIDE]
                 written = self.of(ast.Call(node.func, node.args, named))
             case ast.JoinedStr(values=values):
                 written = f"JoinedStr({' '.join(self._joined(values))})"

@@ -44,6 +44,7 @@ from strandline.engine.lake.log.vacuum import (
     uncommitted,
 )
 from strandline.engine.lake.plain_files import abandoned
+from strandline.engine.lake.provisional_rows import remove_stale
 from strandline.engine.lake.read.open_table import lowest, pinned_versions
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.repair.backfill import ROLE
@@ -147,6 +148,7 @@ def maintain(lake: Lake, now: datetime, policy: Policy) -> Iterator[Maintained]:
         with alone:
             if policy.go:
                 _let_go_old(lake, now)
+                remove_stale(lake, now)
             for table, path in _tables(lake):
                 if policy.is_over():
                     yield Maintained(table=name_of(path), left="out of time")

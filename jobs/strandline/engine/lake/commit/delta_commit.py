@@ -359,6 +359,20 @@ def rows_at(spark: SparkSession, path: Place, version: int) -> DataFrame:
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))
 
 
+def overwrite(path: Place, rows: DataFrame) -> None:
+    """Replace all rows and columns of a table that is in no book; what is in one is written by ``Commit`` alone.
+
+    Its log is short by Delta's own means: no stream reads it, and no version of it is asked for.
+    """
+    hour = {
+        f"delta.{each}": "interval 1 hour"
+        for each in ("deletedFileRetentionDuration", "logRetentionDuration")
+    }
+    short = {**hour, "delta.checkpointInterval": "20"}
+    written = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    written.options(**short).save(str(path))
+
+
 def rows_now(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
     """Return a table's rows at its latest version."""
     path = lake.table(table)

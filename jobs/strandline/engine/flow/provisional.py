@@ -1,0 +1,226 @@
+"""What the windows of a table have so far that are not over: provisional rows beside it, such as those of today.
+
+They are computed from what the table reads as of now, as a whole, and replace those of before in one commit. They are no part of any
+book: no certificate, gate, repair, publication or table above reads them, a snapshot leaves them out, and no verb waits for them. A
+stream computes them in a thread beside its batches, in a pool of Spark's scheduler of their own.
+
+A reader takes those whose window ends after all windows of the table: what became final since they were computed is never there twice.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from strandline.core.errors import DefinitionError, LakeError
+from strandline.core.lateness import FIRST, shifted
+from strandline.core.table import Computed, Recomputed, Table, Windowed
+from strandline.engine.flow.batch.dimension_lookup import adorned
+from strandline.engine.flow.batch.static_join import joining
+from strandline.engine.flow.plan import emits_over_time
+from strandline.engine.flow.recompute import BATCH_STREAM, bound_of
+from strandline.engine.gates.gate_files import refuse_behind
+from strandline.engine.lake.commit.delta_commit import overwrite, rows_at
+from strandline.engine.lake.commit.file_index import EPOCH
+from strandline.engine.lake.completeness import known_reach, over_until
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import between, is_table, last_entry, latest_version
+from strandline.engine.lake.plain_files import is_scratch
+from strandline.engine.lake.provisional_rows import PROVISIONAL, alone
+from strandline.engine.lake.read.open_table import declared_schema
+from strandline.engine.lake.spark_checkpoint import closed_ms, settled_ms
+from strandline.engine.lake.store_lease import HeldError
+from strandline.engine.runtime.jvm import loss
+
+POOL_NAME = "spark.scheduler.pool"
+"""Spark's name for what the jobs of a thread share the cores with."""
+
+REST = 9
+"""They take a tenth of the time of a thread at most: after each computation it rests for so many times as long."""
+
+
+def over_now(table: Computed, lake: Lake, spark: SparkSession) -> datetime:
+    """Return the moment up to which the windows of a table are over, and in it; the first of all where none is.
+
+    A batch keeps no watermark: it is that of the rows that it read, or what was ordered of it.
+
+    Raises:
+        DefinitionError: It has no windows that it emits when they are over.
+    """
+    waits = emits_over_time(table) or (isinstance(table, Recomputed) and table.waits)
+    if not table.window_length or not waits:
+        raise DefinitionError(
+            f"{table.id} has no windows that wait until they are over, so none is open",
+            hint=f"`strandline try {table.id}` shows its last rows; what it has so far is in the table.",
+            table=table.id,
+        )
+    if isinstance(table, Recomputed):
+        return over_until(table, lake) or FIRST
+    newest = last_entry(lake.table(table)) if lake.exists(table) else None
+    if newest is None or newest[1].stream != BATCH_STREAM:
+        settled = settled_ms(lake.checkpoint(table), emits_over_time=True)
+        return shifted(EPOCH, timedelta(milliseconds=settled)) if settled else FIRST
+    read = newest[1].versions
+    try:
+        rows = [rows_at(spark, lake.table(each), read[each.id][1]) for each in table.upstream]
+        by_rows = bound_of(table, rows)
+    except PySparkException as error:
+        if loss(error):
+            raise
+        raise DefinitionError(
+            f"what the last batch of {table.id} has read is not there any more, so it is not known which windows are over",
+            hint=f"`strandline run {table.id} --mode batch`, then the same again.",
+            table=table.id,
+        ) from error
+    bound = max(by_rows, closed_ms(lake.checkpoint(table)) * 1000)
+    return shifted(EPOCH, timedelta(microseconds=bound)) if bound > 0 else FIRST
+
+
+def moment_of(source: Table) -> str:
+    """Return the column with the time of a row."""
+    return str(source.event_at) if source.event_at else "_arrived_at"
+
+
+def since(rows: DataFrame, source: Table, begin: datetime) -> DataFrame:
+    """Return the rows of a table after a moment; of intervals those that hold after it."""
+    if source.valid_until:
+        ends = F.col(source.valid_until)
+        return rows.where(ends.isNull() | (ends > begin))
+    return rows.where(F.col(moment_of(source)) > begin)
+
+
+def reads_from(table: Computed, lake: Lake, over: datetime) -> datetime:
+    """Return the moment after which the rows lie from which the windows are computed that are not over."""
+    return shifted(over, -(table.window_length + (known_reach(table, lake) or timedelta(0))))
+
+
+def open_windows(spark: SparkSession, table: Windowed | Recomputed, lake: Lake) -> DataFrame:
+    """Return the rows of a table's windows that are not over, from all that its sources have of them."""
+    over = over_now(table, lake, spark)
+    begin = reads_from(table, lake, over)
+    sources = [
+        since(rows_at(spark, lake.table(each), latest_version(lake.table(each))), each, begin)
+        for each in table.upstream
+    ]
+    with joining(table, lake):
+        rows, _ = adorned(spark, table, lake, table.computed(*sources))
+    if PROVISIONAL in rows.columns:
+        raise DefinitionError(
+            f"{table.id} has a column {PROVISIONAL}, which marks provisional rows",
+            hint="call the column otherwise, or leave `provisional` out.",
+            table=table.id,
+        )
+    is_not_over = F.col(str(table.closes_at)) > F.lit(over)
+    found = _as_declared(rows.where(is_not_over), table, lake)
+    return found.withColumn(PROVISIONAL, F.lit(True))  # a value
+
+
+def _as_declared(rows: DataFrame, table: Table, lake: Lake) -> DataFrame:
+    """Return rows with the columns that the table has: one that its function returns no more is NULL, a longer type stays."""
+    values = {name: F.col(name) for name in rows.columns}
+    columns = [
+        values.pop(each.name, F.lit(None)).cast(each.dataType).alias(each.name)
+        for each in declared_schema(lake.table(table))
+    ]
+    return rows.select(*columns, *values.values())
+
+
+@dataclass(slots=True)
+class Aside:
+    """Keeps the provisional rows of a table that declares them; of another it does nothing.
+
+    Args:
+        spark: The session.
+        table: The table.
+        lake: The lake.
+        now: The clock.
+        says: Hears why they could not be computed, once a reason.
+    """
+
+    spark: SparkSession
+    table: Table
+    lake: Lake
+    now: Callable[[], datetime]
+    says: Callable[[str], None]
+    _due: float = 0.0
+    _thread: threading.Thread | None = None
+    _seen: tuple[object, ...] = ()
+    _said: str = ""
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether the table has such rows, in a lake of its own."""
+        of = self.table
+        declared = isinstance(of, Windowed | Recomputed) and of.refreshed is not None
+        return declared and not self.lake.is_rebuilding and not is_scratch(self.lake.root)
+
+    def look(self) -> None:
+        """Compute them in a thread where they are due; called again and again by what follows a stream, which never waits for it."""
+        is_at_it = self._thread is not None and self._thread.is_alive()
+        if is_at_it or time.monotonic() < self._due or not self.is_kept:
+            return
+        self._due = time.monotonic() + 1  # set anew when it is done
+        self._thread = threading.Thread(target=self.keep, name=f"{self.table.id} provisional")
+        self._thread.daemon = True
+        self._thread.start()
+
+    def keep(self) -> None:
+        """Compute them, where something came since; that they cannot be computed fails no run."""
+        of = self.table
+        if not self.is_kept or not isinstance(of, Windowed | Recomputed) or of.refreshed is None:
+            return
+        began = time.monotonic()
+        try:
+            self._compute(of)
+        except HeldError:
+            pass  # another process is at it
+        except Exception as error:  # noqa: BLE001  # whatever the function raises: its own batches say it as well
+            self._fails(error)
+        else:
+            self._said = ""
+        took = time.monotonic() - began
+        self._due = time.monotonic() + max(of.refreshed.total_seconds() - took, REST * took)
+
+    def _compute(self, table: Windowed | Recomputed) -> None:
+        lake = self.lake
+        if any(not lake.exists(each) for each in (table, *table.upstream)):
+            return
+        refuse_behind(table, lake)
+        before = latest_version(lake.table(table))
+        places = [lake.table(each) for each in table.needs if lake.exists(each)]
+        seen = (before, *map(latest_version, places))
+        if seen == self._seen and is_table(lake.provisional(table.id)):
+            return
+        with alone(table.id, lake) as kept, self._in_own_pool():
+            kept.mend()
+            overwrite(kept.place, open_windows(self.spark, table, lake))
+            kept.sweep(self.now())
+            after = latest_version(lake.table(table))
+            if any(each.promoted for each in between(lake.table(table), before + 1, after)):
+                kept.place.remove()  # by the code of before, and the promotion has found none to remove
+                return
+        self._seen = seen
+
+    @contextmanager
+    def _in_own_pool(self) -> Iterator[None]:
+        context = self.spark.sparkContext
+        former = context.getLocalProperty(POOL_NAME)
+        context.setLocalProperty(POOL_NAME, PROVISIONAL)
+        try:
+            yield
+        finally:
+            context.setLocalProperty(POOL_NAME, former)  # type: ignore[arg-type]  # None takes it back
+
+    def _fails(self, error: Exception) -> None:
+        said = error.message if isinstance(error, LakeError) else str(error).strip()
+        first = said.splitlines()[0] if said else type(error).__name__
+        if first != self._said and not loss(error):
+            self._said = first
+            with suppress(Exception):  # the program may be about to end
+                self.says(f"{self.table.id}: its provisional rows are those of before: {first}")

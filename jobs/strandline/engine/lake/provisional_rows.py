@@ -1,0 +1,85 @@
+"""The place of a table's provisional rows (jobs/strandline/engine/flow/provisional.py): a table of Delta's without a ledger, which any process may remove."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from strandline.core.errors import LakeError
+from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import committed_at
+from strandline.engine.lake.log.ledger import is_table, latest_version
+from strandline.engine.lake.log.log_actions import live_files
+from strandline.engine.lake.store_lease import hold
+
+PROVISIONAL = "provisional"
+"""The column that marks them, and the first part of the name under which a table is asked for with them."""
+
+READ_FOR = timedelta(minutes=15)
+"""How long the files of replaced rows stay for questions that read them."""
+
+STALE = timedelta(days=1)
+"""After which they are removed where nothing computes them any more: by then rows below may be expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The provisional rows of a table.
+
+    Args:
+        place: The folder of their table.
+    """
+
+    place: Place
+
+    def mend(self) -> None:
+        """Remove what is no whole table: a kill may have met its removal."""
+        if not self.place.exists():
+            return
+        try:
+            is_whole = is_table(self.place) and bool(live_files(self.place).metadata)
+        except (OSError, LakeError, ValueError):
+            is_whole = False
+        if not is_whole:
+            self.place.remove()
+
+    def sweep(self, now: datetime) -> None:
+        """Delete the files of rows that were replaced long enough ago."""
+        live = live_files(self.place).files.keys()
+        for name in self.place.names():
+            file = self.place / name
+            is_dead = name.endswith(".parquet") and name not in live
+            if is_dead and now - file.modified_at() > READ_FOR:
+                file.remove()
+
+
+@contextmanager
+def alone(name: str, lake: Lake, *, waits: bool = False) -> Iterator[Kept]:
+    """Have the provisional rows of a table to write, or to remove.
+
+    Raises:
+        HeldError: Another process has them, and this one does not wait.
+    """
+    with hold(lake.lease_of(f"{PROVISIONAL}.{name}"), waits=waits):
+        yield Kept(lake.provisional(name))
+
+
+def remove(lake: Lake, name: str) -> None:
+    """Remove the provisional rows of a table, without waiting for what computes them: it looks afterwards whether they may stay."""
+    lake.provisional(name).remove()
+
+
+def forget(lake: Lake) -> None:
+    """Remove the provisional rows of all tables, for good: what is computed at this moment is awaited."""
+    for name in (lake.root / PROVISIONAL).names():
+        with alone(name, lake, waits=True) as kept:
+            kept.place.remove()
+
+
+def remove_stale(lake: Lake, now: datetime) -> None:
+    """Remove those that nothing computes any more."""
+    for name in (lake.root / PROVISIONAL).names():
+        place = lake.provisional(name)
+        if is_table(place) and now - committed_at(place, latest_version(place)) > STALE:
+            place.remove()

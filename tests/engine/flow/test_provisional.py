@@ -1,0 +1,389 @@
+"""What is known of windows that are not over can be asked for, marked; nothing else reads it, and what a person may not see it has not."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fleet.silver import user_actions
+from strandline.core.errors import DefinitionError
+from strandline.core.kind import Emit, Layer
+from strandline.core.local_day import Day
+from strandline.core.modes import Batch
+from strandline.core.table import Recomputed, Windowed
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.ask.lake_views import sources, view_of
+from strandline.engine.ask.sql_query import ask
+from strandline.engine.flow.provisional import Aside
+from strandline.engine.flow.runner import Site
+from strandline.engine.lake import provisional_rows
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.store_lease import HeldError
+from strandline.engine.repair import rebuild
+from tests.support.literal import Log, put
+from tests.support.modes import derive, stream
+from tests.support.rows import NOON
+from tests.support.shapes import arrived
+
+DAY = Day("Europe/Helsinki")
+SCHEMA = arrived(user_actions.FIELDS)
+LOG: Log = {
+    user_actions.TABLE: (
+        SCHEMA,
+        """
+        batch | action_id | user_id | action | event_at | _arrived_at
+        1     | a         | u1      | login  | 09:00:00 | 09:00:00
+        1     | b         | u2      | login  | 09:10:00 | 09:10:00
+        2     | c         | u1      | login  | 23:30:00 | 23:30:00
+        2     | d         | u3      | login  | 23:59:00 | 23:59:00
+        3     | e         | u9      | login  | 23:59:30 | 23:59:30
+        """,
+    ),
+}
+"""Of the 20th and, by the clocks of Helsinki, of the 21st, which is not over."""
+
+
+def by_day(actions: DataFrame) -> DataFrame:
+    days = DAY.of(actions, "event_at").groupBy("day")
+    return days.agg(F.count("*").alias("actions"), F.max("user_id").alias("last_user")).select(
+        F.col("day.date").alias("day"),
+        F.col("day.start").alias("day_from"),
+        F.col("day.end").alias("day_until"),
+        "actions",
+        "last_user",
+    )
+
+
+DAILY = Windowed(
+    name="actions_daily",
+    reads=(user_actions.TABLE,),
+    transform=by_day,
+    key=("day",),
+    window=DAY,
+    window_from="day_from",
+    closes_at="day_until",
+    provisional="1 second",
+)
+AFRESH = Recomputed(
+    name="actions_daily",
+    reads=(user_actions.TABLE,),
+    transform=by_day,
+    key=("day",),
+    window=DAY,
+    window_from="day_from",
+    closes_at="day_until",
+    emits=Emit.ON_WATERMARK,
+    provisional="1 second",
+)
+NAME = "provisional.actions_daily"
+QUESTION = "SELECT day, actions, provisional FROM provisional.actions_daily"
+TABLES = (user_actions.TABLE, DAILY)
+Found = set[tuple[str, int, bool]]
+TODAY: Found = {("20", 2, False), ("21", 2, True)}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Return a lake with the events of two days."""
+    made = Lake(tmp_path / "lake").open_for_writing()
+    put(made, LOG, "1")
+    put(made, LOG, "2")
+    return made
+
+
+def shown(lake: Lake, table: Windowed | Recomputed = DAILY) -> Found:
+    """Ask for the table with its provisional rows."""
+    answer = ask(QUESTION, (user_actions.TABLE, table), lake)
+    return {(f"{day:%d}", actions, is_open) for day, actions, is_open in answer.rows}
+
+
+def shown_over_jdbc(spark: SparkSession, lake: Lake) -> Found:
+    """Ask for the same by the view that the JDBC server makes."""
+    view = view_of(NAME, sources(TABLES, lake)[NAME], TABLES, lake, "salt")
+    assert view is not None
+    rows = spark.sql(view.masked).select("day", "actions", "provisional").collect()
+    return {(f"{day:%d}", actions, is_open) for day, actions, is_open in rows}
+
+
+def aside(spark: SparkSession, lake: Lake, said: list[str] | None = None, **other: object) -> Aside:
+    """Return what keeps the provisional rows."""
+    says = (lambda _: None) if said is None else said.append
+    return Aside(spark, replace(DAILY, **other), lake, lambda: NOON, says)
+
+
+def days_of(lake: Lake) -> list[str]:
+    """Return the days that are in the table itself."""
+    rows = DeltaTable(lake.table(DAILY)).to_pyarrow_table().to_pylist()
+    return sorted(f"{row['day']:%d}" for row in rows)
+
+
+def always_on(spark: SparkSession, lake: Lake, table: Windowed) -> None:
+    """Run it as a stream until what is not over is there; the sources get a row meanwhile."""
+    waiting = [lambda: put(lake, LOG, "3"), *[lambda: time.sleep(0.2)] * 1000]
+
+    def take_in(step: Callable[[], None]) -> None:
+        step()
+        place = lake.provisional(table.id)
+        if place.exists() and ("21", 3, True) in shown(lake):
+            waiting.clear()
+
+    stream(spark, lake, table, waiting, take_in)
+
+
+@pytest.mark.parametrize("table", [DAILY, AFRESH], ids=["windowed", "recomputed"])
+@pytest.mark.parametrize("way", ["batch", "catch-up", "stream"])
+def test_today_is_there_beside_the_days_that_are_over(
+    spark: SparkSession, lake: Lake, way: str, table: Windowed | Recomputed
+) -> None:
+    """In the table itself there are whole days, in every mode."""
+    expected = TODAY
+    match way:
+        case "batch":
+            derive(spark, lake, table, mode=Batch())
+        case "catch-up":
+            derive(spark, lake, table)
+        case _:
+            always_on(spark, lake, table)  # type: ignore[arg-type]  # either kind
+            expected = {("20", 2, False), ("21", 3, True)}
+
+    assert shown(lake, table) == expected
+    assert days_of(lake) == ["20"]
+    assert balance(table, lake).faults == []
+
+
+def test_over_jdbc_it_is_the_same(spark: SparkSession, lake: Lake) -> None:
+    derive(spark, lake, DAILY)
+
+    assert shown_over_jdbc(spark, lake) == TODAY
+
+
+def test_what_became_final_is_never_there_twice(spark: SparkSession, lake: Lake) -> None:
+    """Although the provisional rows are still those of before."""
+    derive(spark, lake, DAILY)
+    tomorrow = {user_actions.TABLE: (SCHEMA, """
+        batch | action_id | user_id | action | event_at            | _arrived_at
+        4     | f         | u1      | login  | 2026-11-22T09:00:00 | 2026-11-22T09:00:00
+        4     | g         | u1      | login  | 2026-11-22T21:00:00 | 2026-11-22T21:00:00
+    """)}  # fmt: skip
+    put(lake, tomorrow, "4")
+    derive(spark, lake, replace(DAILY, provisional=None))
+
+    assert shown(lake) == {("20", 2, False), ("21", 2, False)}
+    assert shown_over_jdbc(spark, lake) == shown(lake)
+    derive(spark, lake, DAILY)
+    assert shown(lake) == {("20", 2, False), ("21", 2, False), ("22", 2, True)}
+
+
+def test_before_they_were_computed_there_are_the_days_that_are_over(
+    spark: SparkSession, lake: Lake
+) -> None:
+    derive(spark, lake, replace(DAILY, provisional=None))
+
+    assert shown(lake) == {("20", 2, False)}
+    assert shown_over_jdbc(spark, lake) == shown(lake)
+
+
+def test_rows_with_other_columns_wait_to_be_computed_anew(spark: SparkSession, lake: Lake) -> None:
+    """After an edit, or a column that got another name."""
+
+    def with_more(actions: DataFrame) -> DataFrame:
+        return by_day(actions).withColumn("more", F.lit(1))
+
+    derive(spark, lake, DAILY)
+    aside(spark, lake, transform=with_more).keep()
+
+    assert shown(lake) == {("20", 2, False)}
+    assert shown_over_jdbc(spark, lake) == shown(lake)
+
+
+def test_a_column_that_is_left_out_and_a_shorter_type_are_as_in_the_table(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Its stream goes on so as well."""
+
+    def with_more(actions: DataFrame) -> DataFrame:
+        return by_day(actions).withColumn("more", F.lit(1))
+
+    def shorter(actions: DataFrame) -> DataFrame:
+        return by_day(actions).withColumn("actions", F.col("actions").cast("int"))
+
+    derive(spark, lake, replace(DAILY, transform=with_more, provisional=None))
+    aside(spark, lake, transform=shorter).keep()
+
+    assert shown(lake) == TODAY
+    assert shown_over_jdbc(spark, lake) == TODAY
+
+
+def test_a_sensitive_value_is_masked_there_as_well(spark: SparkSession, lake: Lake) -> None:
+    derive(spark, lake, DAILY)
+
+    values = ask("SELECT last_user FROM provisional.actions_daily", TABLES, lake)
+
+    assert values.masked == (f"{NAME}.last_user",)
+    assert not {value for (value,) in values.rows} & {"u1", "u2", "u3"}
+
+
+def test_it_has_no_versions_and_is_listed(spark: SparkSession, lake: Lake) -> None:
+    derive(spark, lake, DAILY)
+
+    with pytest.raises(DefinitionError, match="not over, and has no versions"):
+        ask(f"FROM {NAME} AT (VERSION => 0)", TABLES, lake)
+    assert (NAME,) in ask("SHOW TABLES", TABLES, lake).rows
+
+
+def test_what_is_forgotten_is_gone_with_every_version(spark: SparkSession, lake: Lake) -> None:
+    derive(spark, lake, DAILY)
+    place = lake.provisional(DAILY.id)
+    assert place.exists()
+
+    provisional_rows.forget(lake)
+
+    assert not place.exists()
+    assert shown(lake) == {("20", 2, False)}
+    put(lake, LOG, "3")
+    derive(spark, lake, DAILY)
+    assert shown(lake) == {("20", 2, False), ("21", 3, True)}, "the same process computes them anew"
+
+
+def test_a_request_to_forget_waits_for_what_is_computed_at_that_moment(lake: Lake) -> None:
+    """It may have read rows that are forgotten; a run that meets another one leaves it alone."""
+    with (
+        provisional_rows.alone(DAILY.id, lake),
+        pytest.raises(HeldError),
+        provisional_rows.alone(DAILY.id, lake),
+    ):
+        pass
+
+
+def test_a_promotion_and_an_undo_take_them_away(spark: SparkSession, lake: Lake) -> None:
+    """They are by the code of before until they are computed anew."""
+    site = Site(spark=spark, clock=lambda: NOON)
+    derive(spark, lake, DAILY)
+    place = lake.provisional(DAILY.id)
+
+    rebuild.rebuild(DAILY, lake, site)
+    assert place.exists(), "what is computed beside has none of its own, and leaves these"
+    rebuild.promote(DAILY, lake, site)
+    assert not place.exists()
+
+    put(lake, LOG, "3")
+    derive(spark, lake, DAILY)
+    assert place.exists()
+    rebuild.undo(spark, DAILY, lake)
+    assert not place.exists()
+
+
+def test_one_that_a_promotion_overtakes_is_taken_away(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    derive(spark, lake, replace(DAILY, provisional=None))
+    site = Site(spark=spark, clock=lambda: NOON)
+    write = provisional_rows.Kept.sweep
+
+    def promoted_first(kept: provisional_rows.Kept, now: datetime) -> None:
+        write(kept, now)
+        bare = replace(DAILY, provisional=None)
+        rebuild.rebuild(bare, lake, site)
+        rebuild.promote(bare, lake, site)
+        provisional_rows.Kept.sweep = write  # type: ignore[method-assign]
+
+    monkeypatch.setattr(provisional_rows.Kept, "sweep", promoted_first)
+    said: list[str] = []
+    aside(spark, lake, said).keep()
+
+    assert not lake.provisional(DAILY.id).exists()
+    assert said == []
+
+
+def test_that_they_cannot_be_computed_fails_no_run_and_is_said_once(
+    spark: SparkSession, lake: Lake
+) -> None:
+    def broken(actions: DataFrame) -> DataFrame:
+        return by_day(actions).withColumn("provisional", F.lit(1))
+
+    derive(spark, lake, replace(DAILY, provisional=None))
+    said: list[str] = []
+    kept = aside(spark, lake, said, transform=broken)
+
+    kept.keep()
+    kept.keep()
+
+    (sentence,) = said
+    assert sentence.startswith("gold.actions_daily: its provisional rows are those of before: ")
+    assert sentence.endswith("has a column provisional, which marks provisional rows")
+
+
+def test_where_nothing_came_nothing_is_written(spark: SparkSession, lake: Lake) -> None:
+    derive(spark, lake, replace(DAILY, provisional=None))
+    kept = aside(spark, lake)
+    versions = []
+    for number in ("", "3"):
+        if number:
+            put(lake, LOG, number)
+        kept.keep()
+        kept.keep()
+        versions.append(DeltaTable(lake.provisional(DAILY.id)).version())
+
+    assert versions == [0, 1]
+
+
+def test_files_of_rows_that_were_replaced_go(spark: SparkSession, lake: Lake) -> None:
+    """Once no question reads them any more; those of now stay."""
+    derive(spark, lake, DAILY)
+    place = lake.provisional(DAILY.id)
+    old = [each for each in place.names() if each.endswith(".parquet")]
+    put(lake, LOG, "3")
+    derive(spark, lake, DAILY)
+
+    provisional_rows.Kept(place).sweep(place.modified_at() + timedelta(minutes=1))
+    assert set(old) < set(place.names())
+    provisional_rows.Kept(place).sweep(place.modified_at() + timedelta(hours=1))
+    assert not set(old) & set(place.names())
+    assert shown(lake) == {("20", 2, False), ("21", 3, True)}
+
+
+@pytest.mark.parametrize("gone", ["00000000000000000000.json", "00000000000000000001.json"])
+def test_one_whose_removal_was_killed_is_made_anew(
+    spark: SparkSession, lake: Lake, gone: str
+) -> None:
+    derive(spark, lake, DAILY)
+    put(lake, LOG, "3")
+    derive(spark, lake, DAILY)
+    (lake.provisional(DAILY.id) / "_delta_log" / gone).remove()
+
+    aside(spark, lake).keep()
+
+    assert shown(lake) == {("20", 2, False), ("21", 3, True)}
+    assert shown_over_jdbc(spark, lake) == shown(lake)
+
+
+def test_what_nothing_computes_any_more_is_taken_away(spark: SparkSession, lake: Lake) -> None:
+    """Rows below may be expired by then."""
+    derive(spark, lake, DAILY)
+    place = lake.provisional(DAILY.id)
+    written = place.modified_at()
+
+    provisional_rows.remove_stale(lake, written + timedelta(hours=23))
+    assert place.exists()
+    provisional_rows.remove_stale(lake, written + timedelta(hours=25))
+    assert not place.exists()
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (lambda: replace(DAILY, provisional="soon"), "no length of time of a second or more"),
+        (lambda: replace(DAILY, provisional="10 milliseconds"), "a second or more"),
+        (lambda: replace(DAILY, layer=Layer.SILVER), "is of silver"),
+        (lambda: replace(AFRESH, emits=Emit.ON_CHANGE), "among its rows"),
+    ],
+)
+def test_a_mistake_is_refused(made: Callable[[], object], says: str) -> None:
+    with pytest.raises(DefinitionError, match=says):
+        made()
