@@ -43,7 +43,7 @@ from strandline.engine.lake.log.ledger import (
     Entry,
     Offsets,
     between,
-    is_passed_over,
+    entry_at,
     is_table,
     last_entry,
     latest_version,
@@ -56,7 +56,7 @@ from strandline.engine.lake.log.ledger_sums import (
     snapshot,
     sums_of,
 )
-from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.log.log_actions import changes_rows, table_id
 from strandline.engine.lake.read.duckdb_table import Peek, peek
 from strandline.engine.lake.read.open_table import live_rows, missing_files
 from strandline.engine.lake.spark_checkpoint import Close, close_ordered, rows_passed
@@ -355,13 +355,20 @@ def read_until(table: Table, source: Table, lake: Lake) -> int:
 def readable_at(table: Table, source: Table, lake: Lake) -> int:
     """Return the version at which a source holds what a table has read of it and is not deleted.
 
-    Commits that streams pass over hold nothing new. Without those after the version that was read, rows would be searched
-    in files that retention deleted.
+    Commits that streams pass over hold nothing new, and those by which files are written again: for another name of a column, or put
+    together. Without those after the version that was read, rows would be searched in files that retention deleted, or under a
+    name that the table's function does not know any more.
     """
     path, version = lake.table(source), read_until(table, source, lake)
-    while is_passed_over(path, version + 1):
+    newest = latest_version(path)
+    while version < newest and _holds_nothing_new(path, version + 1):
         version += 1
     return version
+
+
+def _holds_nothing_new(path: Place, version: int) -> bool:
+    entry = entry_at(path, version)
+    return not changes_rows(path, version) if entry is None else entry.is_passed_over
 
 
 def held_rows(table: Table, lake: Lake) -> int:

@@ -46,7 +46,7 @@ from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry, lates
 from strandline.engine.lake.log.ledger_sums import name_of, sums_of
 from strandline.engine.lake.log.log_actions import TableFiles, table_files, table_id
 from strandline.engine.lake.log.vacuum import UNDOABLE, swept
-from strandline.engine.lake.read.open_table import earliest, nullable
+from strandline.engine.lake.read.open_table import WAS, earliest, nullable
 from strandline.engine.lake.snapshot_files import link_files
 from strandline.engine.lake.spark_checkpoint import unread_from
 from strandline.engine.repair.backfill import ROLE, leave_behind
@@ -442,7 +442,10 @@ def _go_back(spark: SparkSession, path: Place, version: int, entry: Entry) -> No
     sums = sums_of(path, version)
     lacks = replace(entry, expired=sums.expired, forgotten=sums.forgotten, released=sums.released)
     if _done_at(path, entry.promoted, version) is None:
-        _replace_all(spark, path, table_files(path, version), lacks)
+        coming = table_files(path, version)
+        # A column that was renamed since has its name of then again, and is no other one that took a free name.
+        were = {name: was for name, was in coming.properties.items() if name.startswith(WAS)}
+        _replace_all(spark, path, coming, lacks, were)
 
 
 def _last_before(path: Place, mark: str, since: int) -> int:
@@ -477,13 +480,19 @@ def _refuse_deleted(
     )
 
 
-def _replace_all(spark: SparkSession, path: Place, coming: TableFiles, entry: Entry) -> None:
+def _replace_all(
+    spark: SparkSession,
+    path: Place,
+    coming: TableFiles,
+    entry: Entry,
+    were: Mapping[str, str] | None = None,
+) -> None:
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()
     columns = nullable(
         StructType.fromJson(json.loads(coming.columns))
     )  # made by an earlier version
-    commit.bring_in(coming.files.values(), columns.json(), coming.folders)
+    commit.bring_in(coming.files.values(), columns.json(), coming.folders, were)
     commit.commit(entry.encoded())
 
 

@@ -41,7 +41,9 @@ from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.commit.file_index import FileIndex
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.log.commit_log import Kind, actions
+from strandline.engine.lake.log.ledger import Entry, last_entry, latest_version
+from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.mend_checkpoint import broken_state
 from strandline.engine.lake.read.open_table import lost_file
@@ -224,6 +226,7 @@ class Writer:
             pinned: The versions of static tables with which the query was planned.
         """
         self._planned_after: object = self  # no batch
+        self._planned_again = 0
         self._pinned = pinned or Pinned(table, lake)
         self._table = table
         self._lake = lake
@@ -267,16 +270,29 @@ class Writer:
         )
 
     def _replanned(self, failure: BaseException) -> BaseException:
-        """Return what follows from a change of a source's columns under the stream: it is planned again, once a batch."""
-        if self._planned_after == self._last:
+        """Return what follows from a change of a source's columns under the stream: it is planned again, once a change."""
+        if self._planned_after != self._last:
+            self._planned_after, self._planned_again = self._last, 0
+        self._planned_again += 1
+        if self._planned_again > max(1, self._changes()):
             return DefinitionError(
                 f"{self._table.id} cannot go on: a table that it reads has other columns than when it read it last",
                 hint=f"`strandline migrate {self._table.id}` shows what follows from that.",
                 table=self._table.id,
                 spark=first_line(failure),
             )
-        self._planned_after = self._last
         return ReplanError()
+
+    def _changes(self) -> int:
+        """Return how often its sources got other columns since it read them last."""
+        seen = sums_of(self._lake.table(self._table)).seen
+        return sum(
+            1
+            for source in self._table.upstream
+            for path in [self._lake.table(source)]
+            for version in range(seen.get(source.id, -1) + 1, latest_version(path) + 1)
+            if any(actions(path, version, Kind.METADATA))
+        )
 
     def _write(self, rows: DataFrame, number: int) -> None:
         checkpoint = self._lake.checkpoint(self._table)

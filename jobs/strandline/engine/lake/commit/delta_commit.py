@@ -11,7 +11,7 @@ tests/engine/lake/test_delta_commit.py covers every call that is used.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -31,6 +31,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import leases, turn
 from strandline.engine.lake.log.commit_log import PACKED, added_file, log_files, log_of, sum_file
 from strandline.engine.lake.log.ledger import latest_version, newest_checkpoint
+from strandline.engine.lake.read.open_table import WAS
 from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.runtime.processes import BEGUN, COMMITTED, reached
 
@@ -273,20 +274,31 @@ class Commit:
             self._actions.add(file.remove())
         return _frame(self._spark, self._transaction.snapshot(), found)
 
-    def bring_in(self, files: Iterable[str], columns: str, folders: Sequence[str]) -> None:
+    def bring_in(
+        self,
+        files: Iterable[str],
+        columns: str,
+        folders: Sequence[str],
+        were: Mapping[str, str] | None = None,
+    ) -> None:
         """Add files that lie in the table's folder already, and give the table their columns.
 
         Args:
             files: Lines of the log.
             columns: The schema, as in Delta's metadata.
             folders: The partition columns; the same commit must remove all older files.
+            were: The properties with the first names of these columns; those that the table has when None.
         """
         action = self._jvm.org.apache.spark.sql.delta.actions.Action
         for file in files:
             self._actions.add(action.fromJson(file))
         metadata = self._transaction.snapshot().metadata()
         changed = json.loads(metadata.json())
-        shape = {"schemaString": columns, "partitionColumns": [*folders]}
+        shape: dict[str, Any] = {"schemaString": columns, "partitionColumns": [*folders]}
+        if were is not None:
+            known = changed["metaData"]["configuration"]
+            stay = {name: value for name, value in known.items() if not name.startswith(WAS)}
+            shape["configuration"] = {**stay, **were}
         if any(changed["metaData"][name] != value for name, value in shape.items()):
             changed["metaData"] |= shape
             is_new = False

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote
@@ -218,17 +218,20 @@ class TableFiles:
         files: The log's lines that added them, by their paths as in the log.
         columns: The schema, as in Delta's metadata.
         folders: The partition columns.
+        properties: What the table said of itself.
     """
 
     files: dict[str, str]
     columns: str
     folders: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 def table_files(path: Place, version: int) -> TableFiles:
     """Return the files, the schema and the partition columns of a table at a version."""
     files: dict[str, str] = {}
     columns, folders = "", ()
+    properties: Mapping[str, str] = {}
     for number in range(version + 1):
         added: dict[str, str] = {}
         for action in actions(path, number, Kind.ADD, Kind.REMOVE, Kind.METADATA):
@@ -240,8 +243,9 @@ def table_files(path: Place, version: int) -> TableFiles:
                 case _:
                     columns = action.body["schemaString"]
                     folders = tuple(action.body["partitionColumns"])
+                    properties = action.body.get("configuration") or {}
         files |= added
-    return TableFiles(files, columns, folders)
+    return TableFiles(files, columns, folders, properties)
 
 
 def table_id(path: Place) -> str:
