@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from strandline.engine.lake.commit import compact as module
-from strandline.engine.lake.commit.compact import Choice, merge_files
+from strandline.engine.lake.commit.compact import Choice, left_apart, merge_files
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, commit_file, commit_text, sum_file
@@ -211,8 +211,13 @@ def test_what_was_not_read_by_a_stream_is_left_apart(bronze: Place) -> None:
 
 def test_a_column_that_arrow_would_change_leaves_the_table_alone(bronze: Place) -> None:
     text = commit_text(bronze, 0) or ""
+    assert left_apart(bronze, OLD) == ()
     commit_file(bronze, 0).put(text.replace('\\"timestamp\\"', '\\"timestamp_ntz\\"'))
     assert [*merge_files(bronze, OLD, NOW)] == []
+    kinds = left_apart(bronze, OLD)
+    assert kinds
+    assert all(each.endswith(" timestamp_ntz") for each in kinds), "and it is said for which"
+    assert left_apart(bronze, Choice(before_ms=0)) == (), "where there is nothing to put together"
 
 
 @pytest.mark.whole

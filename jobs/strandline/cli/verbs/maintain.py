@@ -87,7 +87,7 @@ def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command
     done = []
     for each in maintain(where, clock.now(), policy_of(keep, most, go=not dry_run)):
         done.append(each)
-        if each.left:
+        if each.left or each.apart:
             note(each.sentence)
     found = orphans(where, go=not dry_run)
     if as_json:

@@ -24,7 +24,7 @@ from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.table_books import close
 from strandline.engine.flow.readers import How, Reader, readers
 from strandline.engine.flow.shadow_lake import Shadow, refuse_half_done
-from strandline.engine.lake.commit.compact import Choice, merge_files
+from strandline.engine.lake.commit.compact import Choice, left_apart, merge_files
 from strandline.engine.lake.completeness import let_go, retired
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
@@ -88,6 +88,7 @@ class Maintained:
         commits: Commits that were moved out of the log.
         deleted: Files that were deleted.
         freed: Their bytes.
+        apart: Why its small files are not put together, now or later; empty where they are.
         left: Why something was left to the next run; empty where nothing was.
         kind: The kind of the error that was the reason; empty where none was.
     """
@@ -99,6 +100,7 @@ class Maintained:
     commits: int = 0
     deleted: int = 0
     freed: int = 0
+    apart: str = ""
     left: str = ""
     kind: str = ""
 
@@ -111,6 +113,7 @@ class Maintained:
             else "",
             f"{self.commits:,} commits left the log" if self.commits else "",
             f"{self.deleted:,} files of {self.freed:,} bytes were deleted" if self.deleted else "",
+            f"its small files stay as they are: {self.apart}" if self.apart else "",
             f"left for the next run: {self.left}" if self.left else "",
         ]
         return f"{self.table}: " + ("; ".join(filter(None, done)) or "nothing to do")
@@ -243,6 +246,8 @@ def _merged(
 ) -> Maintained:
     if choice is None:
         return replace(done, left=f"its files, because a reader is {BEHIND:,} commits behind")
+    if kinds := left_apart(path, choice):
+        return replace(done, apart=f"files with {' and '.join(kinds)} are not copied")
     for each in merge_files(path, choice, now, go=policy.go):
         done = replace(
             done,

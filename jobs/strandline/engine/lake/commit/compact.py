@@ -425,6 +425,23 @@ def merge_files(path: Place, choice: Choice, now: datetime, *, go: bool = True) 
             written.remove()
 
 
+def left_apart(path: Place, choice: Choice) -> tuple[str, ...]:
+    """Return the columns, with their types, for which the small files of a table are not put together; none where they are too few.
+
+    Arrow writes either all of a file's times as Spark does, or those without a zone: a file that mixes both ways would have times that
+    some readers take for others.
+    """
+    found = live_files(path)
+    columns = json.loads(found.metadata.get("schemaString") or "{}")
+    if is_copied(columns) or not any(bins(found.files, choice)):
+        return ()
+    return tuple(
+        f"{each['name']} {each['type'] if isinstance(each['type'], str) else each['type']['type']}"
+        for each in columns["fields"]
+        if not is_copied(each["type"])
+    )
+
+
 def _add(files: Bin, written: Place, times: Collection[str]) -> dict[str, Any]:
     folder, slash, _ = files.files[0]["path"].rpartition("/")
     stats = combined((file["stats"] for file in files.files), times)
