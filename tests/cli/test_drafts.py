@@ -10,7 +10,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from inspect import signature
@@ -243,6 +243,29 @@ def test_a_key_is_chosen_where_name_and_values_agree(
 ) -> None:
     """Few records of customers all differ, and of an order's table an order's id is the event's."""
     made = draft("orders", "foreign", of_json(*records))
+
+    assert (made.key_column or None) == key
+    assert ("key=PLACE" in silver(made, "shop")) == (key is None)
+
+
+@pytest.mark.parametrize(
+    ("topic", "value", "key"),
+    [
+        ("prices", lambda n: 100_000 + 7 * n, None),
+        ("balance_snapshots", lambda n: f"{n}.50", None),
+        ("app_logs", lambda n: f"upstream {n} timed out", None),
+        ("app_logs", lambda n: f"{n:065d}x", None),
+        ("orders", lambda n: f"o-{n}", "order"),
+        ("app_logs", lambda n: f"m-{n}" if n else "a line that a producer spoiled", "message"),
+    ],
+)
+def test_a_field_with_the_name_of_its_events_is_the_key_where_its_values_are_names(
+    topic: str, value: Callable[[int], object], key: str | None
+) -> None:
+    """By a price or by the text of a log, events that differ would be copies of each other, and lost."""
+    name = {"prices": "price", "balance_snapshots": "balance", "app_logs": "message"}
+    records = [{name.get(topic, "order"): value(n), "x": n % 9} for n in range(2_000)]
+    made = draft(topic, topic, of_json(*records))
 
     assert (made.key_column or None) == key
     assert ("key=PLACE" in silver(made, "shop")) == (key is None)

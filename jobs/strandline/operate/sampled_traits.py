@@ -304,9 +304,17 @@ def _rank(place: Place, own: set[str]) -> int:
     stem = {word.rstrip("s") for word in words[:-1]}
     if is_id and stem and (stem <= own or stem & OF_EVENTS):
         return NAMED + 1
-    if joined.rstrip("s") in own | OF_EVENTS or (place.seen.looks_like("uuid") and not is_id):
+    is_event = joined.rstrip("s") in own | OF_EVENTS and _is_name(place.seen)
+    if is_event or (place.seen.looks_like("uuid") and not is_id):
         return NAMED
     return 1 if is_id or place.seen.looks_like("uuid") else 0
+
+
+def _is_name(seen: Field) -> bool:
+    """Return whether a value names something: a number may be a price among prices, and a text with spaces a line of a log."""
+    texts = seen.kinds[Of.TEXT]
+    is_number = not texts or seen.looks_like("number")
+    return not is_number and seen.spoken <= texts * TOLERATED
 
 
 # The event time.
