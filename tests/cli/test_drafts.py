@@ -271,6 +271,17 @@ def test_a_field_with_the_name_of_its_events_is_the_key_where_its_values_are_nam
     assert ("key=PLACE" in silver(made, "shop")) == (key is None)
 
 
+def test_an_enum_has_no_days_and_no_times() -> None:
+    """Of them there are few in any sample, and those of the next day would all be warned of."""
+    records = [
+        {"id": n, "day": f"2026-11-2{n % 3}", "hour": f"2026-11-20T0{n % 3}:00:00Z", "size": "SML"[n % 3]}
+        for n in range(600)
+    ]  # fmt: skip
+    made = draft("orders", "foreign", of_json(*records))
+
+    assert made.enums == {"size": ["L", "M", "S"]}
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [

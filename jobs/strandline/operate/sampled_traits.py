@@ -229,7 +229,9 @@ def values_of(seen: Field) -> list[str]:
     texts = seen.texts or Counter[str]()
     count = sum(texts.values())
     is_few = 2 <= len(texts) <= FEW and count >= 50 * len(texts)  # noqa: PLR2004  # one value says nothing
-    if not is_few or seen.forms["number"] or any(not 0 < len(each) <= LONG_TEXT for each in texts):
+    # Of days and times there are few in any sample, and tomorrow's is another.
+    is_no_name = any(seen.forms[form] for form in ("number", "date", "moment"))
+    if not is_few or is_no_name or any(not 0 < len(each) <= LONG_TEXT for each in texts):
         return []
     # A value of one record in a thousand is a producer's slip, or the first of many: it is to be warned of.
     return sorted(each for each, times in texts.items() if times > count * TOLERATED / 10)
