@@ -283,6 +283,29 @@ def test_an_enum_has_no_days_and_no_times() -> None:
 
 
 @pytest.mark.parametrize(
+    ("numbers", "is_time"),
+    [
+        ([1_792_000_000_000 + n * 86_400_000 // 20 for n in range(500)], True),
+        ([1_700_000_000_000 + n * 60_000 for n in range(500)], True),
+        ([1_795_000_000 + n for n in range(500)], False),
+        ([1_000_000_000_000 + n * 6_000_000_000 for n in range(500)], False),
+        ([1_800_000_000_000 + n * 60_000 for n in range(500)], False),
+        ([1_860_000_000_000_000_000 + n for n in range(500)], False),
+    ],
+    ids=["days ago", "years ago", "ids of ten digits", "numbers by chance", "of next year", "snowflakes"],
+)  # fmt: skip
+def test_milliseconds_of_one_year_are_a_time_whatever_their_name(
+    numbers: list[int],
+    is_time: bool,  # noqa: FBT001  # of the list
+) -> None:
+    """A topic that was filled again has no time near its arrival, and that of the arrival would be wrong for each row."""
+    made = draft("orders", "foreign", of_json(*({"asOf": n} for n in numbers)))
+
+    assert (made.event_at == "event_at") == is_time
+    assert (made.moment is not None) == is_time
+
+
+@pytest.mark.parametrize(
     ("values", "kind"),
     [
         ([1, 2, 2**40], "bigint"),

@@ -334,7 +334,7 @@ NOT_OF_THE_EVENT = _words(
     "expires expiry until updated received ingested processed birth valid end due modified loaded"
 )
 WITHIN = (-300.0, 3600.0)
-DAY = 86_400.0
+DAY, YEAR = 86_400.0, 366 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,10 +372,21 @@ def _moment(place: Place) -> Moment | None:
         return None
     unit, count = seen.units.most_common(1)[0]
     is_near = sum(abs(each) < DAY for each in seen.ages) >= (1 - TOLERATED) * seen.count
-    is_clear = set(place.words) & TIME_WORDS or is_near
+    is_clear = set(place.words) & TIME_WORDS or is_near or _is_narrow(unit, seen.ages)
     if count < (1 - TOLERATED) * seen.count or not is_clear:
         return None
     return Moment(place, unit, near)
+
+
+def _is_narrow(unit: str, ages: Sequence[float]) -> bool:
+    """Return whether numbers are milliseconds of one year that is no future one, as those of a topic are that was filled again.
+
+    Numbers of another length may be ids that count up, such as those of orders or of a snowflake.
+    """
+    spare = int(len(ages) * TOLERATED)
+    middle = sorted(ages)[spare : len(ages) - spare]
+    is_one_year = bool(middle) and middle[0] > -DAY and middle[-1] - middle[0] < YEAR
+    return unit == "millis" and is_one_year
 
 
 def _merit(moment: Moment) -> tuple[bool, bool, int, int, float]:
