@@ -10,6 +10,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -374,6 +375,10 @@ FORMS: list[tuple[list[bytes | None], Format]] = [
     ([b"\0\0\0\0\7abc"] * 10, Format.REGISTERED),
     ([b"\xff\xfe"] * 10, Format.RAW),
     ([b"a line of a log"] * 10, Format.RAW),
+    ([b'{"a": 1.5, "b": 1}', b'{"a": NaN, "b": 2}'] * 10, Format.JSON),
+    ([b'{"a": NaN, "b": 1}'] * 10, Format.RAW),
+    ([b'[{"a": 1}, {"a": 2}]'] * 10, Format.RAW),
+    ([b'"{""a"": 1}",2'] * 10, Format.CSV),
     ([None] * 10, Format.RAW),
     ([b'{"op": "c", "source": {}, "after": {"id": 1}}'] * 10, Format.DEBEZIUM),
 ]
@@ -385,6 +390,16 @@ def test_the_format_is_that_of_nearly_all_payloads(
 ) -> None:
     """JSON, lines of cells, a registry's, or none that is read as fields."""
     assert format_of(sampled(payloads).records) is form
+
+
+@pytest.mark.parametrize("line", ["e{n},2026-11-20T08:00:00Z,{n},", "a line {n} of a log"])
+def test_the_format_of_4000_lines_is_found_in_seconds(line: str) -> None:
+    """It took minutes: of each line the width of all was counted anew."""
+    records = sampled([line.format(n=n).encode() for n in range(4_000)]).records
+    begun = time.monotonic()
+
+    assert format_of(records) in {Format.CSV, Format.RAW}
+    assert time.monotonic() - begun < 15
 
 
 @pytest.mark.parametrize(
