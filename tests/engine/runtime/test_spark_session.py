@@ -9,10 +9,16 @@ from py4j.clientserver import JavaClient
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructType
 
+from strandline.engine.lake.commit import create_table, delta_commit
+from strandline.engine.lake.files.place import Place
 from strandline.engine.runtime import spark_session
+from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.runtime.settings import settings
 from tests.architecture.tree import ROOT, modules
+from tests.support import engine
+from tests.support.executions import executions
 
 
 @pytest.fixture
@@ -83,6 +89,61 @@ def test_no_task_takes_the_process_with_it(spark: SparkSession, tmp_path: Path) 
 
     assert [each[name] for each in found] == ["0", "0"]
     assert spark.sparkContext.getConf().get(name) == "0"
+
+
+def test_a_commit_costs_the_same_in_any_zone(spark: SparkSession, tmp_path: Path) -> None:
+    """Where its JVM is in another than UTC, Delta computes the state of a small table at each of its commits."""
+    options = spark_session.options(settings(lake=tmp_path), tmp_path / "spark.log")
+    assert "-Duser.timezone=UTC" in options["spark.driver.extraJavaOptions"].split()
+    path, zones = Place.of(tmp_path / "table"), jvm(spark).java.util.TimeZone
+    create_table.create(spark, path, StructType().add("id", LongType()))
+
+    def jobs(zone: str) -> int:
+        own = zones.getDefault()
+        zones.setDefault(zones.getTimeZone(zone))
+        try:
+            commit = delta_commit.Commit(spark, path)
+            commit.write(spark.range(1).coalesce(1))
+            return executions(spark, lambda: commit.commit("{}"))
+        finally:
+            zones.setDefault(own)
+
+    assert jobs("UTC") == 0
+    assert jobs("Europe/Berlin") > 0  # if Delta ever trusts them there, the option may go
+
+
+def test_hadoops_configuration_stays_light(spark: SparkSession, tmp_path: Path) -> None:
+    """Each write, scan and state of a batch sends it along; with all defaults and their origins it has 119 KB and takes 5 ms."""
+    spark.range(1).write.parquet(str(tmp_path / "rows"))
+    machine, whole = jvm(spark), classic(spark).sessionState().newHadoopConf()
+    packed = machine.java.io.ByteArrayOutputStream()
+    sent = machine.java.io.ObjectOutputStream(packed)
+    sent.writeObject(machine.org.apache.spark.util.SerializableConfiguration(whole))
+    sent.flush()
+
+    assert packed.size() < 50_000
+    assert (
+        whole.get("fs.s3a.path.style.access") is not None
+    )  # what lakes on a store ask for is there
+    assert whole.get("mapreduce.fileoutputcommitter.algorithm.version") == "1"
+
+
+def test_what_three_tables_need_is_compiled_once(spark: SparkSession) -> None:
+    """A hundred classes, which Spark keeps by itself, are fewer than their batches need: each compiled its own anew."""
+    machine = jvm(spark)
+    compiled = machine.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+
+    def batch() -> int:
+        before = int(compiled.getCount())
+        for number in range(150):
+            spark.range(2).selectExpr(f"id + {number}").collect()
+        return int(compiled.getCount()) - before
+
+    with engine.as_in_production(spark):
+        first, second = batch(), batch()
+
+    assert first > 150
+    assert second <= 3
 
 
 def test_every_session_is_made_at_one_place() -> None:
