@@ -15,6 +15,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.files.place import Place
+from strandline.engine.runtime.jvm import jvm
+from tests.support.executions import executions
 
 SCHEMA = StructType().add("part", LongType()).add("number", LongType())
 
@@ -148,6 +150,40 @@ def test_all_is_replaced_in_one_version(spark: SparkSession, table: Place) -> No
 
     assert there(table) == [(5, 0)]
     assert actions(table, version).count("remove") == 2
+
+
+def test_to_take_out_all_files_of_a_small_table_spark_is_asked_for_none(
+    spark: SparkSession, table: Place
+) -> None:
+    """Of none, and of few, which the checksum of the version lists; without it a job finds them."""
+    of_none = executions(spark, lambda: delta_commit.Commit(spark, table).take_out_all())
+    appended(spark, table, 2)
+    appended(spark, table, 3, part=1)
+    commit = delta_commit.Commit(spark, table)
+    of_few = executions(spark, commit.take_out_all)
+
+    assert (of_none, of_few) == (0, 0)
+    version = commit.commit("{}")
+    assert there(table) == []
+    assert actions(table, version).count("remove") == 2
+
+
+def test_all_files_are_taken_out_of_a_table_without_a_checksum(
+    spark: SparkSession, table: Place
+) -> None:
+    """Another program has written it."""
+    appended(spark, table, 2)
+    appended(spark, table, 3, part=1)
+    for version in range(3):
+        delta_commit.forget_sum(table, version)
+    jvm(spark).org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+    commit = delta_commit.Commit(spark, table)
+    taken = executions(spark, commit.take_out_all)
+    commit.commit("{}")
+
+    assert taken > 0
+    assert there(table) == []
 
 
 def test_the_log_is_never_expired(spark: SparkSession, table: Place) -> None:

@@ -1,5 +1,6 @@
 """The rows of a time range are found without reading the table's other files, and none is missed."""
 
+import json
 import random
 from collections import Counter
 from datetime import timedelta
@@ -14,6 +15,7 @@ from strandline.engine.lake.commit.delta_commit import OPEN, rows_at
 from strandline.engine.lake.commit.file_index import FileIndex
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import latest_version
+from tests.support.executions import executions
 from tests.support.rows import NOON, micros
 
 pytestmark = pytest.mark.whole
@@ -114,3 +116,20 @@ def test_columns_that_were_added_later_are_read(spark: SparkSession, tmp_path: P
     found = index.rows(1).select("more").collect()
 
     assert Counter(row[0] for row in found) == Counter([None, "x"])
+
+
+def test_an_index_that_has_forgotten_nothing_answers_an_open_question_from_memory(
+    spark: SparkSession, tmp_path: Path, chance: random.Random
+) -> None:
+    """A batch over everything asks for all time; Spark would read the whole log for it, by a job."""
+    path = Place.of(tmp_path / "table")
+    grown(spark, path, chance, ())
+    index = FileIndex(spark, path, "begins", "ends")
+
+    found: list[str] = []
+    asked = executions(spark, lambda: found.extend(index.files(latest_version(path))))
+
+    assert asked == 0
+    assert sorted(json.loads(line)["add"]["path"] for line in found) == sorted(
+        each.rpartition("/")[2] for each in rows_at(spark, path, latest_version(path)).inputFiles()
+    )

@@ -38,9 +38,8 @@ from strandline.engine.flow.batch.batch_accounting import (
     Items,
     Watch,
     imported_until,
-    mark_of_rows,
     of_batch,
-    own_of,
+    own_of_all,
 )
 from strandline.engine.flow.batch.batch_writer import only_selects
 from strandline.engine.flow.batch.dimension_lookup import adorned
@@ -52,7 +51,6 @@ from strandline.engine.flow.batch.static_join import (
     rows_before_first,
 )
 from strandline.engine.flow.batch.write_rows import Fork, counting_column
-from strandline.engine.flow.count_kinds import Own
 from strandline.engine.flow.plan import make, shaped
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import refuse_behind
@@ -164,12 +162,10 @@ def compute(
             replaces=True,
             before=partial(rows_before_first, table, lake),
         )
-        (events,) = rows
+        (events,), ((source, version),) = rows, versions.items()
         watch = Watch(
             table=table,
-            read=lambda: (
-                own_of(events, table) if table.is_routed else Own(mark=mark_of_rows(events))
-            ),
+            read=lambda: own_of_all(spark, table, lake.table(source), version, events),
             passed=partial(of_batch, table),
             records=lambda: events,
         )

@@ -305,13 +305,28 @@ class Commit:
             self._transaction.updateMetadata(action.fromJson(json.dumps(changed)), is_new)
 
     def take_out_all(self) -> None:
-        """Remove every file; of a table that has none nothing is asked, because Spark would plan two jobs for it [0.3 s]."""
-        known = self._transaction.snapshot().numOfFilesIfKnown()
-        if known.isDefined() and not known.get():
+        """Remove every file.
+
+        The checksum of a version lists the files of a table that has few; without it Spark plans a job for the list.
+        """
+        listed = self._listed()
+        if listed is None:
+            listed = self._transaction.filterFiles()
+        else:
             self._transaction.readWholeTable()  # so that a file of another writer is a conflict all the same
-            return
-        for file in self._java(self._transaction.filterFiles()):
+        for file in self._java(listed):
             self._actions.add(file.remove())
+
+    def _listed(self) -> Any:  # noqa: ANN401  # py4j's objects have no types
+        """Return the files that the checksum of the version lists; None where it has not all of them, or is not there.
+
+        Not ``numOfFilesIfKnown``: to answer it this Delta computes the state of the table, by a job of Spark [0.3 s].
+        """
+        checksum = self._transaction.snapshot().checksumOpt()
+        if checksum.isEmpty() or checksum.get().allFiles().isEmpty():
+            return None
+        files = checksum.get().allFiles().get()
+        return files if files.size() == checksum.get().numFiles() else None
 
     def commit(self, metadata: str) -> int:
         """Make files and metadata visible together, and lasting; return the new version."""

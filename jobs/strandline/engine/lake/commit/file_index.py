@@ -88,7 +88,7 @@ class RecentFiles:
         """Return the files of a version that may have rows of a range."""
         self.follow(version, read_all)
         found = [file for file in self._files.values() if file.reaches(first, last)]
-        if first <= self._forgotten:
+        if self._forgotten > -OPEN and first <= self._forgotten:
             found += [
                 file
                 for name, file in self._read(read_all(version))
