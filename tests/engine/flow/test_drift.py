@@ -18,6 +18,7 @@ from strandline.core.parse import parse_json
 from strandline.core.table import Judged
 from strandline.core.topic import CARRIED
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.flow.batch import batch_accounting
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -176,6 +177,34 @@ def test_names_are_bounded_in_entry_and_books(spark: SparkSession, tmp_path: Pat
     assert len(drift.lines) <= MOST_LINES
     assert sum(each.records for each in drift.lines.values()) + drift.more == 50 * 40 + 10
     assert drift.lines["+text coupon"].records == 10
+
+
+@pytest.mark.parametrize("kinds", [3, 150])
+def test_lines_of_few_rows_are_counted_as_those_of_many(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, chance: random.Random, kinds: int
+) -> None:
+    """Of few they are read in one stage, of many Spark groups and sorts them; the entry is the same."""
+    found = [
+        (
+            "\n".join({f"+text 名{chance.randrange(kinds)}" for _ in range(8)} | {f"~{number}"}),
+            "topic",
+            number % 3,
+            number,
+            NOON + timedelta(seconds=chance.randrange(20)),
+        )
+        for number in range(60)
+    ]
+    columns = "_drift string, _topic string, _partition int, _offset bigint, _arrived_at timestamp"
+    rows = spark.createDataFrame(found, columns)
+    entry = Entry(table="silver.x", mode="batch", stream="", batch=0, source="bronze.x", good=60)
+
+    few = batch_accounting.drift_of(rows, entry, len(found))
+    monkeypatch.setattr(batch_accounting, "FEW_ROWS", 0)
+    many = batch_accounting.drift_of(rows, entry, len(found))
+
+    assert len(few.drift) == min(kinds, 100)
+    assert few.drift_more >= sum(range(60))
+    assert (few.drift, few.drift_more) == (many.drift, many.drift_more)
 
 
 def test_what_is_declared_is_met_no_more() -> None:

@@ -8,6 +8,7 @@ normal case, and costs nothing. Otherwise the range is read again, and the rows 
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -252,6 +253,9 @@ def compared(records: DataFrame, table: Judged) -> Through:
 
 MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 
+FEW_ROWS = 200
+"""Up to this number of rows with a line, the lines themselves are read: each has at most some."""
+
 MOST_LINES, MOST_LETTERS = 100, 16_384
 """How many lines an entry names, and with how many letters in all: each look at a table reads entries."""
 
@@ -272,20 +276,52 @@ def drift_of(rows: DataFrame, entry: Entry, drifted: int) -> Entry:
         F.concat_ws("/", *PLACE).alias("place"),
         F.date_format("_arrived_at", MOMENT).alias("since"),
     )
+    found, total = (_counted_here if drifted <= FEW_ROWS else _counted_there)(lines)
+    named = [each for each in found if each.line != MORE][:MOST_LINES]
+    longs = accumulate(len(json.dumps(each.line)) for each in named)
+    named = [each for each, letters in zip(named, longs, strict=True) if letters <= MOST_LETTERS]
+    more = total() - sum(each.n for each in named) if len(found) > len(named) else 0
+    first = {each.line: (each.n, each.place, each.since) for each in named}
+    return replace(noted, drift=first, drift_more=more)
+
+
+class _Line(NamedTuple):
+    """A line, how often it was noted, and the first record that has it."""
+
+    line: str
+    n: int
+    since: str
+    place: str
+
+
+def _counted_there(lines: DataFrame) -> tuple[list[_Line], Callable[[], int]]:
+    """Let Spark count lines; return the commonest, and what counts all."""
     is_more = F.startswith("line", F.lit(MORE))
     by_line = lines.groupBy(F.when(is_more, MORE).otherwise(F.col("line")).alias("line")).agg(
         F.sum(F.when(is_more, F.substring("line", 2, 18).cast("bigint")).otherwise(1)).alias("n"),
         F.min(F.struct("since", "place")).alias("first"),
     )
     found = by_line.orderBy(F.desc("n"), "line").limit(MOST_LINES + 1).collect()
-    named = [row for row in found if row["line"] != MORE][:MOST_LINES]
-    longs = accumulate(len(json.dumps(row["line"])) for row in named)
-    named = [row for row, letters in zip(named, longs, strict=True) if letters <= MOST_LETTERS]
-    more = 0
-    if len(found) > len(named):
-        more = by_line.agg(F.sum("n")).collect()[0][0] - sum(row["n"] for row in named)
-    first = {row["line"]: (row["n"], row["first"]["place"], row["first"]["since"]) for row in named}
-    return replace(noted, drift=first, drift_more=more)
+    return (
+        [
+            _Line(row["line"], row["n"], row["first"]["since"], row["first"]["place"])
+            for row in found
+        ],
+        lambda: int(by_line.agg(F.sum("n")).collect()[0][0]),
+    )
+
+
+def _counted_here(lines: DataFrame) -> tuple[list[_Line], Callable[[], int]]:
+    """Return the same of few rows, which are read in one stage; to group and to sort them takes two more."""
+    counts: Counter[str] = Counter()
+    first: dict[str, tuple[str, str]] = {}
+    for line, place, since in lines.collect():
+        is_more = line.startswith(MORE)
+        name = MORE if is_more else line
+        counts[name] += int(line[1:19]) if is_more else 1
+        first[name] = min(first.get(name, (since, place)), (since, place))
+    common = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[: MOST_LINES + 1]
+    return [_Line(name, n, *first[name]) for name, n in common], counts.total
 
 
 Parts = Mapping[str, Sequence[tuple[int, Added]]]
