@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from confluent_kafka import Message
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
@@ -283,9 +283,8 @@ def is_beyond(error: Exception) -> bool:
     return all(word in text for word in REFUSAL)
 
 
-def within_calendar(moment: Column) -> Column:
-    """Return a time, or the calendar's last one where the time is beyond it."""
-    return F.least(moment, F.timestamp_millis(F.lit(LAST)))
+ARRIVED_AT = f"least(`timestamp`, timestamp_millis({LAST}))"
+"""The SQL of a record's time, or of the calendar's last one where the time is beyond it."""
 
 
 def as_spark_reads(spark: SparkSession, messages: Iterable[Message]) -> DataFrame:
@@ -495,11 +494,11 @@ class Intake:
         commit = delta_commit.Commit(self._spark, self._path)
         seen_at, known = self._clock(), newest_before(self._newest, self._history)
         kept = with_kinds(received(read(start, stops, span)), self._table)
-        records = numbered(kept, self._log.numbers).select(
+        records = numbered(kept, self._log.numbers).selectExpr(
             *(each for each in kept.columns if each not in {KIND, KIND_BY}),
-            F.lit(number).cast("bigint").alias("_batch"),
-            F.lit(seen_at).cast("timestamp").alias("_ingested_at"),
-            F.lit(known).cast("timestamp").alias("_newest_before"),
+            f"CAST({number} AS bigint) AS _batch",
+            f"{_constant(seen_at)} AS _ingested_at",
+            f"{_constant(known)} AS _newest_before",
             *((KIND, KIND_BY) if self._table.has_kinds else ()),
         )
         written = commit.write(records)
@@ -571,16 +570,26 @@ class Intake:
 
 
 def received(records: DataFrame) -> DataFrame:
-    """Return records of Spark's reader of Kafka with the names that they have in bronze."""
-    return records.select(
-        F.col("topic").alias("_topic"),
-        F.col("partition").alias("_partition"),
-        F.col("offset").alias("_offset"),
-        within_calendar(F.col("timestamp")).alias("_arrived_at"),
-        F.col("key").alias("_message_key"),
-        F.col("value").alias("_payload"),
-        F.col("headers").alias("_headers"),
+    """Return records of Spark's reader of Kafka with the names that they have in bronze.
+
+    As SQL, which Spark's JVM parses: each column that Python builds is some five calls of it, and every slice has the same.
+    """
+    return records.selectExpr(
+        "`topic` AS _topic",
+        "`partition` AS _partition",
+        "`offset` AS _offset",
+        f"{ARRIVED_AT} AS _arrived_at",
+        "`key` AS _message_key",
+        "`value` AS _payload",
+        "`headers` AS _headers",
     )
+
+
+def _constant(moment: datetime | None) -> str:
+    """Return the SQL of a moment."""
+    if moment is None:
+        return "CAST(NULL AS timestamp)"
+    return f"timestamp_micros({(moment - EPOCH) // MICROSECOND})"
 
 
 def numbered(records: DataFrame, numbers: Mapping[str, int]) -> DataFrame:

@@ -76,17 +76,19 @@ class Lookout:
         self._spark, self._running, self._clock = spark, running, clock
         self._due = clock() + LOOK
         self._seen: object = None
+        self._of: StreamingQuery | None = None
 
     def look(self, query: StreamingQuery) -> None:
         """Look, if a look is due."""
-        self._running.group = str(query.runId)
+        if query is not self._of:  # the id is three calls over py4j, twenty times a second
+            self._of, self._running.group = query, str(query.runId)
         if self._clock() < self._due:
             return
         self._due = self._clock() + LOOK
         if not query.status["isTriggerActive"]:
             self._running.ends()
             return
-        now = moves(self._spark, str(query.runId)).figures, self._running.batch
+        now = moves(self._spark, str(self._running.group)).figures, self._running.batch
         if now != self._seen or self._running.idle is None:
             self._seen = now
             self._running.begins(self._running.batch)

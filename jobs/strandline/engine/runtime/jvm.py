@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError  # noqa: A004  # its own name
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import psutil
@@ -246,19 +247,39 @@ OLD = ("Old Gen", "Tenured Gen")
 FULL = ("PS MarkSweep", "G1 Old Generation", "MarkSweepCompact")
 
 
+@dataclass(frozen=True, slots=True)
+class _Beans:
+    """What a JVM has for whoever asks about its heap: to find it is seventy calls, and each run of a table looks at the same."""
+
+    old: Any
+    collectors: list[Any]
+    full: list[Any]
+    bytes: int
+
+
+@lru_cache(maxsize=1)
+def _beans(gateway: Any) -> _Beans:  # noqa: ANN401  # py4j's objects have no types
+    factory = gateway.jvm.java.lang.management.ManagementFactory
+    pools = list(factory.getMemoryPoolMXBeans())
+    old = (pool for pool in pools if pool.getName().endswith(OLD))
+    collectors = list(factory.getGarbageCollectorMXBeans())
+    return _Beans(
+        next(old, None),  # a collector without generations has none
+        collectors,
+        [each for each in collectors if each.getName() in FULL],
+        int(factory.getMemoryMXBean().getHeapMemoryUsage().getMax()),
+    )
+
+
 class Heap:
     """Reads the beans of the JVM; a look is some ten calls of it, which take about 2 ms together."""
 
     def __init__(self, spark: SparkSession) -> None:
         """Find the beans, and begin to measure."""
         self._spark = spark
-        beans: Any = jvm(spark).java.lang.management.ManagementFactory
-        pools = list(beans.getMemoryPoolMXBeans())
-        old = (pool for pool in pools if pool.getName().endswith(OLD))
-        self._old = next(old, None)  # a collector without generations has none
-        self._collectors = list(beans.getGarbageCollectorMXBeans())
-        self._full = [each for each in self._collectors if each.getName() in FULL]
-        self.bytes = int(beans.getMemoryMXBean().getHeapMemoryUsage().getMax())
+        beans = _beans(spark.sparkContext._gateway)  # noqa: SLF001  # there is no public way
+        self._old, self._collectors, self._full = beans.old, beans.collectors, beans.full
+        self.bytes = beans.bytes
         self._at, self._spent, self._times = 0.0, 0, 0
         self.begin()
 

@@ -173,25 +173,30 @@ NOTHING = Added()
 # Names of the JVM that PySpark asks for again and again, resolved once.
 
 
+FUNCTIONS = ("col", "lit", "when", "not", "coalesce", "expr", "count", "max", "min", "sum")
+"""Those of Spark that each batch asks for."""
+
 NAMES = {
-    "functions": ("col", "lit", "when", "not", "coalesce", "expr"),
+    "functions": FUNCTIONS,
     "PythonUtils": ("toSeq",),
     "PythonSQLUtils": (),
-    "org.apache.spark.sql.functions": ("col", "lit", "when", "not", "coalesce", "expr"),
+    "org.apache.spark.sql.functions": (*FUNCTIONS, "unix_micros", "broadcast"),
     "org.apache.spark.sql.classic.SparkSession": (),
     "org.apache.spark.util.Utils": (),
     "org.apache.spark.sql.internal.SQLConf": (),
     "org/apache/spark/util/Utils": (),
-    "org/apache/spark/sql/SaveMode": (),
-    "org/apache/spark/sql/delta/DeltaLog": (),
-    "org/apache/spark/sql/delta/DeltaOperations": (),
-    "org/apache/spark/sql/delta/actions/Action": (),
-    "scala/Option": (),
+    "org/apache/spark/sql/SaveMode": ("Append",),
+    "org/apache/spark/sql/delta/DeltaLog": ("forTable",),
+    "org/apache/spark/sql/delta/DeltaOperations": ("Write",),
+    "org/apache/spark/sql/delta/actions/Action": ("fromJson",),
+    "org/apache/spark/sql/delta/util/JsonUtils": ("toJson",),
+    "scala/Option": ("empty", "apply"),
+    "scala/reflect/ManifestFactory": ("Any",),
     "java/io/RandomAccessFile": (),
     "java/lang/String": (),
     "java/util/ArrayList": (),
     "py4j/reflection/TypeUtil": ("isInstanceOf",),
-    "scala/jdk/javaapi/CollectionConverters": (),
+    "scala/jdk/javaapi/CollectionConverters": ("asScala", "asJava"),
 }
 """Names of the JVM, and of their methods, that PySpark resolves hundreds of times a minute; a slash where a package is
 resolved first."""

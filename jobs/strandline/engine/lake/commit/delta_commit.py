@@ -114,6 +114,11 @@ def _scala(spark: SparkSession, collection: Any) -> Any:  # noqa: ANN401  # py4j
     return jvm(spark).scala.jdk.javaapi.CollectionConverters.asScala(collection).toSeq()
 
 
+def _any(machine: Any) -> Any:  # noqa: ANN401  # as above
+    """Return what Scala wants to know of the type of a thing: nothing."""
+    return machine.scala.reflect.ManifestFactory.Any()
+
+
 def forget_sum(path: Place, version: int) -> None:
     """Remove the checksum file of an old version; Delta needs the newest one, or a Spark job computes it again.
 
@@ -181,16 +186,25 @@ class Commit:
             DefinitionError: A column has a type that the table's cannot hold, and its files could not be read.
         """
         self._refuse_unfit(rows)
-        files = self._java(self._transaction.writeFiles(rows._jdf))  # noqa: SLF001  # there is no public way
-        added, lines = 0, []
-        for file in files:
-            count = int(json.loads(file.stats())["numRecords"])
-            added += count
-            if count:  # a task without rows writes an empty file all the same
-                self._actions.add(file)
-                lines.append(str(file.json()))
+        files = self._transaction.writeFiles(rows._jdf)  # noqa: SLF001  # there is no public way
+        # In one text: each question about a file is a call of the JVM, and there are six for each.
+        adds = json.loads(
+            self._jvm.org.apache.spark.sql.delta.util.JsonUtils.toJson(files, _any(self._jvm))
+        )
+        counts = [int(json.loads(add["stats"])["numRecords"]) for add in adds]
+        if all(counts):
+            self._actions.addAll(self._java(files))
+        else:  # a task without rows writes an empty file all the same
+            for file, count in zip(self._java(files), counts, strict=True):
+                if count:
+                    self._actions.add(file)
+        lines = [
+            json.dumps({"add": add}, separators=(",", ":"), ensure_ascii=False)
+            for add, count in zip(adds, counts, strict=True)
+            if count
+        ]
         self._written += lines
-        return Written(tuple(lines), added)
+        return Written(tuple(lines), sum(counts))
 
     def _refuse_unfit(self, rows: DataFrame) -> None:
         own = str(self._transaction.metadata().schemaString())
