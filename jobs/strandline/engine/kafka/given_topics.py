@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import uuid4
 
+import pyarrow as pa
 from confluent_kafka import Message
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,
@@ -191,17 +193,21 @@ class GivenLog:
         raise NotImplementedError(start, end)
 
     def read(self, spark: SparkSession, start: Positions, stops: Positions) -> DataFrame:
-        """Return the records of some ranges with the columns of Spark's reader of Kafka."""
+        """Return the records of some ranges with the columns of Spark's reader of Kafka.
+
+        Arrow hands them to the plan itself: pickled rows would be an RDD, which a job of Python's serializer reads.
+        """
         rows = [
-            (
-                each.topic,
-                each.partition,
-                each.offset,
-                each.at,
-                each.key,
-                each.value,
-                [*each.headers],
-            )
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "offset": each.offset,
+                "timestamp": each.at,
+                "key": each.key,
+                "value": each.value,
+                "headers": [{"key": key, "value": value} for key, value in each.headers],
+            }
             for each in self.given.between(start, stops)
         ]
-        return spark.createDataFrame(rows, RECORD).coalesce(1)
+        table = pa.Table.from_pylist(rows, schema=to_arrow_schema(RECORD, timezone="UTC"))
+        return spark.createDataFrame(table, RECORD).coalesce(1)
