@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline.core.errors import DefinitionError, LakeError
+from strandline.core.kind import Emit
 from strandline.core.table import Appended, Derived, Judged, Streamed, Upserted, Windowed
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.flow.batch.batch_accounting import (
@@ -37,7 +38,7 @@ from strandline.engine.flow.batch.static_join import (
 from strandline.engine.flow.batch.write_rows import Fork, Windows, append
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import refuse_behind
-from strandline.engine.lake.commit.delta_commit import rows_now
+from strandline.engine.lake.commit.delta_commit import OPEN, rows_now
 from strandline.engine.lake.commit.file_index import FileIndex
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -390,7 +391,10 @@ class Writer:
                 assert_never(table)
         if table.dimension and self._static is None:
             self._static = FileIndex.of(spark, table.dimension.source, lake)
-        with beside(spark, table, lake, rows, self._static) as (found, looked):
+        # What emits over time may emit far more than it reads.
+        is_bounded = isinstance(table, Upserted) and table.emits is Emit.ON_CHANGE
+        most_rows = rows_read if is_bounded else OPEN
+        with beside(spark, table, lake, rows, self._static, most_rows) as (found, looked):
             refused = entry.dropped_by_watermark
             settled = replace(entry, looked=looked).settled(
                 good=entry.read - refused - sum(entry.skipped.values()), held={}, dropped=refused

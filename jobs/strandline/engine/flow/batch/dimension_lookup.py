@@ -19,7 +19,7 @@ from strandline.engine.flow import new_entry
 from strandline.engine.gates.gate_files import behind_source
 from strandline.engine.lake import shelves
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.commit.delta_commit import OPEN, by_key
+from strandline.engine.lake.commit.delta_commit import OPEN, by_key, together
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, FileIndex
 from strandline.engine.lake.commit.replace_rows import (
     NO_TIME,
@@ -64,12 +64,18 @@ def _added(rows: DataFrame, columns: list[list[str]]) -> DataFrame:
 
 
 @contextmanager
-def beside(
-    spark: SparkSession, table: Computed, lake: Lake, batch: DataFrame, stock: FileIndex | None
+def beside(  # noqa: PLR0913, PLR0917  # which rows of what, how many, and where to look
+    spark: SparkSession,
+    table: Computed,
+    lake: Lake,
+    batch: DataFrame,
+    stock: FileIndex | None,
+    count: int = OPEN,
 ) -> Iterator[tuple[DataFrame, dict[str, int]]]:
     """Add the dimension's columns to the rows of a batch, which are cached, because their time range is queried first.
 
-    That query costs a job. It saves reading intervals that ended before the range, whose number only grows.
+    That query costs a job. It saves reading intervals that ended before the range, whose number only grows. ``count`` is the most
+    rows that they can have.
     """
     if table.dimension is None:
         yield scored(table, lake, batch), {}
@@ -77,7 +83,7 @@ def beside(
     cached = batch.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         at = F.unix_micros(table.event_at)
-        first, last = cached.agg(F.min(at), F.max(at)).collect()[0]
+        first, last = together(cached, count).agg(F.min(at), F.max(at)).collect()[0]
         reach = NO_TIME if first is None else (first, last)
         yield adorned(spark, table, lake, cached, stock, reach)
     finally:

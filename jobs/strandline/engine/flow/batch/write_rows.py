@@ -19,6 +19,7 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.parse import DRIFT
+from strandline.core.kind import Emit
 from strandline.core.table import Derived, Judged, Upserted, Windowed
 from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import (
@@ -31,7 +32,14 @@ from strandline.core.verdict import (
 from strandline.engine.flow.batch.batch_accounting import Watch, drift_of
 from strandline.engine.gates.batch_check import Guard, counted
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.commit.delta_commit import SMALL, by_key, rows_in, sized, write
+from strandline.engine.lake.commit.delta_commit import (
+    SMALL,
+    by_key,
+    rows_in,
+    sized,
+    together,
+    write,
+)
 from strandline.engine.lake.commit.file_index import WindowIndex
 from strandline.engine.lake.commit.replace_rows import (
     NO_TIME,
@@ -116,7 +124,8 @@ class Windows:
         """
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            touched, count = self._touched(kept)
+            is_of_time = self._table.emits is not Emit.ON_CHANGE
+            touched, count = self._touched(kept if is_of_time else together(kept, entry.read))
             put = self._put(kept, touched, count)
             with turn(rows.sparkSession, self._path):
                 if put.commit.read_version != latest_version(self._path):
@@ -291,7 +300,7 @@ class Fork:
         try:
             believed = without_copies(kept, self.table, None if self.replaces else self.path)
             compared_at = None if believed is kept else version
-            judged = counted(believed, self.table)
+            judged = counted(together(believed, entry.read + entry.others), self.table)
             good, held = judged.good, judged.held
             entry, through = watch.through(kept, entry)
             entry = replace(
