@@ -24,9 +24,13 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.runtime import processes
 
-EVERY, LOOK = 0.1, 0.02
+EVERY, LOOK, SELDOM = 0.1, 0.02, 0.1
 """Seconds between two batches of a stream, and between two looks whether it has read all: each trigger lists the logs of its
-sources, and each look reads the ledgers, so shorter ones take from the batches what they gain."""
+sources, and each look reads the ledgers, so shorter ones take from the batches what they gain. Only after a commit it is looked at
+often."""
+
+SOON = 0.3
+"""Seconds after a commit within which Spark notes the batch as done."""
 
 PATIENCE = 300.0
 """Seconds after which a scenario that does not get on is ended."""
@@ -120,6 +124,8 @@ class Live:
     _running: dict[str, Running] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _errors: list[Exception] = field(default_factory=list)
+    _moved: threading.Event = field(default_factory=threading.Event)
+    _moved_at: float = 0.0
 
     def run(self, tables: Sequence[Table], death: Death | None) -> None:
         """Start those that do not run, and wait until all have read what there is.
@@ -144,7 +150,7 @@ class Live:
                     hint="the log of Spark is beside the lake, in the folder of the session's temporary files.",
                     table=reading.id,
                 )
-            time.sleep(LOOK)
+            self._rest(is_starting=len(self._threads) < len(tables))
         error = self._errors[0] if self._errors else None
         self.stop()
         if error is not None and (death is None or not death.is_reached):
@@ -158,6 +164,13 @@ class Live:
         self._threads, self._stop = {}, threading.Event()
         self._running.clear()
         self._errors.clear()
+
+    def _rest(self, *, is_starting: bool) -> None:
+        """Wait for a while, or until a table has committed or ended."""
+        is_soon = is_starting or time.monotonic() - self._moved_at < SOON
+        if self._moved.wait(LOOK if is_soon else SELDOM):
+            self._moved.clear()
+            self._moved_at = time.monotonic()
 
     def _is_over(self, death: Death | None) -> bool:
         return bool(self._errors) or (death is not None and death.is_reached)
@@ -190,14 +203,17 @@ class Live:
                 MicroBatch(every=EVERY),
                 self.lake,
                 site=self.site,
+                on_commit=lambda _: self._moved.set(),
                 stopped=stop.is_set,
                 waits=self._waits,
                 running=self._running[table.id],
             )
         except Exception as error:  # noqa: BLE001  # raised where the scenario looks
             self._errors.append(error)
+            self._moved.set()
 
     def _waits(self, error: Exception | None) -> None:
         """Note that a gate is shut; a stream waits there for a person, and a test has none."""
         if isinstance(error, GateShutError):
             self._errors.append(error)
+            self._moved.set()
