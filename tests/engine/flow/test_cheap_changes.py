@@ -34,7 +34,12 @@ from strandline.engine.lake.lake import COLUMNS, FORMS, Lake, forms
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.read.duckdb_table import all_rows, columns_of, scan, session
-from strandline.engine.lake.read.open_table import declared_schema, first_names, open_version, opened
+from strandline.engine.lake.read.open_table import (
+    declared_schema,
+    first_names,
+    open_version,
+    opened,
+)
 from strandline.engine.lake.spark_checkpoint import read_record
 from strandline.engine.proof.verify import keep, status
 from strandline.engine.repair import migrate as repaired

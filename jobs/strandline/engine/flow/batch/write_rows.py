@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.parse import DRIFT
 from strandline.core.kind import Emit
+from strandline.core.parse import DRIFT
 from strandline.core.table import Derived, Judged, Upserted, Windowed
 from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import (
