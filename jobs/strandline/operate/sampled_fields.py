@@ -185,7 +185,7 @@ class Field:
         units: How many numbers count a time of our days, by their unit.
         ages: Of values that are a time, the seconds until their arrival.
         forms: How many texts look like what.
-        spoken: How many texts have a space, or are long.
+        wordy: How many texts have a space, or are long.
         texts: The texts, while they are few, with how often each came.
         distinct: Hashes of the values, while nearly all differ.
         items: The items of lists.
@@ -201,7 +201,7 @@ class Field:
     units: Counter[str] = field(default_factory=Counter)
     ages: list[float] = field(default_factory=list)
     forms: Counter[str] = field(default_factory=Counter)
-    spoken: int = 0
+    wordy: int = 0
     texts: Counter[str] | None = field(default_factory=Counter)
     distinct: set[int] | None = field(default_factory=set)
     items: "Field | None" = None
@@ -264,7 +264,7 @@ class Field:
     def _add_text(self, text: str, arrived: float | None) -> None:
         form = form_of(text)
         self.forms[form] += 1
-        self.spoken += " " in text or len(text) > LONG_TEXT
+        self.wordy += " " in text or len(text) > LONG_TEXT
         if form == "moment":
             self._add_age(seconds_of(text) or 0.0, arrived)
         if self.texts is not None:
@@ -288,7 +288,7 @@ class Field:
         for name in ("kinds", "before", "behind", "units", "forms"):
             getattr(self, name).update(getattr(other, name))
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
-        self.spoken += other.spoken
+        self.wordy += other.wordy
         self.texts = self.distinct = None
         if other.items:
             self.items = self.items or Field()

@@ -316,7 +316,7 @@ def _is_name(seen: Field) -> bool:
     """Return whether a value names something: a number may be a price among prices, and a text with spaces a line of a log."""
     texts = seen.kinds[Of.TEXT]
     is_number = not texts or seen.looks_like("number")
-    return not is_number and seen.spoken <= texts * TOLERATED
+    return not is_number and seen.wordy <= texts * TOLERATED
 
 
 # The event time.

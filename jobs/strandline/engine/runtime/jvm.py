@@ -249,7 +249,7 @@ FULL = ("PS MarkSweep", "G1 Old Generation", "MarkSweepCompact")
 
 @dataclass(frozen=True, slots=True)
 class _Beans:
-    """What a JVM has for whoever asks about its heap: to find it is seventy calls, and each run of a table looks at the same."""
+    """What a JVM has for questions about its heap: to find it is seventy calls, and each run of a table looks at the same."""
 
     old: Any
     collectors: list[Any]
