@@ -24,18 +24,18 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(Place.of(str(tmp_path)))
 
 
-def asked(lake: Lake, cores: int, *, beside: bool = True) -> tuple[int, bool, list[int]]:
-    """Ask for Spark; return the cores that it would have, whether it would give way, and the processes that did."""
+def asked(lake: Lake, cores: int, *, beside: bool = True) -> tuple[int, int, list[tuple[int, int]]]:
+    """Ask for Spark; return the cores that it would have, how much it would give way, and the processes that did."""
     found = Settings.model_construct(cores=cores, memory="1g", shuffle_partitions=2, master=None)
-    gave: list[int] = []
+    gave: list[tuple[int, int]] = []
     with (
         patch.object(spark_session, "start", side_effect=StartedError) as start,
-        patch.object(session, "let_give_way", gave.append),
+        patch.object(session, "let_give_way", lambda pid, nice: gave.append((pid, nice))),
         pytest.raises(StartedError),
     ):
         session.site(found, lake, None, says=lambda _: None, beside=beside)
     given, how = start.call_args
-    return given[0].cores, how["gives_way"], gave
+    return given[0].cores, how["nice"], gave
 
 
 def live(lake: Lake, *, host: str | None = None, alive: bool = True) -> None:
@@ -50,22 +50,22 @@ def live(lake: Lake, *, host: str | None = None, alive: bool = True) -> None:
 def test_beside_a_stream_half_of_the_cores_are_used(lake: Lake, cores: int, half: int) -> None:
     live(lake)
 
-    assert asked(lake, cores) == (half, True, [os.getpid()])
+    assert asked(lake, cores) == (half, session.BESIDE, [(os.getpid(), session.BESIDE)])
 
 
 def test_without_a_stream_all_are(lake: Lake) -> None:
-    assert asked(lake, 2) == (2, False, [])
+    assert asked(lake, 2) == (2, 0, [])
 
 
 def test_a_stream_that_has_ended_or_lives_elsewhere_needs_no_way(lake: Lake) -> None:
     live(lake, alive=False)
-    assert asked(lake, 2) == (2, False, [])
+    assert asked(lake, 2) == (2, 0, [])
 
     live(lake, host="another")
-    assert asked(lake, 2) == (2, False, [])
+    assert asked(lake, 2) == (2, 0, [])
 
 
 def test_the_stream_itself_never_gives_way(lake: Lake) -> None:
     live(lake)
 
-    assert asked(lake, 2, beside=False) == (2, False, [])
+    assert asked(lake, 2, beside=False) == (2, 0, [])

@@ -306,7 +306,7 @@ def start(  # noqa: PLR0913  # what it may use, and how
     is_brief: bool = False,
     archives: Path | None = None,
     added: Added = NOTHING,
-    gives_way: bool = False,
+    nice: int = 0,
 ) -> SparkSession:
     """Start Spark, or return the session that runs in this process already.
 
@@ -319,7 +319,7 @@ def start(  # noqa: PLR0913  # what it may use, and how
             (100,000 cold events on 2 busy cores: 80 s against 135 s).
         archives: Where to write an archive of the loaded classes, instead of using one.
         added: What one kind of program needs beside all that.
-        gives_way: Whether other programs go first: from its first second on, because a start is seconds of all cores.
+        nice: By how much it gives way to other programs, from its first second on, because a start is seconds of all cores.
 
     Raises:
         DefinitionError: Java or a jar is missing.
@@ -344,8 +344,8 @@ def start(  # noqa: PLR0913  # what it may use, and how
     raise_limit()  # the JVM and its workers inherit it
     with _own_interrupts():
         gateway = gateway or _launched(conf, log)
-        if gives_way:
-            let_give_way(gateway.proc.pid)
+        if nice:
+            let_give_way(gateway.proc.pid, nice)
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     # Spark would start it at the first batch, when the sockets of many tables are open: its `select` cannot take a descriptor
