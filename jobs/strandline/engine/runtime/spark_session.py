@@ -236,9 +236,6 @@ AVRO_MOST = 1 << 24
 WORKING = (
     # A payload of nine bytes may declare a text of two gigabytes, and Avro allocates it before it reads.
     *(f"-Dorg.apache.avro.limits.{what}={AVRO_MOST}" for what in AVRO_LIMITS),
-    # In any other zone Delta computes the state of a table with up to fifty files at each of its commits, by a job of Spark: it does
-    # not trust the times in its own checksums there.
-    "-Duser.timezone=UTC",
     # Two cores and a heap of a few gigabytes: the parallel collector runs no threads beside the work.
     "-XX:+UseParallelGC",
     # Spark makes one method of a stage; Java compiles none of more than 8,000 bytes unless it must, and silver's has 7,930
@@ -565,6 +562,9 @@ def placed(log: Path, scratch: Path, more: Sequence[str]) -> dict[str, str]:
         f"-Dlog4j2.configurationFile={config.as_uri()}",
         f"-Dstrandline.log={log}",
         f"-Djava.io.tmpdir={scratch}",
+        # In any other zone Delta computes the state of a table with up to fifty files at each of its commits, by a job of Spark: it
+        # does not trust the times in its own checksums there.
+        "-Duser.timezone=UTC",
         *WORKING,
         *more,
     ]
