@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from strandline_infra import installation, jars, java
+from strandline_infra import installation, java
 from strandline_infra.installation import (
     CONSTRAINTS,
     Installed,
@@ -61,8 +61,8 @@ def has_both(place: Place) -> bool:
     home = java.recorded(place.venv)
     if home is None:
         return False
-    spark = java.archive(home, jars.spark_jars(place.venv), version("pyspark"))
-    return spark.exists() and java.archive(home, jars.broker_jars(place.venv)).exists()
+    spark = java.archive(home, java.spark_jars(place.venv), version("pyspark"))
+    return spark.exists() and java.archive(home, java.broker_jars(place.venv)).exists()
 
 
 def has_any(place: Place) -> bool:
@@ -73,7 +73,7 @@ def has_any(place: Place) -> bool:
 def _archived_for(place: Place) -> str:
     # An archive names the jars by their paths, and the JVM of a copy elsewhere passes over it without a sentence: it
     # then parses 13,000 classes at each start, which took 20 s [perf counters of a start on two busy cores].
-    names = " ".join(jar.name for name in jars.SETS for jar in jars.jars(name, place.venv))
+    names = " ".join(jar.name for name in java.SETS for jar in java.jars(name, place.venv))
     return f"{place.venv} {place.wanted_packages()} {java.recorded(place.venv)} {names}"
 
 
@@ -189,19 +189,19 @@ def fetch_jars(name: str) -> Step:
         home = java.recorded(place.venv)
         if home is None:
             raise SetupError("Java is gone.", hint=f"run `{setup_command()}` again.")
-        jars.fetch(name, venv=place.venv, java=home, run=run)
+        java.fetch(name, venv=place.venv, java=home, run=run)
 
-    return Step(name=f"{name} jars", is_done=lambda place: bool(jars.jars(name, place.venv)), do=do)
+    return Step(name=f"{name} jars", is_done=lambda place: bool(java.jars(name, place.venv)), do=do)
 
 
 def compile_log_store(place: Place, run: Runner) -> None:  # noqa: ARG001  # a step; it has a log and a lock of its own
     """Fetch what an object store needs and compile the log store; without this step the first such lake does it."""
-    jars.STORE.class_path(place.venv)
+    java.STORE.class_path(place.venv)
 
 
 def compile_linear(place: Place, run: Runner) -> None:  # noqa: ARG001  # as above
     """Fetch and compile the functions with which rules search texts."""
-    jars.LINEAR.class_path(place.venv)
+    java.LINEAR.class_path(place.venv)
 
 
 def steps_of(place: Place) -> tuple[Step, ...]:
@@ -211,7 +211,7 @@ def steps_of(place: Place) -> tuple[Step, ...]:
     )
     searches = Step(
         name="linear",
-        is_done=lambda place: bool(jars.LINEAR.complete(place.venv)),
+        is_done=lambda place: bool(java.LINEAR.complete(place.venv)),
         do=compile_linear,
     )
     if isinstance(place, Installed):  # its environment and packages are pip's
@@ -219,7 +219,7 @@ def steps_of(place: Place) -> tuple[Step, ...]:
         return (
             *([Step(name="extras", is_done=has_extras, do=install_extras)] if place.extras else []),
             chosen,
-            *(fetch_jars(name) for name in jars.SETS),
+            *(fetch_jars(name) for name in java.SETS),
             searches,
             *(() if place.lean else (archive,)),
         )
@@ -231,12 +231,12 @@ def steps_of(place: Place) -> tuple[Step, ...]:
     if place.lean:
         log_store = Step(
             name="object store",
-            is_done=lambda place: bool(jars.STORE.complete(place.venv)),
+            is_done=lambda place: bool(java.STORE.complete(place.venv)),
             do=compile_log_store,
         )
         return (*first, fetch_jars("spark"), searches, log_store)
     archive = Step(name="archive", is_done=is_made, do=make)
-    return (*first, *(fetch_jars(name) for name in jars.SETS), searches, archive)
+    return (*first, *(fetch_jars(name) for name in java.SETS), searches, archive)
 
 
 def state(place: Place | None = None) -> list[Check]:
@@ -247,10 +247,10 @@ def state(place: Place | None = None) -> list[Check]:
         "packages": f"pinned in {CONSTRAINTS}",
         "java": str(java.recorded(place.venv) or "none"),
         "extras": ", ".join(place.extras),
-        **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
+        **{f"{name} jars": f"{len(java.jars(name, place.venv))} jars" for name in java.SETS},
         "archive": "JVMs start fast" if has_any(place) else "none, so JVMs start slowly",
-        "linear": f"{len(jars.LINEAR.complete(place.venv))} jars",
-        "object store": f"{len(jars.STORE.complete(place.venv))} jars",
+        "linear": f"{len(java.LINEAR.complete(place.venv))} jars",
+        "object store": f"{len(java.STORE.complete(place.venv))} jars",
     }
     own = ".".join(map(str, sys.version_info[:3]))
     python = Check(name="python", ok=sys.version_info >= OLDEST_PYTHON, detail=own)

@@ -142,8 +142,8 @@ VIOLATIONS = (
     (
         "No cycles",
         {
-            "infra/strandline_infra/java.py": "strandline_infra.jars",
-            "infra/strandline_infra/jars.py": "strandline_infra.java",
+            "infra/strandline_infra/java.py": "strandline_infra.setup",
+            "infra/strandline_infra/setup.py": "strandline_infra.java",
         },
         "No cycles are allowed in strandline_infra",
     ),

@@ -176,7 +176,6 @@ def test_the_environment_is_read_by_the_settings_alone() -> None:
         "jobs/strandline/engine/runtime/settings.py",
         "jobs/strandline/engine/runtime/spark_session.py",
         "infra/strandline_infra/java.py",
-        "infra/strandline_infra/jars.py",
         "infra/strandline_infra/installation.py",  # where a person's cache is
         "jobs/strandline/project.py",  # which project: the catalog is below the settings
     }

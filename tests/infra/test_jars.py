@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline_infra import jars, setup
+from strandline_infra import java, setup
 
 ROOT = Path(setup.__file__).parents[2]
 PROJECT = '[project]\nname = "x"\ndependencies = ["a"]\n[tool.ruff]\nline-length = 100\n'
@@ -18,15 +18,15 @@ def _venv(tmp_path: Path) -> Path:
     folder = tmp_path / "jars" / "broker"
     folder.mkdir(parents=True)
     (folder / "a.jar").write_bytes(b"abc")
-    note = {"list": jars._fingerprint("broker"), "jars": {"a.jar": 3}}
-    (folder / jars.NOTE).write_text(json.dumps(note))
+    note = {"list": java._fingerprint("broker"), "jars": {"a.jar": 3}}
+    (folder / java.NOTE).write_text(json.dumps(note))
     return tmp_path
 
 
 def test_a_whole_set_of_jars_is_given(venv: Path) -> None:
     """The ordinary case."""
-    assert jars.broker_jars(venv) == [venv / "jars" / "broker" / "a.jar"]
-    assert jars.spark_jars(venv) == []
+    assert java.broker_jars(venv) == [venv / "jars" / "broker" / "a.jar"]
+    assert java.spark_jars(venv) == []
 
 
 @pytest.mark.parametrize("left", [b"ab", None])
@@ -35,7 +35,7 @@ def test_a_set_with_a_jar_cut_short_or_lost_does_not_count(venv: Path, left: byt
     jar = venv / "jars" / "broker" / "a.jar"
     jar.unlink() if left is None else jar.write_bytes(left)
 
-    assert jars.broker_jars(venv) == []
+    assert java.broker_jars(venv) == []
 
 
 def test_a_set_from_another_list_does_not_count(
@@ -45,9 +45,9 @@ def test_a_set_from_another_list_does_not_count(
     lists = venv / "lists"
     lists.mkdir()
     (lists / "broker.xml").write_text("another")
-    monkeypatch.setattr(jars, "LISTS", lists)
+    monkeypatch.setattr(java, "LISTS", lists)
 
-    assert jars.broker_jars(venv) == []
+    assert java.broker_jars(venv) == []
 
 
 def test_jars_that_were_interrupted_on_their_way_do_not_count(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_jars_that_were_interrupted_on_their_way_do_not_count(tmp_path: Path) ->
     partial.mkdir(parents=True)
     (partial / "a.jar").touch()
 
-    assert jars.broker_jars(tmp_path) == []
+    assert java.broker_jars(tmp_path) == []
 
 
 def test_the_machines_authorities_are_handed_to_java(
@@ -68,10 +68,10 @@ def test_the_machines_authorities_are_handed_to_java(
     bundle.write_text(f"# a comment\n{one}{one}")
     monkeypatch.setenv("PIP_CERT", str(bundle))
 
-    options = jars.java_options(tmp_path / "ivy")
+    options = java.java_options(tmp_path / "ivy")
 
     store = (tmp_path / "ivy" / "trust.jks").read_bytes()
     assert options[0] == f"-Djavax.net.ssl.trustStore={tmp_path / 'ivy' / 'trust.jks'}"
     assert store[:12] == bytes.fromhex("feedfeed 00000002 00000002")
     assert store.count(b"\x00\x00\x00\x03\x00\x01\x02") == 2
-    assert store[-20:] == hashlib.sha1(jars.SALT + store[:-20], usedforsecurity=False).digest()
+    assert store[-20:] == hashlib.sha1(java.SALT + store[:-20], usedforsecurity=False).digest()

@@ -17,7 +17,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from strandline.engine.runtime.processes import bind
-from strandline_infra import jars, java
+from strandline_infra import java
 from strandline_infra.broker import HOST
 
 VENV = Path(sys.prefix)
@@ -103,7 +103,7 @@ def _fetch(folder: Path) -> None:
     home = VENV / "ivy"
     subprocess.run(
         [
-            *(_java(), *jars.java_options(home), f"-Divy.default.ivy.user.dir={home}"),
+            *(_java(), *java.java_options(home), f"-Divy.default.ivy.user.dir={home}"),
             *("-jar", ivy, "-settings", LISTS / "ivysettings.xml", "-ivy", LISTS / "ivy.xml"),
             *("-retrieve", f"{folder}/[artifact].[ext]", "-types", "zip"),
             *("-confs", "default", "-cache", folder / "cache"),

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from fleet.silver.device_telemetry import FIELDS
 from strandline.engine.runtime.settings import settings
-from strandline_infra import jars
+from strandline_infra import java
 from tests.benchmarks.contestants import merging
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place, Stop
 from tests.benchmarks.contestants.queries import Query, drain, run_on
@@ -31,7 +31,7 @@ class Tutorial:
     def session(self, log: Path) -> SparkSession:
         """Start Spark with Delta and nothing else."""
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        found = ":".join(str(jar) for jar in jars.spark_jars())
+        found = ":".join(str(jar) for jar in java.spark_jars())
         spark = (
             SparkSession.builder.appName(log.stem)
             .master("local[*]")

@@ -166,7 +166,7 @@ def test_a_state_of_before_goes_on_in_rocksdb(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark keeps the class in the checkpoint, so a lake of a former release is read by what wrote it."""
-    monkeypatch.setattr("strandline_infra.jars.STATE_STORE", ROCKSDB)
+    monkeypatch.setattr("strandline_infra.java.STATE_STORE", ROCKSDB)
     stream.come(list(range(100)))
     stream.run()
     monkeypatch.undo()

@@ -28,7 +28,7 @@ from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.log_files import bound
 from strandline_infra import broker as recipe
-from strandline_infra import jars, java
+from strandline_infra import java
 from strandline_infra.installation import setup_command
 
 PATIENCE = 4.0
@@ -324,7 +324,7 @@ def for_this_work(lake: Lake) -> Iterator[Broker]:
 
 def archive() -> Place | None:
     """Return the archive of the broker's classes, if set-up is done (jobs/strandline/engine/service/class_archive.py)."""
-    home, found = java.java_home(), jars.broker_jars()
+    home, found = java.java_home(), java.broker_jars()
     return Place.of(java.archive(home, found)) if home and found else None
 
 
@@ -520,7 +520,7 @@ def _format(home: Place) -> None:
 
 
 def _java(archives: Place | None = None) -> list[str]:
-    home, found = java.java_home(), jars.broker_jars()
+    home, found = java.java_home(), java.broker_jars()
     if home is None or not found:
         missing = "Java 17 or 21 is" if home is None else "the broker's jars are"
         raise DefinitionError(f"{missing} missing", hint=f"run `{setup_command()}`.")

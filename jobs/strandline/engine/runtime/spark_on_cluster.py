@@ -30,7 +30,7 @@ from strandline.engine.runtime.code_files import roots
 from strandline.engine.runtime.jvm import executors, hadoop
 from strandline.engine.runtime.settings import Settings, store_options
 from strandline.sql_import import LAYERS, SUFFIX, as_module
-from strandline_infra import jars
+from strandline_infra import java
 from strandline_infra.installation import SetupError
 
 # The project's code as one file, which executors on other machines put before their own modules.
@@ -266,7 +266,7 @@ def store_jars() -> list[Path]:
         DefinitionError: They cannot be had.
     """
     try:
-        return jars.STORE.class_path()
+        return java.STORE.class_path()
     except SetupError as error:
         raise DefinitionError(error.message, hint=error.hint) from error
 
@@ -276,9 +276,9 @@ def store_properties() -> dict[str, str]:
     where = store_options()
     return {
         # None of Delta's own is safe for two drivers (infra/strandline_infra/spark/ConditionalLogStore.scala).
-        "spark.delta.logStore.s3a.impl": jars.LOG_STORE,
+        "spark.delta.logStore.s3a.impl": java.LOG_STORE,
         # A rename is a copy and a removal there (infra/strandline_infra/spark/ConditionalCheckpointFiles.scala).
-        "spark.sql.streaming.checkpointFileManagerClass": jars.CHECKPOINT_FILES,
+        "spark.sql.streaming.checkpointFileManagerClass": java.CHECKPOINT_FILES,
         "spark.hadoop.fs.AbstractFileSystem.s3a.impl": "org.apache.hadoop.fs.s3a.S3A",
         "spark.hadoop.fs.s3a.aws.credentials.provider": CREDENTIALS,
         "spark.hadoop.fs.s3a.endpoint.region": where.region,

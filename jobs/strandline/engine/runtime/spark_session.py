@@ -26,7 +26,7 @@ from strandline.engine.runtime import spark_on_cluster
 from strandline.engine.runtime.jvm import hadoop, jvm
 from strandline.engine.runtime.processes import let_give_way, own
 from strandline.engine.runtime.settings import MASTER, Settings, is_submitted
-from strandline_infra import installation, jars, java
+from strandline_infra import installation, java
 from strandline_infra.installation import SetupError, setup_command
 
 # A process that spark-submit has started: its JVM is there already, with the class path and the master that were typed.
@@ -48,7 +48,7 @@ def submitted_gateway() -> Any:  # noqa: ANN401  # py4j's objects have no types
         return None
     found = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark has no types there
     path = SparkConf(_jvm=found.jvm).get("spark.driver.extraClassPath") or ""
-    if not {str(jar) for jar in jars.spark_jars()} <= set(path.split(":")):
+    if not {str(jar) for jar in java.spark_jars()} <= set(path.split(":")):
         raise DefinitionError(
             "spark-submit started a JVM without Strandline's jars",
             hint="`python -m strandline.cli.spark_properties > strandline.conf`, "
@@ -272,7 +272,7 @@ TUNED = {
     # Counting rows on every put doubles the cost of state (Spark's own benchmark: 3.0 against 1.8 µs).
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # A batch that is cached is read once or twice within seconds; columns of it, or compressed ones, are wasted work.
-    "spark.sql.cache.serializer": jars.ROW_CACHE,
+    "spark.sql.cache.serializer": java.ROW_CACHE,
     # Offsets are never the same twice: a dictionary of them is made for nothing.
     "spark.hadoop.parquet.enable.dictionary#_offset": "false",
     # Where a function calls `from_json` itself: a partial result of {"value": 1, "value": "hot"} would keep the 1 without an error.
@@ -289,7 +289,7 @@ TUNED = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.extensions": f"io.delta.sql.DeltaSparkSessionExtension,{jars.FUNCTIONS}",
+    "spark.sql.extensions": f"io.delta.sql.DeltaSparkSessionExtension,{java.FUNCTIONS}",
     # A row on which a function of a table overflows the stack fails its task; by default the JVM ends, and all tables with it.
     "spark.executor.killOnFatalError.depth": "0",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -376,7 +376,7 @@ def class_path(found: Settings) -> list[str]:
     Raises:
         DefinitionError: They are missing.
     """
-    own = jars.spark_jars()
+    own = java.spark_jars()
     if not own:
         raise DefinitionError("Spark's jars are missing", hint=f"run `{setup_command()}`.")
     return [str(jar) for jar in [*own, *_beside(found)]]
@@ -389,7 +389,7 @@ def _beside(found: Settings) -> list[Path]:
         DefinitionError: They cannot be had.
     """
     try:
-        functions = jars.LINEAR.class_path()
+        functions = java.LINEAR.class_path()
     except SetupError as error:
         raise DefinitionError(error.message, hint=error.hint) from error
     return [*functions, *(spark_on_cluster.store_jars() if found.is_on_store else ())]
@@ -497,7 +497,7 @@ def for_sorted_state(spark: SparkSession) -> SparkSession:
     """
     session = for_rows_alone(spark)
     session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
-    session.conf.set("spark.sql.streaming.stateStore.providerClass", jars.STATE_STORE)
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", java.STATE_STORE)
     return session
 
 
@@ -525,7 +525,7 @@ def for_rows_alone(spark: SparkSession) -> SparkSession:
 
 def archive() -> Path | None:
     """Return the path of the archive for this Java and these jars, if set-up is done (jobs/strandline/engine/service/class_archive.py)."""
-    home, found = java.java_home(), jars.spark_jars()
+    home, found = java.java_home(), java.spark_jars()
     if home is None or not found:
         return None
     return java.archive(home, found, pyspark.__version__)
@@ -550,7 +550,7 @@ def _sized(settings: Settings) -> dict[str, str]:
         "spark.driver.memory": settings.memory,
         "spark.sql.shuffle.partitions": str(settings.state_partitions),
         # On the driver's class path, because file systems are loaded before spark.jars are added.
-        "spark.driver.extraClassPath": ":".join(str(jar) for jar in jars.spark_jars()),
+        "spark.driver.extraClassPath": ":".join(str(jar) for jar in java.spark_jars()),
         **(spark_on_cluster.store_properties() if settings.is_on_store else {}),
     }
 

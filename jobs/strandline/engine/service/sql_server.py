@@ -36,7 +36,7 @@ from strandline.engine.runtime.outage import first_line
 from strandline.engine.runtime.processes import NICE, let_give_way
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.spark_session import Added
-from strandline_infra import jars
+from strandline_infra import java
 from strandline_infra.installation import SetupError
 
 # Who may ask the SQL server, and who of them sees sensitive columns.
@@ -257,13 +257,13 @@ class SqlServer:
     def _started(self, found: Settings, terms: Terms) -> SparkSession:
         """Start a Spark of threads, whose sessions take the guard."""
         try:
-            own = jars.server_class_path()
+            own = java.server_class_path()
         except SetupError as error:
             raise DefinitionError(error.message, hint=error.hint) from error
         usual = spark_session.TUNED["spark.sql.extensions"]
         options = {
             # Java's engine hears neither a time limit nor a signal, and one pattern can keep it busy for days.
-            "spark.sql.extensions": f"{usual},{jars.LINEAR_ONLY},{jars.GUARD}",
+            "spark.sql.extensions": f"{usual},{java.LINEAR_ONLY},{java.GUARD}",
             # Otherwise '${env:AWS_SECRET_ACCESS_KEY}' in a query is the key.
             "spark.sql.variable.substitute": "false",
             "spark.sql.thriftServer.queryTimeout": f"{terms.timeout}s",
@@ -272,7 +272,7 @@ class SqlServer:
             # EXPLAIN shows neither the salt of the masks nor where the lake is.
             "spark.redaction.string.regex": f"{self._salt}|{re.escape(str(self._lake.root))}",
             # A second lock behind the guard, where the lake is a folder.
-            "spark.hadoop.fs.file.impl": jars.READ_ONLY_FILES,
+            "spark.hadoop.fs.file.impl": java.READ_ONLY_FILES,
             "spark.hadoop.strandline.scratch": str(self._scratch),
         }
         alone = found.model_copy(update={"master": None})
@@ -285,7 +285,7 @@ class SqlServer:
             "hive.server2.thrift.bind.host": terms.host,
             "hive.server2.thrift.port": str(terms.port),
             "hive.server2.authentication": "CUSTOM",
-            "hive.server2.custom.authentication.class": jars.USERS,
+            "hive.server2.custom.authentication.class": java.USERS,
             "hive.server2.enable.doAs": "false",
             "hive.server2.allow.user.substitution": "false",
             "hive.server2.logging.operation.enabled": "false",
