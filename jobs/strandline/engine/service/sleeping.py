@@ -48,10 +48,8 @@ class Sleepers:
         self, table: Table, lag: int | None, versions: Mapping[str, int], *, works: bool
     ) -> None:
         """Note the rows that a table has to read, the versions, and whether it is at a batch or waits for something."""
-        if (
-            not self._after or table.static
-        ):  # what a static table reads is seen by its own table alone
-            return
+        if not self._after or table.static:
+            return  # what the file of a static table has, only the table's own run sees
         name, now = table.id, self._clock()
         seen = None if lag != 0 or works else self._quiet.get(name)
         if seen is None or seen.table is not table or seen.versions != versions:
