@@ -52,7 +52,7 @@ from strandline.core.model import Model
 from strandline.core.stateful import MicroBatch
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Recomputed, Table
-from strandline.engine.flow.lineage.column_lineage import Columns, cached_lineage
+from strandline.engine.flow.column_lineage import Columns, cached_lineage
 from strandline.engine.flow.running import Report
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.lake.files.damage import damage

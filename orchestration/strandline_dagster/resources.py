@@ -34,7 +34,7 @@ from strandline.core.errors import LakeError, TransientError
 from strandline.core.stateful import AvailableNow
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.commit_history import moment_of
-from strandline.engine.flow.lineage.column_lineage import Columns, lineage
+from strandline.engine.flow.column_lineage import Columns, lineage
 from strandline.engine.flow.readers import Danger
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Parent, Report

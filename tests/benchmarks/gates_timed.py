@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from strandline.cli import main as line
 from strandline.engine.flow import recompute
-from strandline.engine.flow.batch import batch_writer, dimension_lookup
+from strandline.engine.flow.batch import batch_writer, event_joins
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.repair import backfill
 
@@ -44,7 +44,7 @@ def main() -> None:
     Guard.passed = timed(Guard.passed)  # type: ignore[method-assign]  # as above
     for module in (backfill, recompute, batch_writer):
         module.refuse_behind = timed(module.refuse_behind)  # type: ignore[attr-defined]  # as above
-    dimension_lookup.behind_source = timed(dimension_lookup.behind_source)  # type: ignore[attr-defined]  # as above
+    event_joins.behind_source = timed(event_joins.behind_source)  # type: ignore[attr-defined]  # as above
     try:
         line.main()
     finally:

@@ -22,8 +22,8 @@ from strandline.core.stateful import AvailableNow
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import CARRIED, NOTHING_ARRIVED, PLACE, Topic
-from strandline.engine.flow.count_kinds import with_kinds
 from strandline.engine.flow.ingest import make
+from strandline.engine.flow.new_entry import with_kinds
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.lake import Lake

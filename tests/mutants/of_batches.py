@@ -178,14 +178,14 @@ FAULTS = (
     ),
     Mutant(
         "static: a version holds at once, also of events that are joined already",
-        f"{PIPELINE}/batch/static_join.py",
+        f"{PIPELINE}/batch/event_joins.py",
         "_early(static, self._table) + SLACK",
         "-_early(static, self._table)",
         (f"{STATIC}::test_a_moment_that_is_declared_is_kept_where_no_event_of_it_was_joined",),
     ),
     Mutant(
         "static: rows before the first version are counted by no entry",
-        f"{PIPELINE}/batch/static_join.py",
+        f"{PIPELINE}/batch/event_joins.py",
         "datetime.fromisoformat(lowest) < first",
         "datetime.fromisoformat(lowest) > first",
         (f"{STATIC}::test_an_event_before_the_first_version_has_the_default_and_is_counted",),

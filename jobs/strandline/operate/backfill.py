@@ -13,7 +13,7 @@ from strandline.core.topic import Topic
 from strandline.engine.accounting.table_books import close_or_reason
 from strandline.engine.ask.locate import Spot
 from strandline.engine.flow import shadow_lake
-from strandline.engine.flow.lineage.run_recorder import Wrote
+from strandline.engine.flow.run_recorder import Wrote
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.running import Parent
 from strandline.engine.gates.batch_check import Guard

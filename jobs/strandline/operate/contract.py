@@ -35,7 +35,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.lateness import length_of
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE
-from strandline.engine.flow.lineage.column_lineage import declared_columns
+from strandline.engine.flow.column_lineage import declared_columns
 from strandline.operate import scaffold
 from strandline.operate.contract_file import Contract, read
 from strandline.operate.draft_text import plain

@@ -17,8 +17,8 @@ from strandline.core.topic import IDENTITY, RECEIVED
 from strandline.core.verdict import judged, judged_items, own_columns, without_skipped
 from strandline.core.writer_schema import WriterSchema, schemas_from
 from strandline.engine.flow.batch.batch_accounting import skip_of
-from strandline.engine.flow.batch.static_join import frame_of_now
-from strandline.engine.flow.lineage.run_recorder import Recorder, RunRecorder, unrecorded
+from strandline.engine.flow.batch.event_joins import frame_of_now
+from strandline.engine.flow.run_recorder import Recorder, RunRecorder, unrecorded
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.running import Parent
 from strandline.engine.lake.lake import Lake

@@ -20,7 +20,7 @@ from strandline.core.topic import Topic
 from strandline.engine.accounting.routes import read_before, topics_read
 from strandline.engine.accounting.table_books import Closed
 from strandline.engine.flow import readers
-from strandline.engine.flow.lineage.column_lineage import hidden
+from strandline.engine.flow.column_lineage import hidden
 from strandline.engine.kafka import broker
 from strandline.engine.kafka import broker as kafka_broker
 from strandline.engine.kafka.broker import Broker

@@ -24,8 +24,8 @@ from strandline.core.stateful import explained
 from strandline.core.static import frames_from
 from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.verdict import good_rows, judged, without_skipped
-from strandline.engine.flow.batch.static_join import frame_of_now
-from strandline.engine.flow.lineage.column_lineage import hidden_if_run
+from strandline.engine.flow.batch.event_joins import frame_of_now
+from strandline.engine.flow.column_lineage import hidden_if_run
 from strandline.engine.flow.provisional import moment_of, over_now, reads_from, since
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake

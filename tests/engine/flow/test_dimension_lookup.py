@@ -14,8 +14,8 @@ from pyspark.sql.types import DecimalType, StringType, StructType, TimestampType
 from fleet.gold.device_signal_10m import TABLE
 from fleet.silver import device_inventory, device_telemetry, devices
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.flow.batch import dimension_lookup
-from strandline.engine.flow.batch.dimension_lookup import Again
+from strandline.engine.flow.batch import event_joins
+from strandline.engine.flow.batch.event_joins import Again
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.replace_rows import changes
 from strandline.engine.lake.files.place import Place
@@ -188,7 +188,7 @@ def test_rows_that_a_backfill_commits_during_a_look_up_are_looked_up_as_well(
             stuck.append(thread.is_alive())
         return changes(new, rows)
 
-    monkeypatch.setattr(dimension_lookup, "changes", interrupted)
+    monkeypatch.setattr(event_joins, "changes", interrupted)
     again = Again(spark, TABLE, lake)
 
     assert again.look() is not None

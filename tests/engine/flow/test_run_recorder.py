@@ -15,8 +15,8 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
 from strandline.core.stateful import AvailableNow
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.flow.lineage.lineage_events import dataset_of
-from strandline.engine.flow.lineage.run_recorder import RunRecorder, unrecorded
+from strandline.engine.flow.lineage_events import dataset_of
+from strandline.engine.flow.run_recorder import RunRecorder, unrecorded
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Parent
 from strandline.engine.lake.files.place import Place

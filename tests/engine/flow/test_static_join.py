@@ -19,7 +19,7 @@ from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table,
 from strandline.core.topic import CARRIED, RECEIVED, Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.batch import batch_writer
-from strandline.engine.flow.batch.static_join import Taker, joining, outlook
+from strandline.engine.flow.batch.event_joins import Taker, joining, outlook
 from strandline.engine.flow.ingest import PROPERTIES
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.commit import delta_commit

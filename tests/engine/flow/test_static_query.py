@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.static import Static
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.flow.batch import static_join
-from strandline.engine.flow.batch.static_join import Taker, outlook
+from strandline.engine.flow.batch import event_joins
+from strandline.engine.flow.batch.event_joins import Taker, outlook
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.read import static_versions
@@ -140,7 +140,7 @@ def test_a_database_that_cannot_be_asked_lets_the_last_version_go_on_and_shows_n
     spark: SparkSession, lake: Lake, ads: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is away, refuses the query, answers nothing or too late, or the environment lacks its address."""
-    monkeypatch.setattr(static_join, "ASKED", 1e-9)
+    monkeypatch.setattr(event_joins, "ASKED", 1e-9)
     monkeypatch.setattr(static_versions, "ANSWER", 1)
     table = table_of(CAMPAIGNS)
     taken(spark, lake, table)
@@ -185,14 +185,14 @@ def test_a_database_is_asked_once_a_minute_and_not_at_each_look(
     spark: SparkSession, lake: Lake, ads: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that is away: a stream would wait for it between all of its batches."""
-    monkeypatch.setattr(static_join, "ASKED", 1e9)
+    monkeypatch.setattr(event_joins, "ASKED", 1e9)
     said: list[str] = []
     taker = Taker(spark, table_of(CAMPAIGNS), lake, lambda: NOON, said.append)
     taker.take()
     changed(ads, *SECOND)
     taker.take()
     assert latest_version(lake.table(CAMPAIGNS)) == 1
-    monkeypatch.setattr(static_join, "ASKED", 1e-9)
+    monkeypatch.setattr(event_joins, "ASKED", 1e-9)
     taker.take()
     assert latest_version(lake.table(CAMPAIGNS)) == 2
 

@@ -18,7 +18,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.routes import KIND, KIND_BY
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.verdict import with_newest_arrival
-from strandline.engine.flow.batch.static_join import joining
+from strandline.engine.flow.batch.event_joins import joining
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version

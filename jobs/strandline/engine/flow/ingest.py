@@ -29,7 +29,7 @@ from strandline.engine.accounting.routes import takers_of
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.governor import Governor
-from strandline.engine.flow.count_kinds import kinds_in, with_kinds
+from strandline.engine.flow.new_entry import kinds_in, with_kinds
 from strandline.engine.kafka import topic_log
 from strandline.engine.kafka.given_topics import GivenLog, GivenTopics
 from strandline.engine.kafka.schema_registry import Registry

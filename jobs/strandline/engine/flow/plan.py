@@ -32,8 +32,8 @@ from strandline.core.table import (
 from strandline.core.topic import ORDER, QUARANTINE
 from strandline.core.verdict import DUPLICATE_OF, good_rows, judged, without_skipped
 from strandline.engine.flow.batch.batch_accounting import watched
+from strandline.engine.flow.batch.event_joins import joining
 from strandline.engine.flow.batch.governor import EVERYTHING
-from strandline.engine.flow.batch.static_join import joining
 from strandline.engine.lake.commit import create_table
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.import_notes import begun_import, unfinished_file

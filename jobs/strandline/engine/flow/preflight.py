@@ -21,9 +21,8 @@ from strandline.core.errors import DamagedError, DefinitionError, LakeError
 from strandline.core.lateness import milliseconds
 from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table, Upserted
 from strandline.core.verdict import good_rows
-from strandline.engine.flow.batch.dimension_lookup import unknown
+from strandline.engine.flow.batch.event_joins import joining, outlook, unknown
 from strandline.engine.flow.batch.joined_streams import joined
-from strandline.engine.flow.batch.static_join import joining, outlook
 from strandline.engine.flow.compare_plans import (
     Difference,
     Remedy,

@@ -13,7 +13,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged, Streamed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow.batch.batch_writer import Writer
-from strandline.engine.flow.batch.dimension_lookup import unknown
+from strandline.engine.flow.batch.event_joins import unknown
 from strandline.engine.flow.batch.governor import ReplanError
 from strandline.engine.flow.batch.joined_streams import refuse_losing_join
 from strandline.engine.flow.plan import bring_back_unread, emits_over_time, framed, make

@@ -42,8 +42,8 @@ from strandline.engine.flow.batch.batch_accounting import (
     own_of_all,
 )
 from strandline.engine.flow.batch.batch_writer import only_selects
-from strandline.engine.flow.batch.dimension_lookup import adorned
-from strandline.engine.flow.batch.static_join import (
+from strandline.engine.flow.batch.event_joins import (
+    adorned,
     all_before_first,
     joining,
     last_first_moment,

@@ -16,18 +16,17 @@ from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Computed, Ingested, Recomputed, Streamed, Table
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.table_books import close_or_reason
+from strandline.engine.flow import column_lineage
 from strandline.engine.flow.batch.batch_writer import Writer
-from strandline.engine.flow.batch.dimension_lookup import Again
+from strandline.engine.flow.batch.event_joins import Again, Pinned, Taker, joining
 from strandline.engine.flow.batch.governor import Governor, TriggerLimit
-from strandline.engine.flow.batch.static_join import Pinned, Taker, joining
 from strandline.engine.flow.foreign_text import of_function, sentences
 from strandline.engine.flow.ingest import Intake
-from strandline.engine.flow.lineage import column_lineage
-from strandline.engine.flow.lineage.run_recorder import Recorder, Wrote, unrecorded
 from strandline.engine.flow.preflight import refuse_without_source
 from strandline.engine.flow.provisional import Aside
 from strandline.engine.flow.query import follow_again, start
 from strandline.engine.flow.recompute import Afresh, compute
+from strandline.engine.flow.run_recorder import Recorder, Wrote, unrecorded
 from strandline.engine.flow.running import Lookout, Report, Running, weighing
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.gates.batch_check import Guard

@@ -48,9 +48,8 @@ from strandline.core.verdict import (
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
-from strandline.engine.flow.batch.dimension_lookup import adorned
+from strandline.engine.flow.batch.event_joins import adorned, joining, noted
 from strandline.engine.flow.batch.joined_streams import joined
-from strandline.engine.flow.batch.static_join import joining, noted
 from strandline.engine.flow.plan import framed
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.gates.batch_check import Guard, counted

@@ -18,7 +18,7 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.lateness import shifted
 from strandline.core.table import Derived, Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
-from strandline.engine.flow.batch.dimension_lookup import Again
+from strandline.engine.flow.batch.event_joins import Again
 from strandline.engine.flow.plan import emits_over_time
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.gates.gate_files import refuse_behind

@@ -22,7 +22,7 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.lateness import LAST, length_of
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.flow import new_entry
-from strandline.engine.flow.count_kinds import with_kinds_gone
+from strandline.engine.flow.new_entry import with_kinds_gone
 from strandline.engine.flow.readers import How, readers
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.lake.commit.replace_rows import Files, Removal, remove_rows

@@ -31,8 +31,8 @@ from strandline.core.verdict import computed, judged
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.routes import refuse_undeclared
 from strandline.engine.flow import new_entry
-from strandline.engine.flow.batch.static_join import joining
-from strandline.engine.flow.count_kinds import with_kinds_gone
+from strandline.engine.flow.batch.event_joins import joining
+from strandline.engine.flow.new_entry import with_kinds_gone
 from strandline.engine.flow.runner import Site
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake import provisional_rows

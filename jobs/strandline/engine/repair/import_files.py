@@ -29,8 +29,8 @@ from strandline.core.table import Ingested
 from strandline.core.topic import NOTHING_ARRIVED, RECEIVED, Parse, Topic
 from strandline.engine.accounting.routes import takers_of
 from strandline.engine.flow import new_entry
-from strandline.engine.flow.count_kinds import Kinds, shared_out, with_kinds
 from strandline.engine.flow.ingest import make
+from strandline.engine.flow.new_entry import Kinds, shared_out, with_kinds
 from strandline.engine.lake.commit.file_index import MICROSECOND
 from strandline.engine.lake.commit.replace_rows import Exchange, swap
 from strandline.engine.lake.files.place import Place

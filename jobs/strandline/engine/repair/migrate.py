@@ -23,7 +23,7 @@ from strandline.core.stateful import Batch
 from strandline.core.table import Ingested, Recomputed, Streamed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow import shadow_lake
-from strandline.engine.flow.batch.static_join import joining
+from strandline.engine.flow.batch.event_joins import joining
 from strandline.engine.flow.compare_plans import (
     Remedy,
     as_renamed,

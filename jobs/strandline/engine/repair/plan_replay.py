@@ -34,7 +34,7 @@ from strandline.core.verdict import (
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.balance_sheet import readable_at
 from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
-from strandline.engine.flow.batch.static_join import joining
+from strandline.engine.flow.batch.event_joins import joining
 from strandline.engine.gates.batch_check import held_by_reason
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake

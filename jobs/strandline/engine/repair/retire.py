@@ -27,9 +27,8 @@ from strandline.core.table import Ingested, Recomputed, Table
 from strandline.core.topic import Topic
 from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.routes import NO_ID, NOT_ASKED, UNKNOWN, decided, undeclared
-from strandline.engine.flow import new_entry
+from strandline.engine.flow import column_lineage, new_entry
 from strandline.engine.flow.ingest import identity, own_of, refuse_retired
-from strandline.engine.flow.lineage import column_lineage
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends

@@ -28,7 +28,7 @@ from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, W
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import computed, judged, taken, with_newest_arrival
 from strandline.engine.flow import new_entry
-from strandline.engine.flow.count_kinds import Mark, Own, kinds_read, of_ranges, own_in
+from strandline.engine.flow.new_entry import Mark, Own, kinds_read, of_ranges, own_in
 from strandline.engine.flow.spark_plan import Node, columns, tree, written
 from strandline.engine.lake.commit.delta_commit import rows_at, rows_now
 from strandline.engine.lake.commit.replace_rows import Reach
@@ -53,7 +53,7 @@ from strandline.engine.runtime.jvm import classic, jvm
 # read from the files.
 #
 # Of a topic with kinds only the table's own records are read, so its own are compared: bronze's files say which these are
-# (jobs/strandline/engine/flow/count_kinds.py), apart from the stream that has chosen them.
+# (jobs/strandline/engine/flow/new_entry.py), apart from the stream that has chosen them.
 #
 # If both agree, each record has exactly one row. If not, which is a fault of the table and no ordinary batch, function and
 # source are compared record by record; only that names the two numbers. It also settles a count that Spark made twice: when

@@ -25,16 +25,16 @@ from strandline.engine.flow.batch.batch_accounting import (
     opened,
     watch_of,
 )
-from strandline.engine.flow.batch.dimension_lookup import beside
-from strandline.engine.flow.batch.governor import ReplanError, TriggerLimit
-from strandline.engine.flow.batch.joined_streams import STATEFUL, each_of
-from strandline.engine.flow.batch.static_join import (
+from strandline.engine.flow.batch.event_joins import (
     ALIAS,
     Pinned,
     before_first,
+    beside,
     joining,
     rows_before_first,
 )
+from strandline.engine.flow.batch.governor import ReplanError, TriggerLimit
+from strandline.engine.flow.batch.joined_streams import STATEFUL, each_of
 from strandline.engine.flow.batch.write_rows import Fork, Windows, append
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import refuse_behind

@@ -31,7 +31,7 @@ from strandline.core.static import Static, frames_from
 from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.topic import RECEIVED
 from strandline.core.verdict import good_rows
-from strandline.engine.flow.batch.static_join import ALIAS
+from strandline.engine.flow.batch.event_joins import ALIAS
 from strandline.engine.flow.plan import shaped
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.open_table import kinds

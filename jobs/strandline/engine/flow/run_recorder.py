@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pyspark.sql import SparkSession
 
 from strandline.core.table import Table
-from strandline.engine.flow.lineage.column_lineage import lineage
+from strandline.engine.flow.column_lineage import lineage
 from strandline.engine.flow.running import Parent, Report
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.lake.lake import Lake
@@ -23,7 +23,7 @@ from strandline.engine.lake.log.ledger import Entry
 if TYPE_CHECKING:  # the client of OpenLineage is imported only where events are sent
     from openlineage.client.event_v2 import RunState
 
-    from strandline.engine.flow.lineage.lineage_events import TableRun
+    from strandline.engine.flow.lineage_events import TableRun
     from strandline.engine.runtime.lineage_sender import Sender
 
 NEWS = 60.0
@@ -96,7 +96,7 @@ class RunRecorder:
     def _begun(self, spark: SparkSession, table: Table, mode: str, lake: Lake) -> "TableRun | None":
         from openlineage.client.uuid import generate_new_uuid  # noqa: PLC0415  # see above
 
-        from strandline.engine.flow.lineage.lineage_events import TableRun  # noqa: PLC0415  # see above
+        from strandline.engine.flow.lineage_events import TableRun  # noqa: PLC0415  # see above
 
         try:
             return TableRun(
@@ -118,7 +118,7 @@ class RunRecorder:
     def _send(
         self, run: "TableRun | None", state: "RunState", error: BaseException | None = None
     ) -> None:
-        from strandline.engine.flow.lineage.lineage_events import event  # noqa: PLC0415  # see above
+        from strandline.engine.flow.lineage_events import event  # noqa: PLC0415  # see above
 
         if run is None:
             return

@@ -39,7 +39,7 @@ from openlineage.client.naming.dataset import S3, DatasetNaming, Kafka, LocalFil
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Judged, Table
-from strandline.engine.flow.lineage.column_lineage import Columns
+from strandline.engine.flow.column_lineage import Columns
 from strandline.engine.flow.running import Parent, Report
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
