@@ -12,7 +12,6 @@ DOOR_MODULES = {
         "files.local_files",
         "files.object_files",
         "commit.delta_commit",
-        "commit.claimed_rows",
     )
 }
 """Modules that are doors as a whole."""
@@ -86,10 +85,10 @@ REASONS = {
     "strandline.engine.flow.batch.governor:_keep": MARK,
     "strandline.engine.flow.readers:keep": AGAIN,
     "strandline.engine.flow.spark_plan:refusal": "a copy of a checkpoint, thrown away with its folder",
-    "strandline.engine.repair.accept_loss:accept": ACCEPTED,
+    "strandline.engine.repair.close:accept": ACCEPTED,
     "strandline.operate.decisions:moved": "moves a table to another cluster, and no file",
     "strandline.engine.repair.retire:_commit": "one commit without rows; typed twice it is refused: test_leave_topic.py",
-    "strandline.engine.repair.accept_loss:accept_of_feed": ACCEPTED,
+    "strandline.engine.repair.close:accept_of_feed": ACCEPTED,
     "strandline.engine.repair.retire:delete": "a table that no module declares, its log last; typed again it goes on",
     "strandline.engine.repair.retire:_remove_table": "the same",
     "strandline.engine.lake.completeness:_put": "one file, put whole under a lock",

@@ -12,7 +12,7 @@ from threading import Barrier
 import pytest
 
 from strandline.engine.accounting.commit_history import SCHEMA, catch_up
-from strandline.engine.lake.commit.claimed_rows import ClaimedRows
+from strandline.engine.lake.commit.delta_commit import ClaimedRows
 from strandline.engine.lake.lake import Lake
 from tests.support.days import TABLES, morning, once
 

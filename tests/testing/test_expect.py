@@ -12,7 +12,7 @@ from fleet.bronze import user_actions as bronze
 from fleet.gold import confirmed_logins
 from fleet.silver.user_actions import TABLE
 from strandline.testing.event_time import EventTime, moment, payload
-from strandline.testing.expected import differences
+from strandline.testing.look import differences
 
 HOUR = datetime(2026, 11, 20, 9, tzinfo=UTC)
 

@@ -24,7 +24,7 @@ from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.read.open_table import let_go
 from strandline.engine.quarantine.held_records import REPLAY, Signed
 from strandline.engine.repair import replay, retire
-from strandline.engine.repair.accept_loss import Accepted, accept, accept_of_feed
+from strandline.engine.repair.close import Accepted, accept, accept_of_feed
 from strandline.engine.repair.closed_range import moment
 from strandline.engine.repair.expire import Scrubbed, due, scrub
 from strandline.engine.repair.forget import Forgetting, Part, carry_out

@@ -25,8 +25,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.operate.trial import length
 from strandline.testing.event_time import BEGIN, EventTime, Fields, Write, moment, payload
-from strandline.testing.expected import Row, refuse_unknown
-from strandline.testing.look import Look, below, waited_for
+from strandline.testing.look import Look, Row, below, refuse_unknown, waited_for
 from strandline.testing.ways import POINTS, Bounded, Death, Live, Way
 
 MODES = ("batch", "catch-up", "stream")

@@ -8,7 +8,7 @@ import pytest
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.table_books import SCHEMA, close, subject_of
-from strandline.engine.lake.commit.claimed_rows import ClaimedRows
+from strandline.engine.lake.commit.delta_commit import ClaimedRows
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import name_of, snapshot_file

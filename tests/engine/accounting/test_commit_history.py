@@ -13,7 +13,7 @@ from strandline.engine.accounting import commit_history
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.commit_history import MANY, catch_up
 from strandline.engine.accounting.history_queries import Past
-from strandline.engine.lake.commit.claimed_rows import ClaimedRows
+from strandline.engine.lake.commit.delta_commit import ClaimedRows
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.vacuum import cut
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written

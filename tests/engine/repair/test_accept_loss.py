@@ -24,7 +24,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.spark_checkpoint import kafka_ends
 from strandline.engine.quarantine.held_records import Signed
-from strandline.engine.repair.accept_loss import accept, accept_of_feed
+from strandline.engine.repair.close import accept, accept_of_feed
 from tests.engine.records import drop, expire, make, put
 from tests.support.feeds import feed, records, send, start
 from tests.support.rows import NOON

@@ -25,7 +25,7 @@ from strandline.engine.kafka.topic_log import STAY
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.quarantine.held_records import Signed
-from strandline.engine.repair.accept_loss import accept
+from strandline.engine.repair.close import accept
 from strandline.engine.repair.retire import Leaving, move, move_back, retire_topic, take_back_topic
 from tests.cli.inside import succeeded
 from tests.engine.records import NOON, drop, expire, make, put

@@ -32,7 +32,7 @@ from strandline.engine.accounting.table_books import (
     texts,
 )
 from strandline.engine.kafka.slices import part_of
-from strandline.engine.lake.commit.claimed_rows import ClaimedRows
+from strandline.engine.lake.commit.delta_commit import ClaimedRows
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.import_notes import range_to_follow

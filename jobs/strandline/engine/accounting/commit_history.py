@@ -25,7 +25,7 @@ from strandline.core.errors import TransientError
 from strandline.core.lateness import in_utc
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.history_queries import Past
-from strandline.engine.lake.commit.claimed_rows import ClaimedRows, compact
+from strandline.engine.lake.commit.delta_commit import ClaimedRows, compact
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake

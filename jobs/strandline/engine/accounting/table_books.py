@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from strandline.core.feed import Feed
 from strandline.core.table import Ingested, Judged, Recomputed, Table
-from strandline.engine.lake.commit.claimed_rows import ClaimedRows, compact
+from strandline.engine.lake.commit.delta_commit import ClaimedRows, compact
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, Offsets, between, is_table, latest_version
@@ -402,7 +402,7 @@ def _gaps(entry: Entry, what: str, ranges: Offsets, ends: Mapping[str, int]) -> 
 #
 # An entry is in that table exactly once, also when several processes close at once, or one is killed: rows and the last
 # version that they cover are one Delta commit with a transaction of their table, of which Delta admits one
-# (jobs/strandline/engine/lake/commit/claimed_rows.py). The snapshot is written after it; one that is lost is taken again.
+# (jobs/strandline/engine/lake/commit/delta_commit.py). The snapshot is written after it; one that is lost is taken again.
 #
 # Faults are carried forward like sums, so a reader of closed books finds them as well.
 

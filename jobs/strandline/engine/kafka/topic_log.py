@@ -25,7 +25,7 @@ from strandline.engine.kafka.broker import JAVA_ONLY
 # Records that Kafka removed before they were read: which they are, and the error with which their reader stops.
 #
 # A reader does not go on at what is left, as most do by default: it stops, and a person decides
-# (jobs/strandline/engine/repair/accept_loss.py).
+# (jobs/strandline/engine/repair/close.py).
 
 
 Part: TypeAlias = tuple[str, int]

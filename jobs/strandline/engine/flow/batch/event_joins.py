@@ -26,7 +26,7 @@ from strandline.engine.flow.batch.governor import ReplanError
 from strandline.engine.gates.gate_files import behind_source
 from strandline.engine.lake import shelves
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.commit.delta_commit import OPEN, by_key, sized
+from strandline.engine.lake.commit.delta_commit import OPEN, by_key, sized, together
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, FileIndex
 from strandline.engine.lake.commit.replace_rows import (
     NO_TIME,
