@@ -1,8 +1,8 @@
-"""``migrate``: what an edit asks of each table, as a plan; carried out, and taken back as one."""
+"""``migrate``, ``try``, ``drift``: an edit of a table, before and after it: tried on the last rows, planned and carried out, or asked for by what records have."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Annotated
 
 import typer
@@ -13,8 +13,12 @@ from strandline.cli.screen import emit, note, say, show
 from strandline.cli.verbs.backfill import note_batch, print_samples, rebuilt_row
 from strandline.core.errors import DefinitionError
 from strandline.engine.proof.trial_lakes import Tried
+from strandline.engine.repair import closed_range
 from strandline.engine.repair.migrate import Stage, Step
+from strandline.engine.runtime.meter import code_version
+from strandline.operate import drift, session, trial
 from strandline.operate import migrate as work
+from strandline.operate.drift import Found
 from strandline.operate.lakes import seconds
 
 TRIED = ("table", "rows now", "rows then", "added", "gone", "changed")
@@ -24,6 +28,13 @@ COLUMNS = ("table", "what", "rows", "to read", "about")
 
 
 def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    _register_migrate(app)
+    _register_try(app)
+    _register_drift(app)
+
+
+def _register_migrate(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("migrate")(migrate)
 
@@ -221,3 +232,199 @@ def _print_rest(stages: list[Stage]) -> None:
         if each.step is Step.BLOCKED:
             note(f"{each.table}: {'; '.join(each.why)}")
             note(f"hint: {each.hint}")
+
+
+# ``try``: a table's function over the last rows of what it reads, before it runs.
+
+
+def _register_try(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("try")(try_)
+
+
+def try_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="A table of silver or gold; its layer may be left out."
+        ),
+    ],
+    last: Annotated[
+        str, typer.Option(help="How much is read of the time before the newest event: 1h, 30m, 2d.")
+    ] = "1h",
+    rows: Annotated[int, typer.Option(min=1, max=1000, help="How many rows are shown.")] = 20,
+    is_open: Annotated[
+        bool,
+        typer.Option(
+            "--open",
+            help="All windows that are not over, such as today, from all that is known of them; each row is marked provisional.",
+        ),
+    ] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Run a table's function over the last hour of what it reads, and show rows and plan; nothing is written.
+
+    The table need not be in the lake yet. Windows that are not final are shown as well, and rows of a topic by their
+    arrival. Sensitive values are masked, as `query` masks them.
+
+    \b
+    strandline try gold.device_signal_10m
+    strandline try device_signal_10m --last 2d --rows 5
+    strandline try device_signal_10m --open
+    """
+    table = trial.named(name)
+    length = trial.length(last)
+    found, where = place.existing(lake)
+    trial.refuse_unread(table, where)
+    note("starting Spark …")
+    site = session.site(found, where, None, is_brief=True, says=note)
+    done = trial.tried(site.spark, table, where, length, rows, is_open=is_open)
+    site.spark.stop()
+    if as_json:
+        emit({**asdict(done), "since": done.since.isoformat(), "until": done.until.isoformat()})
+        return
+    say(f"{done.table}, from {done.since:%Y-%m-%d %H:%M:%S} to {done.until:%Y-%m-%d %H:%M:%S}")
+    for source, count in done.read.items():
+        say(f"  read {count:,} rows of {source}")
+    for sentence in done.notes:
+        say(f"  {sentence}")
+    for why, count in done.skipped.items():
+        say(f"  passed over {count:,}: {why}")
+    for why, count in done.held.items():
+        say(f"  held {count:,}: {why}")
+    say("")
+    show(None, tuple(done.columns), done.rows)
+    say(
+        f"{done.count:,} rows"
+        + (f", {len(done.rows):,} shown" if done.count > len(done.rows) else "")
+    )
+    say("")
+    for line in done.plan:
+        say(line)
+
+
+# ``drift``: what records have beside a table's declaration, and the edit of its module that declares it.
+
+UNDECLARED = ("field", "what", "kinds", "since", "share", "example", "type")
+
+
+def _register_drift(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("drift")(drift_)
+
+
+def drift_(
+    tables: TablesArgument = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only what came since a date or a moment, in UTC.")
+    ] = None,
+    apply: Annotated[
+        bool,
+        typer.Option(
+            "--apply", help="Write the edit into the modules; without a table of those that evolve."
+        ),
+    ] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show fields that records have and their table does not declare, and values of another type than its fields.
+
+    Of each: since when, in which share of the records since then, an example, the type that reads it, and the edit of the table's
+    module as a diff. An example is looked up in bronze, and is masked where a table that reads the same records masks a column.
+    What is counted are the payloads of JSON that were kept by the batches so far, all of them; of other formats nothing
+    undeclared can be seen.
+
+    ``--apply`` writes the edit, and puts the module back if it does not load with it.
+
+    \b
+    strandline drift
+    strandline drift silver.orders --since 2026-11-24
+    strandline drift silver.orders --apply
+    """
+    _, where = place.existing(lake, briefly=True)
+    found = drift.looked_through(where, tables, _text_of(since))
+    if apply:
+        for each in found if tables else drift.evolving(found):
+            _apply(each)
+    elif as_json:
+        emit([_as_json(each) for each in found])
+    else:
+        _show_all(found, named=bool(tables))
+
+
+def _text_of(since: str | None) -> str | None:
+    """Return a moment as entries have it."""
+    if since is None:
+        return None
+    moment = closed_range.moment(since, "--since").astimezone(UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def _as_json(found: Found) -> dict[str, object]:
+    return {
+        "table": found.table.id,
+        "looked_at": found.seen.looked_at,
+        "why_not": found.seen.why_not or None,
+        "on_new_field": found.table.on_new_field,
+        "on_wrong_type": found.table.on_wrong_type,
+        "fields": [each.figures() for each in found.proposals],
+        "more": found.seen.more,
+        "diff": found.diff or None,
+    }
+
+
+def _show_all(found: list[Found], *, named: bool) -> None:
+    some = [each for each in found if named or each.proposals]
+    for each in some:
+        _show(each)
+    if not some:
+        say("no table has met a field that it does not declare, or a value of another type")
+
+
+def _show(found: Found) -> None:
+    seen = found.seen
+    if seen.why_not:
+        say(f"{found.table.id}: nothing is seen: {seen.why_not}")
+        return
+    title = f"{found.table.id}: {seen.looked_at:,} records looked at"
+    if not found.proposals:
+        say(f"{title}, and each is as declared")
+        return
+    rows = [
+        (
+            each.field.path,
+            "undeclared" if each.field.is_new else f"declared {each.field.declared}",
+            ", ".join(f"{kind} {n:,}" for kind, n in each.field.kinds.items()),
+            each.field.since,
+            f"{each.field.share:.2%}",
+            each.example or "-",
+            each.kind or "-",
+        )
+        for each in found.proposals
+    ]
+    show(title, UNDECLARED, rows)
+    if seen.more:
+        say(f"and {seen.more:,} times a field that has no name here: the commonest have one")
+    if seen.code and seen.code != code_version(found.table):
+        say("its code is another since the last batch, which may declare some of them by now")
+    _say_left(found)
+    if found.diff:
+        say(found.diff.rstrip())
+        say(f"`strandline drift {found.table.id} --apply` writes this")
+
+
+def _say_left(found: Found) -> None:
+    for each in found.proposals:
+        left = each.edited.left if each.edited else each.why_not
+        if left:
+            say(f"{each.field.path}: {left}")
+
+
+def _apply(found: Found) -> None:
+    drift.apply(found)
+    say(found.diff.rstrip())
+    _say_left(found)
+    name = found.table.id
+    say(f"{found.file} was edited. Next: `strandline migrate {name}` shows what follows from it,")
+    say("and with --go does it: the rows of before get the values that bronze has of them")
