@@ -21,8 +21,7 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.lateness import FIRST, shifted
 from strandline.core.table import Computed, Recomputed, Table, Windowed
-from strandline.engine.flow.batch.dimension_lookup import adorned
-from strandline.engine.flow.batch.static_join import joining
+from strandline.engine.flow.batch.event_joins import adorned, joining
 from strandline.engine.flow.plan import emits_over_time
 from strandline.engine.flow.recompute import BATCH_STREAM, bound_of
 from strandline.engine.gates.gate_files import refuse_behind
