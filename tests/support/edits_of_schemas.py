@@ -225,6 +225,7 @@ OF_OTHER_COLUMNS: dict[str, tuple[Computed, Computed, StructType, Callable[[Lake
         TEXT,
         _replaced_by(TEXT),
     ),
+    "a text instead of a number, below a maximum": (MOST, MOST, TEXT, _replaced_by(TEXT)),
     "a column that is gone, passed on": (
         replace(PASSED, transform=of_others),
         replace(PASSED, transform=of_others),

@@ -193,6 +193,20 @@ def _kind(node: Any) -> str:  # noqa: ANN401  # as above
 OnCommit = Callable[[Entry], None]
 
 
+MANY = 100_000
+"""More partitions than a batch has."""
+
+
+def unsorted(rows: DataFrame) -> DataFrame:
+    """Return the rows of a batch without what Spark knows of their order; nothing is moved.
+
+    An aggregate over a text (``max(status)``) sorts, and the batch says so by a column that it has under another id; to cache it then
+    ends with "key not found".
+    """
+    plan: Any = rows._jdf.queryExecution().analyzed()  # noqa: SLF001  # there is no public way
+    return rows if plan.outputOrdering().isEmpty() else rows.coalesce(MANY)
+
+
 OTHER_COLUMNS = "DELTA_SCHEMA_CHANGED"
 """Begins the name of Delta's error for a stream whose source has other columns than when the query was planned."""
 
@@ -394,7 +408,7 @@ class Writer:
         # What emits over time may emit far more than it reads.
         is_bounded = isinstance(table, Upserted) and table.emits is Emit.ON_CHANGE
         most_rows = rows_read if is_bounded else OPEN
-        with beside(spark, table, lake, rows, self._static, most_rows) as (found, looked):
+        with beside(spark, table, lake, unsorted(rows), self._static, most_rows) as (found, looked):
             refused = entry.dropped_by_watermark
             settled = replace(entry, looked=looked).settled(
                 good=entry.read - refused - sum(entry.skipped.values()), held={}, dropped=refused
