@@ -5,6 +5,7 @@ Nothing of the lake is written, and of a topic nothing is committed: it is read 
 
 import importlib
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +20,12 @@ from strandline.core.kind import Layer
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import Topic
 from strandline.core.writer_schema import WriterSchema
-from strandline.engine.ask.sample_records import Sample, of_bronze, of_topic
+from strandline.engine.ask.sample_records import Sample, of_bronze, of_topic, topics_beside
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes, scaffold
 from strandline.operate.draft_table import Draft, draft, silver, silver_test
-from strandline.operate.draft_text import call, in_docstring, quoted, type_text
+from strandline.operate.draft_text import call, free, in_docstring, quoted, type_text
 from strandline.operate.sampled_fields import percent
 from strandline.operate.sampled_topic import (
     Format,
@@ -36,13 +37,15 @@ from strandline.operate.sampled_topic import (
     no_registry,
 )
 from strandline.operate.sampled_traits import Kinds, words_of
-from strandline.project import package
+from strandline.project import near, package
 
 if TYPE_CHECKING:
     from strandline.engine.kafka.schema_registry import Registry
 
 
 USUAL_PARTITIONS = 4
+MOST_TOPICS = 20
+"""Topics that are named where another was typed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,32 +63,54 @@ class Drafted:
     next: Sequence[str]
 
 
-def table_name(topic: str) -> str:
-    """Return a name of a table for a topic.
+def table_name(text: str) -> str:
+    """Return a name of a table for a topic or a kind; empty where nothing of it can be in one.
 
     >>> table_name("shop-events"), table_name("code.webhooks"), table_name("Bank_Bookings")
     ('shop_events', 'code_webhooks', 'bank_bookings')
     """
-    return re.sub(r"[^a-z0-9]+", "_", topic.lower()).strip("_").lstrip("0123456789_")
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_").lstrip("0123456789_")
 
 
-def new_topic(topic: str, sample: int, lake: str | None) -> Drafted:
+def bronze_name(topic: str) -> str:
+    """Return the name of a topic's table, which may be none of the topic's own: a topic may have any name.
+
+    >>> bronze_name("shop-events"), bronze_name("class"), bronze_name("2024"), bronze_name("__")
+    ('shop_events', 'topic_class', 'topic_2024', 'topic')
+    """
+    name = table_name(topic)
+    if name and not scaffold.is_word(name):
+        return name
+    return "_".join(["topic", *re.findall(r"[a-z0-9]+", topic.lower())])
+
+
+def new_topic(topic: str, sample: int, lake: str | None, table: str = "") -> Drafted:
     """Write the bronze table of a topic, by what its records are like.
 
     Args:
         topic: The name of the topic.
         sample: How many of its records are looked at.
         lake: As it was typed.
+        table: The name of the table; made of the topic's where it is empty.
 
     Raises:
         DefinitionError: There is no such topic, it is empty, or a file is there.
         TransientError: Kafka does not answer.
     """
-    name = table_name(topic)
-    scaffold.refuse_files(Layer.BRONZE, name)
-    _refuse_second(topic)
+    name = table or bronze_name(topic)
+    _refuse_second(topic, name)
+    try:
+        scaffold.refuse_files(Layer.BRONZE, name)
+    except DefinitionError as error:
+        hint = error.hint if table else _by_another_name(topic, name)
+        raise DefinitionError(error.message, hint=hint, topic=topic) from error
     found, place = lakes.configured(lake)
-    taken = _of_topics([Topic(name=topic)], sample, found, place)
+    reads = Topic(name=topic)
+    address = lakes.demanded_address(found, place)
+    known = topics_beside(address, found.kafka_options, reads)
+    if topic not in known:
+        raise no_such_topic(topic, known)
+    taken = _of_topics([reads], sample, found, place)
     seen = look(taken, _schemas(found))
     module = bronze_module(name, topic, seen)
     paths = list(scaffold.write_texts(Layer.BRONZE, name, module, _bronze_test(name, topic)))
@@ -94,19 +119,52 @@ def new_topic(topic: str, sample: int, lake: str | None) -> Drafted:
     )
 
 
-def _refuse_second(topic: str) -> None:
-    """Refuse a topic that a table reads already.
+def _by_another_name(topic: str, name: str) -> str:
+    """Return a hint by which the draft of a topic gets another name than one that cannot be."""
+    used = {each.name for each in catalog.tables()} | {name}
+    other = free(name[:40].strip("_") or "topic", used)
+    return (
+        f"name the table: `strandline new topic {shlex.quote(topic)} --from-topic --table {other}`."
+    )
+
+
+def _refuse_second(topic: str, name: str) -> None:
+    """Refuse a topic that a table reads already, and a name that the table of another topic has.
 
     Raises:
         DefinitionError: One does.
     """
-    for each in catalog.tables():
-        if isinstance(each, Ingested) and topic in {one.name for one in each.topics}:
+    ingested = [each for each in catalog.tables() if isinstance(each, Ingested)]
+    for each in ingested:
+        if topic in {one.name for one in each.topics}:
+            takes = "--takes KIND " if each.has_kinds else ""
             raise DefinitionError(
                 f"{each.id} reads topic {topic} already",
-                hint=f"`strandline new silver NAME --reads {each.id} --sample 10000` drafts a table over it.",
+                hint=f"`strandline new silver NAME --reads {each.id} {takes}--sample 10000` drafts a table over it.",
                 table=each.id,
             )
+    for each in ingested:
+        if each.name == name:
+            others = " and ".join(one.name for one in each.topics)
+            raise DefinitionError(
+                f"{each.id} is the table of topic {others}, and that of topic {topic} would have the same name",
+                hint=_by_another_name(topic, name),
+                table=each.id,
+            )
+
+
+def no_such_topic(topic: str, known: Sequence[str]) -> DefinitionError:
+    """Return the error about a topic that is not among those of the cluster; no table declares it, so nothing makes it."""
+    own = [each for each in known if not each.startswith("__")]
+    listed = ", ".join(own[:MOST_TOPICS]) + (
+        f" and {len(own) - MOST_TOPICS:,} more" if len(own) > MOST_TOPICS else ""
+    )
+    has = f"the cluster's topics are {listed}" if own else "the cluster has no topic yet"
+    return DefinitionError(
+        f"topic {topic} does not exist",
+        hint=f"{near(topic, own)}{has}; another cluster is named by STRANDLINE_KAFKA.",
+        topic=topic,
+    )
 
 
 def _of_topics(topics: Sequence[Topic], most: int, found: Settings, place: Lake) -> Sample:

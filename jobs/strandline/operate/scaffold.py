@@ -31,6 +31,8 @@ from strandline_infra import installation
 
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+LONGEST_NAME = 120
+"""Letters of a name: files and folders that are named after the table have more, and a disk takes 255."""
 OF_TABLES = installation.PACKAGE / "table"
 SUFFIX = ".txt"
 
@@ -183,6 +185,12 @@ def refuse_name(name: str) -> None:
             hint="write it in small letters, digits and single underscores, such as orders_10m.",
             name=name,
         )
+    if len(name) > LONGEST_NAME:
+        raise DefinitionError(
+            f"{name[:40]}… is no name for a table: it has {len(name)} letters, and there may be at most {LONGEST_NAME}",
+            hint="choose a shorter one.",
+            name=name,
+        )
     if is_word(name):
         raise _taken(name, "a word of Python's own")
 
@@ -190,6 +198,17 @@ def refuse_name(name: str) -> None:
 def is_word(name: str) -> bool:
     """Return whether Python has a name already."""
     return keyword.iskeyword(name) or hasattr(builtins, name)
+
+
+def is_free(name: str) -> bool:
+    """Return whether a table may have a name.
+
+    >>> is_free("orders_10m"), is_free("class"), is_free("Orders"), is_free("x" * 200)
+    (True, False, False, False)
+    """
+    return (
+        TABLE_NAME.fullmatch(name) is not None and len(name) <= LONGEST_NAME and not is_word(name)
+    )
 
 
 def write_texts(layer: Layer, name: str, module: str, test: str) -> Iterator[Path]:
@@ -263,7 +282,15 @@ def put(into: Path, texts: Mapping[Path, str]) -> Iterator[Path]:
 
 def _refuse_there(into: Path, texts: Mapping[Path, str]) -> None:
     for path in texts:
-        if (into / path).exists():
+        try:
+            is_there = (into / path).exists()
+        except OSError as error:  # a name that is too long
+            raise DefinitionError(
+                f"{str(path)[:60]}… cannot be written: {error.strerror}",
+                hint="choose a shorter name.",
+                file=str(into / path),
+            ) from error
+        if is_there:
             raise DefinitionError(
                 f"{path} exists already",
                 hint="choose another name, or change that file.",

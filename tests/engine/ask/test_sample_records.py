@@ -9,7 +9,13 @@ from pyspark.sql import SparkSession
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError
 from strandline.core.topic import Topic
-from strandline.engine.ask.sample_records import MOST_BYTES, of_bronze, of_topic, spread
+from strandline.engine.ask.sample_records import (
+    MOST_BYTES,
+    of_bronze,
+    of_topic,
+    spread,
+    topics_beside,
+)
 from strandline.engine.lake.lake import Lake
 from tests.engine.records import make
 from tests.support.events import readings, received
@@ -64,6 +70,19 @@ def test_a_topic_that_is_not_there_is_refused_by_its_name(kafka: str) -> None:
     """With what to do."""
     with pytest.raises(DefinitionError, match="topic nothing-of-it does not exist"):
         of_topic(kafka, {}, Topic(name="nothing-of-it"), 10)
+
+
+@pytest.mark.kafka
+def test_the_topics_beside_one_that_is_not_there_are_those_of_the_cluster(
+    kafka: str, topic: Topic
+) -> None:
+    """So that the one which was meant is found."""
+    make(kafka, topic)
+
+    found = topics_beside(kafka, {}, Topic(name="nothing-of-it"))
+
+    assert topic.name in found
+    assert "nothing-of-it" not in found
 
 
 def test_records_of_a_bronze_table_come_from_all_of_its_time(

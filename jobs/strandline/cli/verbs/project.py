@@ -9,6 +9,7 @@ own help has the sentences about its exit code, which are looked up there.
 
 import inspect
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -99,6 +100,13 @@ def new_topic(
         typer.Option("--from-topic", help="Look at its records: their format and their kinds."),
     ] = False,
     sample: SampleOption = None,
+    table: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="With --from-topic: the name of module and table; made of the topic's when absent.",
+        ),
+    ] = "",
     lake: LakeOption = None,
 ) -> None:
     r"""Take in a Kafka topic: writes the module bronze/NAME.py and its test.
@@ -108,12 +116,22 @@ def new_topic(
     \b
     strandline new topic orders
     strandline new topic shop-events --from-topic
+    strandline new topic 2024 --from-topic --table orders_of_2024
     """
-    if from_topic or sample:
+    if from_topic or sample or table:
         from strandline.operate import draft  # noqa: PLC0415  # Kafka's client, which the other drafts need not
 
-        _say_seen(draft.new_topic(name, sample or SAMPLE, lake))
+        _say_seen(draft.new_topic(name, sample or SAMPLE, lake, table))
         return
+    try:
+        scaffold.refuse_name(name)
+    except DefinitionError as error:
+        raise DefinitionError(
+            error.message,
+            hint=f"{error.hint.rstrip('.')}; over a topic of this name, whose records are looked at: "
+            f"`strandline new topic {shlex.quote(name)} --from-topic`.",
+            name=name,
+        ) from error
     facts = {"topic": name.replace("_", "-")}
     _say(scaffold.write(Layer.BRONZE, name, facts))
 

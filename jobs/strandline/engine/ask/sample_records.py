@@ -101,6 +101,19 @@ def of_topic(
     )
 
 
+def topics_beside(address: str, options: Mapping[str, str], topic: Topic) -> list[str]:
+    """Return the topics of the cluster where a topic is looked for.
+
+    Raises:
+        TransientError: The cluster does not answer.
+    """
+    client = consumer(address, options)
+    try:
+        return Log(address, options, topic, client).neighbours()
+    finally:
+        client.close()
+
+
 def _ranges(
     bounds: Mapping[int, tuple[int, int]], parts: Sequence[int], most: int
 ) -> Iterator[tuple[dict[int, int], dict[int, int], int]]:

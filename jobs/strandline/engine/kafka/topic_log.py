@@ -244,6 +244,17 @@ class Log:
             raise self._missing()
         return sorted(found.partitions)
 
+    def neighbours(self) -> list[str]:
+        """Return the topics that the cluster has.
+
+        Raises:
+            TransientError: The cluster does not answer.
+        """
+        try:
+            return sorted(self._consumer.list_topics(timeout=TIMEOUT).topics)
+        except KafkaException as error:
+            raise self._silent(error) from error
+
     def identity(self) -> str:
         """Return the id that the cluster gave to the topic; a recreated topic has another."""
         name = self.topic.name
