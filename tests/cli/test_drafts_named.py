@@ -1,13 +1,19 @@
 """What a draft proposes is taken when it is typed: names of tables, kinds in quotes, and the way on after a refusal."""
 
+import json
 import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from strandline.cli.verbs import project
 from strandline.core.errors import DefinitionError
-from strandline.operate import draft, scaffold
+from strandline.engine.ask.sample_records import Sample, Seen
+from strandline.operate import draft, draft_table, scaffold
+from strandline.operate.draft_table import NEEDED, Draft, silver
+from strandline.operate.sampled_topic import look
+from tests.support.foreign_topics import BEGIN
 
 
 def refusal(topic: str, *table: str) -> DefinitionError:
@@ -81,3 +87,77 @@ def test_a_topic_that_is_not_there_is_answered_with_those_that_are() -> None:
     assert "__consumer_offsets" not in near.hint
     assert "strandline up" not in near.hint
     assert "has no topic" in none.hint
+
+
+def typed_for(bronze: str, *kinds: str, used: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """Return the names and the kinds that the lines after the draft of a topic have, as a shell reads them."""
+    found = []
+    for line in draft.after_topic(bronze, kinds, used):
+        words = shlex.split(line)
+        takes = [each for each in words if each.startswith("--takes=")]
+        kind = takes[0].removeprefix("--takes=") if takes else words[words.index("--takes") + 1]
+        found.append((words[3], kind))
+    return found
+
+
+KINDS = [
+    ("PaymentBooked", "payment_booked"),
+    ("заказ", "shop_kind_1"),
+    ("'", "shop_kind_1"),
+    ('it\'s "x" $(y)', "it_s_x_y"),
+    ("required", "shop_required"),
+    ("timedelta", "shop_timedelta"),
+    ("class", "shop_class"),
+    ("--help", "shop_help"),
+    ("-7", "shop_7"),
+    ("7", "shop_7"),
+    ("order.v1", "order_v1"),
+    ("x" * 60, "x" * 60),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), KINDS)
+def test_a_table_is_proposed_for_a_kind_of_any_letters(kind: str, name: str) -> None:
+    """What is printed can be typed: the name is legal and the kind arrives as it is."""
+    assert typed_for("shop", kind) == [(name, kind)]
+    assert scaffold.is_free(name)
+    assert name not in NEEDED
+
+
+def test_no_option_is_printed_as_the_word_behind_an_option() -> None:
+    """A kind that begins with a dash is written with a sign of equality."""
+    (line,) = draft.after_topic("shop", ["--help me"])
+
+    assert " --takes='--help me' " in line
+
+
+def test_kinds_that_are_written_nearly_alike_get_tables_of_their_own() -> None:
+    """And none gets the name of a table that is there."""
+    names = [
+        name
+        for name, _ in typed_for(
+            "shop", "a.b", "a-b", "A b", "жжж", "ыыы", "orders", used=["orders"]
+        )
+    ]
+
+    assert names == ["a_b", "shop_a_b", "shop_kind_3", "shop_kind_4", "shop_kind_5", "shop_orders"]
+    (line,) = draft.after_topic("orders", [], ["orders"])
+    assert line.split()[3] == "orders_rows"
+
+
+def test_the_names_that_a_draft_needs_are_known() -> None:
+    """A table of such a name would be refused when it is typed, after it was proposed."""
+    plain = [{"x": n, "status": "ab"[n % 2], "at": "2026-11-20T01:00:00Z"} for n in range(400)]
+    changes = [{"op": "c", "source": {"lsn": n}, "after": {"id": n}} for n in range(400)]
+    texts = [silver(drafted(each), "shop") for each in (plain, changes)]
+    names = {name for text in texts for name in scaffold.bound(text)}
+
+    assert {name for name in names if scaffold.is_free(name)} - {"events"} == NEEDED
+
+
+def drafted(records: Sequence[Mapping[str, object]]) -> Draft:
+    """Return the draft of a table over records, which arrive at the same moment."""
+    payloads = [json.dumps(each).encode() for each in records]
+    seen = [Seen(topic="shop", arrived_at=BEGIN, payload=each) for each in payloads]
+    sample = Sample(records=seen, held=len(seen), place="topic shop", partitions=4)
+    return draft_table.draft("events", "shop", look(sample))

@@ -6,7 +6,7 @@ Nothing of the lake is written, and of a topic nothing is committed: it is read 
 import importlib
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from strandline.engine.ask.sample_records import Sample, of_bronze, of_topic, to
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes, scaffold
-from strandline.operate.draft_table import Draft, draft, silver, silver_test
+from strandline.operate.draft_table import NEEDED, Draft, draft, silver, silver_test
 from strandline.operate.draft_text import call, free, in_docstring, quoted, type_text
 from strandline.operate.sampled_fields import percent
 from strandline.operate.sampled_topic import (
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 
 USUAL_PARTITIONS = 4
+MOST_KINDS = 20
+"""Kinds of which each gets a line to type."""
 MOST_TOPICS = 20
 """Topics that are named where another was typed."""
 
@@ -112,10 +114,12 @@ def new_topic(topic: str, sample: int, lake: str | None, table: str = "") -> Dra
         raise no_such_topic(topic, known)
     taken = _of_topics([reads], sample, found, place)
     seen = look(taken, _schemas(found))
+    used = {each.name for each in catalog.tables() if each.layer is Layer.SILVER}
     module = bronze_module(name, topic, seen)
     paths = list(scaffold.write_texts(Layer.BRONZE, name, module, _bronze_test(name, topic)))
+    kinds = seen.kinds.counts if seen.kinds else ()
     return Drafted(
-        paths=paths, seen=list(_seen_of_topic(seen)), next=list(_after_topic(name, seen))
+        paths=paths, seen=list(_seen_of_topic(seen)), next=list(after_topic(name, kinds, used))
     )
 
 
@@ -279,23 +283,44 @@ def _looked(seen: Look) -> str:
     return f"looked at {seen.count:,} of {seen.sample.held:,} records of {seen.sample.place}{span}"
 
 
-def _after_topic(name: str, seen: Look) -> Iterator[str]:
-    kinds = seen.kinds
-    if kinds is None:
-        yield f"strandline new silver {name} --reads bronze.{name} --sample 10000"
-        return
-    for kind in list(kinds.counts)[:20]:
-        own = table_name(kind) or f"{name}_{kind}"
-        own = (
-            own
-            if scaffold.TABLE_NAME.fullmatch(own) and not scaffold.is_word(own)
-            else f"{name}_{own}"
-        )
-        yield f"strandline new silver {own} --reads bronze.{name} --takes {_typed(kind)} --sample 10000"
+def after_topic(name: str, kinds: Iterable[str], used: Iterable[str] = ()) -> Iterator[str]:
+    """Yield what to type after a topic's table: a line for each kind, as a shell takes it.
+
+    Args:
+        name: The name of the table.
+        kinds: The kinds of its records; none where all are of one.
+        used: The names of tables that are there.
+    """
+    taken = {*used, *NEEDED}
+    numbered = list(enumerate(list(kinds)[:MOST_KINDS], 1))
+    if not numbered:
+        own = _first_free([name, f"{name}_rows"], taken)
+        yield f"strandline new silver {own} --reads bronze.{name} --sample 10000"
+    for number, kind in numbered:
+        own = _first_free(_names_of(name, kind, number), taken)
+        # A word that begins with a dash is an option, whatever is before it.
+        takes = f"--takes{'=' if kind.startswith('-') else ' '}{shlex.quote(kind)}"
+        yield f"strandline new silver {own} --reads bronze.{name} {takes} --sample 10000"
 
 
-def _typed(kind: str) -> str:
-    return kind if re.fullmatch(r"[\w.:/-]+", kind) else "'" + kind.replace("'", "'\\''") + "'"
+def _names_of(name: str, kind: str, number: int) -> Iterator[str]:
+    """Yield names for the table of a kind, the best first; letters that no such name has are left out."""
+    stem, snake = name[:40].rstrip("_"), "_".join(words_of(kind))
+    words = re.findall(r"[a-z0-9]+", snake)
+    yield table_name(snake)
+    if words:
+        yield "_".join([stem, *words])
+    yield f"{stem}_kind_{number}"
+
+
+def _first_free(names: Iterable[str], taken: set[str]) -> str:
+    """Return the first of some names that a table may have and none has, and let it be taken."""
+    chosen = ""
+    for chosen in names:
+        if scaffold.is_free(chosen) and chosen not in taken:
+            taken.add(chosen)
+            return chosen
+    return free(chosen, taken)
 
 
 def new_silver(name: str, reads: str, takes: str, sample: int, lake: str | None) -> Drafted:

@@ -75,6 +75,9 @@ EVENT_AT, ARRIVED_AT = "event_at", "arrived_at"
 MOMENT = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)
 CHANGED_AT, POSITION = "changed_at", "change_position"
 
+NEEDED = frozenset({"bronze", "changes_of", "one_of", "required", "timedelta"})
+"""Names that a module needs for something else than its table."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:

@@ -217,7 +217,7 @@ def write_texts(layer: Layer, name: str, module: str, test: str) -> Iterator[Pat
     Raises:
         DefinitionError: The name is one that they need for something else, or a file is there already or cannot be written.
     """
-    if max(Counter(_bound(module))[name], Counter([*_bound(test), *_given(test)])[name]) > 1:
+    if max(Counter(bound(module))[name], Counter([*bound(test), *_given(test)])[name]) > 1:
         raise _taken(name, "a name that its module or its test needs for something else")
     yield from put(root(), paths_of(layer, name, module, test))
 
@@ -306,7 +306,7 @@ def _taken(name: str, why: str) -> DefinitionError:
     )
 
 
-def _bound(text: str) -> Iterator[str]:
+def bound(text: str) -> Iterator[str]:
     """Yield each name that a module binds, once per binding."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
