@@ -226,6 +226,58 @@ def test_what_looks_like_a_persons_is_masked_and_never_written() -> None:
     assert 'one_of("status", ["new", "paid"], on_fail=OnFail.WARN)' in texts
 
 
+HOME = "C:\\Users\\anna\\AppData\\Local\\Temp\\a folder of a rather long name\\x.exe"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_masked"),
+    [
+        ("ParentUser", ["NT AUTHORITY/SYSTEM", "SHOP/anna"], True),
+        ("run_as_user", ["root", "anna"], True),
+        ("file_owner", ["anna", "berta"], True),
+        ("CurrentDirectory", ["/srv/a", "/srv/b"], True),
+        ("cwd", ["/srv/a", "/srv/b"], True),
+        ("Image", ["/usr/bin/x"] * 40 + [HOME], True),
+        ("path", ["/home/anna/x", "/srv/b"], True),
+        ("path", ["/Users/anna", "/srv/b"], True),
+        ("path", ["/srv/a", "/homepage", "/home/"], False),
+        ("user_agent", ["curl", "wget"], False),
+        ("items_per_user", [1, 2], False),
+        ("directory", ["/srv/a", "/srv/b"], False),
+    ],
+)
+def test_who_ran_something_and_in_whose_folder_is_a_persons(
+    name: str,
+    values: Sequence[object],
+    is_masked: bool,  # noqa: FBT001  # of the list
+) -> None:
+    """The name of an account is in the path to its home folder as well; one path in forty shows it."""
+    records = [{"id": n, name: values[n % len(values)]} for n in range(410)]
+    made = draft("processes", "foreign", of_json(*records))
+
+    assert (name in made.sensitive) == is_masked
+    assert not is_masked or "anna" not in silver(made, "shop") + silver_test(made, "shop")
+
+
+@pytest.mark.parametrize(
+    ("values", "is_remarked"),
+    [(["12", "7"], True), (["0", "0.5", "-3"], True), (["007", "012"], False), (["12", "7", "04109"], False)],
+)  # fmt: skip
+def test_a_text_with_zeros_before_it_is_no_number(
+    values: Sequence[str],
+    is_remarked: bool,  # noqa: FBT001  # as above
+) -> None:
+    """A postcode or the number of an article would lose them by a cast."""
+    made = draft(
+        "orders",
+        "foreign",
+        of_json(*({"id": n, "code": values[n % len(values)]} for n in range(400))),
+    )
+
+    assert ("cast them" in silver(made, "shop")) == is_remarked
+    assert "code" not in made.enums
+
+
 @pytest.mark.parametrize(
     ("records", "key"),
     [

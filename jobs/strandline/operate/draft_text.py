@@ -160,7 +160,8 @@ def _remark(each: StructField, seen: Field, records: int, *, shows: bool) -> str
         elif not isinstance(seen.low, float):  # that of none is infinite
             low, high = _number(seen.low), _number(seen.high)
             parts.append(f"always {low}" if low == high else f"from {low} to {high}")
-    if isinstance(each.dataType, StringType) and seen.looks_like("number") and shows:
+    is_number = seen.looks_like("number") and not seen.forms["digits"]
+    if isinstance(each.dataType, StringType) and is_number and shows:
         parts.append("numbers as text: cast them in the function where they are counted with")
     if isinstance(each.dataType, ArrayType) and isinstance(each.dataType.elementType, StructType):
         parts.append('`rows` of the table makes a row of each item (rows="…")')

@@ -89,8 +89,13 @@ FORMS = {
     "phone": re.compile(r"(?:\+|00)[\d ()/.-]{7,20}\d"),
     "iban": re.compile(r"[A-Z]{2}\d{2}[A-Z0-9 ]{10,32}"),
     "card": re.compile(r"(?:\d{4}[ -]?){3}\d{1,7}"),
+    "digits": re.compile(r"0\d+"),
     "number": re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"),
 }
+
+
+HOME = re.compile(r"(?:[A-Za-z]:)?[/\\]+(?:home|Users)[/\\]+[^/\\]", re.IGNORECASE)
+"""The begin of a path to or below the folder of a person."""
 
 
 def form_of(text: str) -> str:
@@ -99,6 +104,8 @@ def form_of(text: str) -> str:
     >>> form_of("2026-11-20T08:15:30Z"), form_of("2026-11-20"), form_of("a@b.example"), form_of("10.0.0.1"), form_of("x")
     ('moment', 'date', 'email', 'ip', '')
     """
+    if HOME.match(text):
+        return "home"
     if len(text) > LONG_TEXT:
         return ""
     if seconds_of(text) is not None:

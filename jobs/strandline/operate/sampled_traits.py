@@ -179,7 +179,7 @@ IDENTIFIES = _words("id name no number login key nick uuid")
 PRIVATE = _words(
     "email mail phone tel telephone mobile msisdn ip addr ssn iban bic passport password passwd secret token birth birthday "
     "birthdate dob street firstname lastname surname forename fullname username login creditcard cvv mac hostname "
-    "latitude longitude postcode zipcode"
+    "latitude longitude postcode zipcode cwd"
 )
 PAIRS = (
     {"credit", "card"},
@@ -196,15 +196,23 @@ PAIRS = (
     {"api", "key"},
     {"tax", "id"},
     {"command", "line"},
+    {"current", "directory"},
+    {"working", "directory"},
+    {"home", "directory"},
+    {"home", "dir"},
 )
 FORMS_OF_PERSONS = ("email", "ip", "mac", "phone", "iban", "card")
 
 
 def is_sensitive(name: str, seen: Field) -> bool:
     """Return whether a value looks like a person's, or has one within."""
-    words = set(words_of(name))
+    listed = words_of(name)
+    words = set(listed)
+    # What ends with a person names one, such as `parent_user`; a number may count them.
+    is_named = seen.kinds[Of.TEXT] > 0 and bool(PERSON & {*listed[-1:]})
     by_name = bool(
-        words & PRIVATE
+        is_named
+        or words & PRIVATE
         or (words & PERSON and words & IDENTIFIES)
         or words == {"name"}
         or words <= PERSON
@@ -212,7 +220,7 @@ def is_sensitive(name: str, seen: Field) -> bool:
     has_text = seen.kinds[Of.TEXT] > 0 or seen.kinds[Of.WHOLE] > 0
     if has_text and (by_name or any(pair <= words for pair in PAIRS)):
         return True
-    if seen.looks_like(*FORMS_OF_PERSONS):
+    if seen.looks_like(*FORMS_OF_PERSONS) or seen.forms["home"] > TOLERATED * seen.kinds[Of.TEXT]:
         return True
     if seen.items and is_sensitive(name, seen.items):
         return True
@@ -230,7 +238,7 @@ def values_of(seen: Field) -> list[str]:
     count = sum(texts.values())
     is_few = 2 <= len(texts) <= FEW and count >= 50 * len(texts)  # noqa: PLR2004  # one value says nothing
     # Of days and times there are few in any sample, and tomorrow's is another.
-    is_no_name = any(seen.forms[form] for form in ("number", "date", "moment"))
+    is_no_name = any(seen.forms[form] for form in ("number", "digits", "date", "moment", "home"))
     if not is_few or is_no_name or any(not 0 < len(each) <= LONG_TEXT for each in texts):
         return []
     # A value of one record in a thousand is a producer's slip, or the first of many: it is to be warned of.
@@ -315,7 +323,7 @@ def _rank(place: Place, own: set[str]) -> int:
 def _is_name(seen: Field) -> bool:
     """Return whether a value names something: a number may be a price among prices, and a text with spaces a line of a log."""
     texts = seen.kinds[Of.TEXT]
-    is_number = not texts or seen.looks_like("number")
+    is_number = not texts or seen.looks_like("number", "digits")
     return not is_number and seen.wordy <= texts * TOLERATED
 
 
