@@ -26,7 +26,7 @@ from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes, scaffold
 from strandline.operate.draft_table import NEEDED, Draft, draft, silver, silver_test
 from strandline.operate.draft_text import call, free, in_docstring, quoted, type_text
-from strandline.operate.sampled_fields import percent
+from strandline.operate.sampled_fields import MOST_NAMES, percent
 from strandline.operate.sampled_topic import (
     Format,
     Look,
@@ -357,7 +357,7 @@ def new_silver(name: str, reads: str, takes: str, sample: int, lake: str | None)
     paths = list(scaffold.write_texts(Layer.SILVER, name, *texts))
     return Drafted(
         paths=paths,
-        seen=list(_seen_of_rows(made)),
+        seen=list(seen_of_rows(made)),
         next=[f"strandline run {source.id} silver.{name}", f"strandline ledger silver.{name}"],
     )
 
@@ -398,12 +398,17 @@ def _of_kind(taken: Sample, source: Ingested, takes: str, schema: Schema) -> Sam
     return replace(taken, records=chosen)
 
 
-def _seen_of_rows(made: Draft) -> Iterator[str]:
+def seen_of_rows(made: Draft) -> Iterator[str]:
+    """Yield sentences about the records of a table that is drafted."""
     seen = made.look
     yield _looked(seen)
-    yield f"{len(made.fields.fields)} fields are declared" + (
-        f"; left out: {', '.join(map(quoted, list(made.left_out)[:10]))}" if made.left_out else ""
+    names = list(made.left_out)
+    more = [f"{len(names) - 10:,} more"] if len(names) > 10 else []  # noqa: PLR2004  # as many are named
+    yield f"{len(made.fields.fields):,} fields are declared" + (
+        f"; left out: {', '.join([*map(quoted, names[:10]), *more])}" if names else ""
     )
+    if seen.whole.cut:
+        yield f"{len(seen.whole.cut):,} more are left out: of one object {MOST_NAMES:,} fields are looked at"
     if made.key:
         yield f"the key is {made.key_column}: {percent(made.key.unique)} of the records differ by it"
     else:

@@ -7,6 +7,7 @@ sample is written only where it is one of few, and never of a field that looks l
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from textwrap import indent
 from typing import Any, cast
 
@@ -35,6 +36,7 @@ from strandline.operate.draft_text import (
     literal,
     quoted,
     struct_lines,
+    uncounted,
 )
 from strandline.operate.sampled_fields import (
     LAST_SECOND,
@@ -79,9 +81,9 @@ NEEDED = frozenset({"bronze", "changes_of", "one_of", "required", "timedelta"})
 """Names that a module needs for something else than its table."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What a table is declared with.
+    """What a table is declared with; what follows from it is found once, for a record may have thousands of fields.
 
     Args:
         name: Its name.
@@ -120,12 +122,12 @@ class Draft:
         """Return whether its records are changes of a database's rows."""
         return self.look.form is Format.DEBEZIUM
 
-    @property
+    @cached_property
     def columns(self) -> dict[str, Field]:
         """Return what was seen of each column that a field becomes."""
         return {self.names[each.name]: self.look.whole.fields[each.name] for each in self.fields}
 
-    @property
+    @cached_property
     def sensitive(self) -> list[str]:
         """Return the columns that are masked."""
         plain = [name for name, seen in self.columns.items() if is_sensitive(name, seen)]
@@ -136,7 +138,7 @@ class Draft:
         )
         return list(dict.fromkeys(each for each in [*plain, *more] if each != self.event_at))
 
-    @property
+    @cached_property
     def required(self) -> list[str]:
         """Return the columns that each row has."""
         first = [*([self.key_column] if self.key else []), self.event_at]
@@ -147,7 +149,7 @@ class Draft:
         ]
         return list(dict.fromkeys([*first, *always]))[:MOST_REQUIRED]
 
-    @property
+    @cached_property
     def enums(self) -> dict[str, list[str]]:
         """Return the columns with few values, and these."""
         secret = set(self.sensitive)
@@ -156,7 +158,8 @@ class Draft:
 
     def held(self) -> int:
         """Return how many of the records that could be read would be held, for a value of another type or one that is missing."""
-        own = {of: to for of, to in self.names.items() if to in self.required}
+        required = set(self.required)
+        own = {of: to for of, to in self.names.items() if to in required}
         count = 0
         for record in self.look.again():
             lacks = any(record.get(name) is None for name in own)
@@ -333,6 +336,8 @@ def _fields(found: Draft) -> str:
     what = "the columns of the database's table" if found.is_change else "the fields of a payload"
     lines = struct_lines(found.fields, found.look.whole, 2, found.look.records)
     lines += "".join(f"        # {left_out(name, why)}\n" for name, why in found.left_out.items())
+    if found.look.whole.cut:
+        lines += f"        # {uncounted(found.look.whole)}\n"
     text = f"# FILL IN: {what}; what is not declared is not read.\n{name} = StructType(\n    [\n{lines}    ]\n)\n"
     return text + ("FIELDS = changes_of(COLUMNS)\n" if found.is_change else "")
 

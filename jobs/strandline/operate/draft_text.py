@@ -15,7 +15,14 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from strandline.operate.sampled_fields import Field, Of, has_names_of_data, percent, why_not
+from strandline.operate.sampled_fields import (
+    MOST_NAMES,
+    Field,
+    Of,
+    has_names_of_data,
+    percent,
+    why_not,
+)
 from strandline.operate.sampled_traits import is_sensitive
 
 WIDTH = 100
@@ -134,7 +141,13 @@ def struct_lines(
     others = {name: each for name, each in seen.fields.items() if name not in known}
     if not whole:
         lines += [f"{pad}# {left_out(name, why_not(each))}\n" for name, each in others.items()]
+        lines += [f"{pad}# {uncounted(seen)}\n"] if seen.cut else []
     return "".join(lines)
+
+
+def uncounted(seen: Field) -> str:
+    """Return the sentence about fields of an object that were not looked at, because it has so many."""
+    return f"FILL IN: {len(seen.cut):,} more fields are left out: of one object {MOST_NAMES:,} are looked at"
 
 
 def left_out(name: str, why: str) -> str:

@@ -49,6 +49,9 @@ MANY_NAMES, RARE = 20, 0.3
 MOST_NAMES = 2_000
 """Names of fields of one object that are looked at."""
 
+MOST_COUNTED = 100_000
+"""Names beyond these that are counted."""
+
 DEEPEST = 12
 LONGS = (-(2**63), 2**63 - 1)
 
@@ -197,7 +200,7 @@ class Field:
         distinct: Hashes of the values, while nearly all differ.
         items: The items of lists.
         fields: The fields of objects.
-        is_cut: Whether there were more fields than are looked at.
+        cut: Hashes of the names of fields that are not looked at, because there were so many.
     """
 
     kinds: Counter[Of] = field(default_factory=Counter)
@@ -213,7 +216,7 @@ class Field:
     distinct: set[int] | None = field(default_factory=set)
     items: "Field | None" = None
     fields: "dict[str, Field]" = field(default_factory=dict)
-    is_cut: bool = False
+    cut: set[int] = field(default_factory=set)
 
     @property
     def count(self) -> int:
@@ -286,7 +289,8 @@ class Field:
     def _add_object(self, value: Record, arrived: float | None, depth: int) -> None:
         for name, each in value.items():
             if name not in self.fields and len(self.fields) >= MOST_NAMES:
-                self.is_cut = True
+                if len(self.cut) < MOST_COUNTED:
+                    self.cut.add(hash(name))
                 continue
             self.fields.setdefault(str(name), Field()).add(each, arrived, depth + 1)
 
