@@ -464,50 +464,64 @@ class Kinds:
 class Labels:
     """What may be the kind of each record, with the fields that records have under each label.
 
+    A field may be a label of thousands, each of which has thousands beside it: so the fields of a record are noted once, as its shape.
+
     Args:
-        found: By the declaration and the label the fields that records have, and how many records there are.
+        found: By the declaration and the label the shapes that records have, and how many records have them.
+        shapes: The fields of each shape, and its number.
+        names: Each field once.
         records: How many records there are.
     """
 
-    found: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
+    found: dict[str, dict[str, Counter[int]]] = field(default_factory=dict)
+    shapes: dict[tuple[str, ...], int] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     records: int = 0
 
     def add(self, record: Record, seen: Seen) -> None:
         """Take a record in."""
         self.records += 1
-        names = [*(str(each) for each in record if record[each] is not None), COUNT]
+        names = tuple(
+            self.names.setdefault(str(each), str(each))
+            for each, value in record.items()
+            if value is not None
+        )
+        shape = self.shapes.setdefault(names, len(self.shapes))
         for by, label in _labels(record, seen):
             groups = self.found.setdefault(by, {})
             if len(groups) <= MOST_KINDS:
-                groups.setdefault(label, Counter()).update(names)
+                groups.setdefault(label, Counter())[shape] += 1
 
     def kinds(self) -> Kinds | None:
         """Return by what the shapes of the records differ; None where nothing decides about them."""
-        chosen = [kinds for by in self.found if (kinds := self._kinds(by))]
+        if len(self.shapes) < 2:  # noqa: PLR2004  # all are alike
+            return None
+        shapes = list(self.shapes)
+        chosen = [kinds for by in self.found if (kinds := self._kinds(by, shapes))]
         return max(chosen, key=lambda each: (each.own, -len(each.by)), default=None)
 
-    def _kinds(self, by: str) -> Kinds | None:
-        counts = {label: group[COUNT] for label, group in self.found[by].items()}
+    def _kinds(self, by: str, shapes: Sequence[tuple[str, ...]]) -> Kinds | None:
+        counts = {label: group.total() for label, group in self.found[by].items()}
         common = {label: count for label, count in counts.items() if count * 1000 >= self.records}
         known = sum(common.values()) / max(self.records, 1)
         if not 2 <= len(common) <= MOST_KINDS or known < KNOWN_PART:  # noqa: PLR2004  # one is none
             return None
-        fields = {label: self._fields(by, label) for label in common}
-        own = _own(list(fields.values()))
+        fields = [_fields(self.found[by][label], shapes) for label in common]
+        own = _own(fields)
         is_named = by.startswith(("header", "schema_id")) or _named(by) in KIND_NAMES
-        if not own or (not is_named and _shared(list(fields.values())) > 0.5):  # noqa: PLR2004  # half
+        if not own or (not is_named and _shared(fields) > 0.5):  # noqa: PLR2004  # half
             return None
         return Kinds(by, dict(sorted(common.items(), key=lambda each: -each[1])), own)
 
-    def _fields(self, by: str, label: str) -> tuple[set[str], set[str]]:
-        """Return the fields that all records under a label have, and those that any has."""
-        group = self.found[by][label]
-        count = group[COUNT]
-        whole = {name for name, times in group.items() if times >= KNOWN_PART * count}
-        return whole, {name for name, times in group.items() if times > TOLERATED * count}
 
-
-COUNT = ""
+def _fields(group: Counter[int], shapes: Sequence[tuple[str, ...]]) -> tuple[set[str], set[str]]:
+    """Return the fields that all records of a group have, and those that any has."""
+    times: Counter[str] = Counter()
+    for shape, count in group.items():
+        for name in shapes[shape]:
+            times[name] += count
+    whole = {name for name, count in times.items() if count >= KNOWN_PART * group.total()}
+    return whole, {name for name, count in times.items() if count > TOLERATED * group.total()}
 
 
 def _named(by: str) -> str:
@@ -549,5 +563,5 @@ def _own(groups: Sequence[tuple[set[str], set[str]]]) -> int:
 
 def _shared(groups: Sequence[tuple[set[str], set[str]]]) -> float:
     """Return the share of fields that all kinds have, of those that any has."""
-    wholes = [whole - {COUNT} for whole, _ in groups]
+    wholes = [whole for whole, _ in groups]
     return len(set.intersection(*wholes)) / max(len(set.union(*wholes)), 1)
