@@ -162,10 +162,16 @@ def test_the_verbs_find_the_example_in_its_folder(park: Path, tmp_path: Path) ->
     assert [each["model"] for each in json.loads(models)] == ["unusual_traffic"]
 
 
-def typed_in(root: Path, folder: Path, *words: str) -> str:
+def typed_in(root: Path, folder: Path, *words: str, lake: bool = True) -> str:
     """Type a verb in the project's folder, and return what it answers."""
     done = subprocess.run(
-        [sys.executable, "-m", "strandline.cli", *words, "--lake", str(folder / "lake")],
+        [
+            sys.executable,
+            "-m",
+            "strandline.cli",
+            *words,
+            *(["--lake", str(folder / "lake")] if lake else []),
+        ],
         cwd=root,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": tree.search_path(tree.ROOT), "TZ": "UTC"},
         capture_output=True,
@@ -188,6 +194,40 @@ def test_the_example_as_a_project_keeps_the_lint_of_a_project(park: Path) -> Non
             check=False,
         )
         assert done.returncode == 0, done.stdout
+
+
+ALL_TESTS = (
+    "from tests import test_tables as t; [f() for n, f in vars(t).items() if n.startswith('test_')]"
+)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("demo", [[], ["--demo"]], ids=["shop", "example"])
+def test_the_test_of_a_projects_tables_holds_with_tables_of_its_own(
+    demo: list[str], tmp_path: Path
+) -> None:
+    """Whatever their names are: one of the example's, in SQL, or those that alerts bring."""
+    root = tmp_path / "mill"
+    succeeded("init", *demo, root)
+    if not demo:
+        of_it = (root / "mill/silver/orders.py").read_text().replace("orders", "device_telemetry")
+        of_it = of_it.replace("bronze import device_telemetry", "bronze import orders")
+        (root / "mill/silver/device_telemetry.py").write_text(of_it)
+    reads = "silver.orders" if not demo else "silver.device_telemetry"
+    typed_in(root, tmp_path, "new", "gold", "parts_10m", "--sql", "--reads", reads, lake=False)
+    if not demo:
+        typed_in(root, tmp_path, "new", "alerts", "large_order", "--reads", reads, lake=False)
+
+    done = subprocess.run(
+        [sys.executable, "-c", ALL_TESTS],
+        cwd=root,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{root}:{tree.search_path(tree.ROOT)}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_imports_more_of_the_engine_stays_behind_with_all_that_reads_it() -> None:
