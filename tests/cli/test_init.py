@@ -31,6 +31,14 @@ def test_a_name_that_is_no_package_is_refused(name: str, tmp_path: Path) -> None
     assert not (tmp_path / name).exists()
 
 
+def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path) -> None:
+    """That was an error of the file system, without a hint."""
+    answer = strandline("init", tmp_path / ("x" * 300))
+
+    assert answer.code == 2
+    assert "it has 300 letters" in answer.err
+
+
 @pytest.mark.parametrize("name", ["rich", "typer", "numpy", "duckdb", "delta", "dagster", "google"])
 def test_a_name_of_an_installed_package_is_refused(name: str, tmp_path: Path) -> None:
     """The project's folder comes first where Python looks, so every verb would end in a traceback; google has no ``__init__``."""

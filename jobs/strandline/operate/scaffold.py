@@ -437,6 +437,11 @@ def make(folder: Path, *, of_example: bool = False) -> str:
 def _name(root: Path) -> str:
     name = root.name
     package = name.replace("-", "_")
+    if len(name) > LONGEST_NAME:
+        raise DefinitionError(
+            f"{name[:40]}… is no name for a project: it has {len(name)} letters, and there may be at most {LONGEST_NAME}",
+            hint="choose a shorter one.",
+        )
     if (
         PROJECT_NAME.fullmatch(name) is None
         or keyword.iskeyword(package)
