@@ -2,17 +2,26 @@
 
 import json
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from strandline.cli.verbs import project
 from strandline.core.errors import DefinitionError
+from strandline.core.topic import Topic
 from strandline.engine.ask.sample_records import Sample, Seen
+from strandline.engine.kafka.broker import down, up
+from strandline.engine.lake.lake import Lake
 from strandline.operate import draft, draft_table, scaffold
 from strandline.operate.draft_table import NEEDED, Draft, silver
 from strandline.operate.sampled_topic import look
+from tests.architecture import tree
+from tests.cli.inside import succeeded
+from tests.engine.records import make
 from tests.support.foreign_topics import BEGIN
 
 
@@ -161,3 +170,53 @@ def drafted(records: Sequence[Mapping[str, object]]) -> Draft:
     seen = [Seen(topic="shop", arrived_at=BEGIN, payload=each) for each in payloads]
     sample = Sample(records=seen, held=len(seen), place="topic shop", partitions=4)
     return draft_table.draft("events", "shop", look(sample))
+
+
+@pytest.mark.kafka
+def test_what_is_printed_after_the_draft_of_a_topic_can_be_typed(tmp_path: Path) -> None:
+    """For a topic with a name of Python's own, and kinds that a shell would read otherwise."""
+    root, kinds = tmp_path / "mill", ["it's", "--help", "required", "заказ", "PaymentBooked"]
+    succeeded("init", root)
+    lake = Lake(tmp_path / "broker")
+    address = up(lake).address
+    try:
+        send(address, "class", kinds)
+        done = typed_in(root, address, "new", "topic", "class", "--from-topic")
+        lines = [each for each in done.splitlines() if each.startswith("  strandline new")]
+        for line in lines:
+            typed_in(root, address, *shlex.split(line)[1:])
+        refused = typed_in(root, address, "new", "topic", "clas", "--from-topic", code=2)
+    finally:
+        down(lake)
+
+    written = {each.stem for each in (root / "mill/silver").glob("*.py")} - {"__init__", "orders"}
+    assert "wrote mill/bronze/topic_class.py" in done
+    assert len(written) == len(lines) == len(kinds)
+    assert "payment_booked" in written
+    assert "did you mean class? the cluster's topics are class;" in refused
+
+
+def send(address: str, topic: str, kinds: Sequence[str]) -> None:
+    """Send records of kinds, of which each has a field of its own."""
+    make(address, Topic(name=topic))
+    producer = Producer({"bootstrap.servers": address})
+    for n in range(50 * len(kinds)):
+        kind = n % len(kinds)
+        record = {"id": n, "type": kinds[kind], f"field_{kind}": n}
+        producer.produce(topic, json.dumps(record).encode())
+    assert producer.flush(30) == 0
+
+
+def typed_in(root: Path, address: str, *words: str, code: int = 0) -> str:
+    """Type a verb in the project's folder, and return what it answers."""
+    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": tree.search_path(tree.ROOT), "TZ": "UTC"}
+    done = subprocess.run(
+        [sys.executable, "-m", "strandline.cli", *words],
+        cwd=root,
+        env={**env, "STRANDLINE_KAFKA": address},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
