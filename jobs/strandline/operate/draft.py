@@ -298,9 +298,12 @@ def after_topic(name: str, kinds: Iterable[str], used: Iterable[str] = ()) -> It
         yield f"strandline new silver {own} --reads bronze.{name} --sample 10000"
     for number, kind in numbered:
         own = _first_free(_names_of(name, kind, number), taken)
-        # A word that begins with a dash is an option, whatever is before it.
-        takes = f"--takes{'=' if kind.startswith('-') else ' '}{shlex.quote(kind)}"
-        yield f"strandline new silver {own} --reads bronze.{name} {takes} --sample 10000"
+        yield f"strandline new silver {own} --reads bronze.{name} {_takes(kind)}--sample 10000"
+
+
+def _takes(kind: str) -> str:
+    """Return the option with a kind as it is typed; a word that begins with a dash would be an option, whatever is before it."""
+    return f"--takes{'=' if kind.startswith('-') else ' '}{shlex.quote(kind)} " if kind else ""
 
 
 def _names_of(name: str, kind: str, number: int) -> Iterator[str]:
@@ -348,7 +351,7 @@ def new_silver(name: str, reads: str, takes: str, sample: int, lake: str | None)
     if not seen.records:
         raise DefinitionError(
             f"none of {seen.count:,} records of {taken.place} can be read",
-            hint=f"`strandline new silver {name} --reads {source.id}` writes a draft to fill in.",
+            hint=f"`strandline new silver {name} {_takes(takes)}--reads {source.id}` writes a draft to fill in.",
             table=source.id,
         )
     by = str(source.topics[0].kind or "")
