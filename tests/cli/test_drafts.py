@@ -261,7 +261,7 @@ HOME = "C:\\Users\\anna\\AppData\\Local\\Temp\\a folder of a rather long name\\x
         ("Image", ["/usr/bin/x"] * 40 + [HOME], True),
         ("path", [HOMES[0], "/srv/b"], True),
         ("path", [HOMES[1], "/srv/b"], True),
-        ("path", ["/srv/a", "/homepage", "/home"], False),
+        ("path", ["/srv/a", "/homepage"], False),
         ("user_agent", ["curl", "wget"], False),
         ("items_per_user", [1, 2], False),
         ("directory", ["/srv/a", "/srv/b"], False),
