@@ -423,16 +423,18 @@ def refuse_unsafe(found: Settings, where: Lake, tables: Sequence[Table], says: S
         DefinitionError: A table may not go on.
     """
     if any(needs_spark(table, where) for table in tables):
-        refuse(*verdicts_of(found, where, tables, says))
+        # A stream that is started after it inherits its priority, so it gives way to none.
+        refuse(*verdicts_of(found, where, tables, says, beside=False))
 
 
-def verdicts_of(
+def verdicts_of(  # noqa: PLR0913  # what is asked, of what, and how
     found: Settings,
     where: Lake,
     tables: Sequence[Table],
     says: Says,
     *,
     looks: bool = False,
+    beside: bool = True,
 ) -> list[Verdict]:
     """Return whether each table's stream may go on; Spark is started only where code or sources changed.
 
@@ -442,6 +444,7 @@ def verdicts_of(
         tables: The tables that are asked about.
         says: Hears what takes time.
         looks: Whether to start Spark as well where what a stream searches was never looked at.
+        beside: Whether this work gives way to a stream on this machine.
     """
     asks = any(
         needs_spark(table, where) or (looks and needs_look(table, where)) for table in tables
@@ -449,7 +452,7 @@ def verdicts_of(
     if not asks:
         return [judge(None, table, where) for table in tables]
     says("comparing plans, for which Spark starts …")
-    spark = session.site(found, where, None, is_brief=True, says=says, beside=True).spark
+    spark = session.site(found, where, None, is_brief=True, says=says, beside=beside).spark
     try:
         return [judge(spark, table, where) for table in tables]
     finally:

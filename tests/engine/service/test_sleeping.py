@@ -1,4 +1,4 @@
-"""A table that has nothing to read has no query, no thread and no lease, and goes on where it was once there is something."""
+"""A table that has nothing to read has no query, keeps its lease, and goes on where it was once there is something."""
 
 import threading
 from collections.abc import Iterator
@@ -43,9 +43,8 @@ def served(lake: Lake, site: Site) -> Iterator[Served]:
 
 
 def sleeps(stream: Served, lake: Lake, table: Table) -> bool:
-    """Return whether a table sleeps, and nothing of it is left."""
-    is_fed = any(each.name == table.id for each in threading.enumerate())
-    return stream.host.pulses[table.id].asleep and not is_fed and not is_written(table, lake)
+    """Return whether a table sleeps: it has no query, and for others the stream writes it as before."""
+    return stream.host.pulses[table.id].asleep and is_written(table, lake)
 
 
 @pytest.mark.slow
@@ -109,15 +108,16 @@ def clock() -> Hand:
     return Hand()
 
 
-def test_a_table_is_tired_after_a_while_without_news_and_any_news_begin_it_anew(
+def test_a_table_is_to_rest_after_a_while_without_news_and_any_news_begin_it_anew(
     lake: Lake, clock: Hand
 ) -> None:
     sleepers = Sleepers(lake, after=10.0, clock=clock)
     table, name, versions = BRONZE, BRONZE.id, {BRONZE.id: 3}
+    rest = sleepers.of(table, lambda _: None)
 
     def looked(lag: int | None = 0, *, works: bool = False) -> bool:
         sleepers.measured(table, lag, dict(versions), works=works)
-        return sleepers.is_tired(name)
+        return rest.is_due()
 
     assert not looked()
     clock.now = 9.9
@@ -136,32 +136,41 @@ def test_a_table_is_tired_after_a_while_without_news_and_any_news_begin_it_anew(
     assert not looked()
 
 
-def test_news_between_the_end_of_a_query_and_its_sleep_are_not_slept_through(
+def test_news_between_the_end_of_a_query_and_its_rest_are_not_slept_through(
     lake: Lake, clock: Hand
 ) -> None:
+    """They come before the rest is taken; then it returns at once. What comes later ends it."""
     sleepers = Sleepers(lake, after=10.0, clock=clock)
-    table, name = BRONZE, BRONZE.id
-    sleepers.measured(table, 0, {name: 3}, works=False)
-    clock.now = 10.0
-    sleepers.measured(table, 0, {name: 3}, works=False)
-    assert sleepers.is_tired(name)
-    sleepers.measured(table, 5, {name: 3}, works=False)
-    assert not sleepers.lies_down(name)
-    assert not sleepers.woken(name)
+    heard: list[bool] = []
+    rest = sleepers.of(BRONZE, heard.append)
 
+    def looked(lag: int) -> None:
+        sleepers.measured(BRONZE, lag, {BRONZE.id: 3}, works=False)
+
+    looked(0)
+    clock.now = 10.0
+    looked(0)
+    assert rest.is_due()
+    looked(5)
+    rest.take()
+    assert heard == []
+
+    looked(0)
     clock.now = 20.0
-    sleepers.measured(table, 0, {name: 4}, works=False)
-    clock.now = 30.0
-    sleepers.measured(table, 0, {name: 4}, works=False)
-    assert sleepers.lies_down(name)
-    assert not sleepers.woken(name)
-    sleepers.measured(table, 1, {name: 4}, works=False)
-    assert sleepers.woken(name)
-    assert not sleepers.woken(name)
+    looked(0)
+    sleeper = threading.Thread(target=rest.take)
+    sleeper.start()
+    while not sleepers.asleep:
+        sleeper.join(0.01)
+    looked(1)
+    sleeper.join(30)
+    assert not sleeper.is_alive()
+    assert heard == [True, False]
+    assert not sleepers.asleep
 
 
 def test_with_zero_seconds_no_table_ever_sleeps(lake: Lake, clock: Hand) -> None:
     sleepers = Sleepers(lake, after=0.0, clock=clock)
     for clock.now in (0.0, 1e9):
         sleepers.measured(BRONZE, 0, {}, works=False)
-    assert not sleepers.is_tired(BRONZE.id)
+    assert not sleepers.of(BRONZE, lambda _: None).is_due()

@@ -153,7 +153,23 @@ class _Job:
             self.running.ends()
 
 
-def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five callbacks
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What an always-on table does while it has nothing to read: it keeps its lease, and has no query and no client of Kafka.
+
+    Args:
+        is_due: Returns whether it is to begin, once the running batch has ended.
+        take: Waits until there is something to read, or the run is to stop; returns at once where it is not due any more.
+    """
+
+    is_due: Callable[[], bool] = lambda: False
+    take: Callable[[], None] = lambda: None
+
+
+NEVER = Rest()
+
+
+def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and what hears of it
     table: Table,
     mode: Mode,
     lake: Lake,
@@ -165,6 +181,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
     holds: Callable[[int], None] = lambda _: None,
     gives_way: Callable[[], bool] = lambda: False,
     running: Running | None = None,
+    rest: Rest = NEVER,
 ) -> Report:
     """Run a table in a mode.
 
@@ -179,6 +196,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
         holds: Called from time to time with the number of rows in the state of an always-on table.
         gives_way: Asked whether the next batch of an always-on table that reads Kafka is to wait.
         running: Is kept to what the table is at.
+        rest: When an always-on table rests.
 
     Returns:
         What was done.
@@ -217,7 +235,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
         lake=lake,
         site=site,
         on_commit=committed,
-        stopped=stopped,
+        stopped=lambda: stopped() or rest.is_due(),
         waits=waits,
         holds=weighed,
         patience=patience,
@@ -232,6 +250,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
         work = partial(_take_in, job, table)
     else:
         work = partial(_through_gates, job, table)
+
     record = site.record(site.spark, table, mode.name, lake)
     with (
         lease(site.spark, table, lake),
@@ -244,13 +263,23 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
         if not isinstance(table, Ingested):
             column_lineage.learn(site.spark, table, lake)
         if pace.every is not None:
-            patience.outlast(work)
+            patience.outlast(partial(_feed, job, work, stopped, rest))
         else:
             soon(work)
             report.books_open = close_or_reason(table, lake)
     if pace.every is None:
         job.aside.keep()
     return report
+
+
+def _feed(job: _Job, work: Callable[[], object], stopped: Callable[[], bool], rest: Rest) -> None:
+    """Work, rest and work again until stopped."""
+    while True:
+        work()
+        if stopped():
+            return
+        job.aside.keep()
+        rest.take()
 
 
 def _take_in(job: _Job, table: Ingested) -> None:

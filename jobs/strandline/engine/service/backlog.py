@@ -18,6 +18,7 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
+from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.table_books import Books, Closed
 from strandline.engine.kafka import broker
@@ -285,10 +286,15 @@ class OpenBooks:
             sources[each.id] = sums
         return self._books[table.id].unread(sources)
 
-    def version(self, table: Table) -> int:
-        """Return the newest version of a table, as far as it was followed, or as it is where the stream does not follow it."""
+    def version(self, table: Table) -> int | None:
+        """Return the newest version of a table, as far as it was followed, or as it is where the stream does not; None where it cannot be read."""
         sums = self._sums(table)
-        return latest_version(self._lake.table(table)) if sums is None else sums.version
+        if sums is not None:
+            return None if table.id in self.unreadable else sums.version
+        try:
+            return latest_version(self._lake.table(table))
+        except (OSError, LakeError):
+            return None
 
     def _sums(self, table: Table) -> Sums | None:
         books = self._books.get(table.id)
@@ -391,7 +397,7 @@ class Gauge:
         """Return the tables that sleep and need not be asked for alone: nothing came, and they were asked for not long ago."""
         now = time.monotonic()
         known = [name for name in [*self._asleep] if now < self._alone.get(name, 0.0)]
-        parts = {part: end for name in known for part, end in self._ends[name].items()}
+        parts = {part for name in known for part in self._ends[name]}
         if not parts or address is None:
             return set()
         try:
@@ -399,8 +405,7 @@ class Gauge:
         except Exception:  # noqa: BLE001  # each is asked for alone then
             self._leave()
             return set()
-        moved = {part for part, end in parts.items() if found[part] != end}
-        return {name for name in known if not moved & self._ends[name].keys()}
+        return {name for name in known if all(found[k] == v for k, v in self._ends[name].items())}
 
     def _ends_now(self, address: str, parts: Iterable[Part]) -> dict[Part, int]:
         """Return the ends of partitions, by one question to each broker."""

@@ -27,14 +27,14 @@ from strandline.engine.flow.running import Running
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka.broker import bound_log
-from strandline.engine.lake.completeness import RetiredError, fed, retired
+from strandline.engine.lake.completeness import RetiredError, fed
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, asker, is_held
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, between, latest_version
 from strandline.engine.lake.read.open_table import broken_files
-from strandline.engine.runtime.jvm import deaf, gone, has_ended, is_deaf, loss
+from strandline.engine.runtime.jvm import deaf, exit_code, gone, has_ended, is_deaf, loss
 from strandline.engine.runtime.outage import skipped_in_outage
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.spark_session import refuse_too_many
@@ -219,7 +219,7 @@ class Host:
         self.closer.start()
         due = 0.0
         try:
-            while (left := self._fed_now()) or (self._sleepers.asleep and not self._stop.is_set()):
+            while left := [name for name, thread in self._threads.items() if thread.is_alive()]:
                 if (begun := time.monotonic()) >= due:
                     with skipped_in_outage():
                         self._load_code()
@@ -232,6 +232,8 @@ class Host:
                 if is_deaf(self._site.spark):
                     self._hangs(left, deaf())
                     break  # no batch ends any more, so there is nothing to wait for
+                if self._stop.is_set():
+                    self._sleepers.wake_all()
                 if self._stop.is_set() and (over := self._waits_no_longer()) is not None:
                     self._hangs(left, over)
                     break
@@ -245,10 +247,6 @@ class Host:
         for error in (self._ended_by, *self.errors.values()):
             if error is not None:
                 raise error
-
-    def _fed_now(self) -> list[str]:
-        """Return the tables with a thread that feeds them."""
-        return [name for name, thread in self._threads.items() if thread.is_alive()]
 
     def _hangs(self, tables: list[str], error: TransientError) -> None:
         self.hung = tables
@@ -335,8 +333,6 @@ class Host:
                         self._starting.pop(name, None)
                         continue
                     self._run(table)
-                    if not self._stop.is_set() and self._sleeps(table):
-                        return
                 except RetiredError:
                     self._starting.pop(table.id, None)
                     with self._turn:
@@ -352,26 +348,22 @@ class Host:
         except BaseException as error:  # noqa: BLE001  # raised again in serve, once the others have stopped
             self._end(error)
 
-    def _sleeps(self, table: Table) -> bool:
-        """Return whether a table whose query has ended sleeps from now on, so that its thread ends."""
-        with self._turn:
-            if self._known.get(table.id) is not table or not self._sleepers.lies_down(table.id):
-                return False
-            self._handed.add(table.id)  # another process may write it while it has no lease
-            self.pulses[table.id].asleep = True
-            return True
-
     def _wake(self) -> None:
-        """Feed the tables again that slept, and have news, or are retired or declared no more."""
-        asleep = [*self._sleepers.asleep]
-        left = retired(self._lake).keys() if asleep else set[str]()
-        for name in asleep:
-            if name in left or name not in self._known:  # its thread takes it out of the figures
+        """Let tables go on that another process asks for, or that are declared otherwise, and all of them where the JVM is gone."""
+        for name in [*self._sleepers.asleep]:
+            table = next((each for each in self._tables if each.id == name), None)
+            if (
+                table is None
+                or self._known.get(name) is not table
+                or self._asker(table) is not None
+            ):
                 self._sleepers.wake(name)
-            if self._sleepers.woken(name):
-                self.pulses[name].asleep = False
-                self._threads[name].join(LOOK)
-                self._begin(name)
+        if self._sleepers.asleep and exit_code(self._site.spark) is not None:
+            self._end(gone())
+
+    def _slept(self, table: Table, *, sleeps: bool) -> None:
+        self._starting.pop(table.id, None)
+        self.pulses[table.id].asleep = sleeps
 
     def _goes_on(self, name: str) -> Table | None:
         """Return a table as it is to run; None where it is fed no more, and its thread ends."""
@@ -468,8 +460,7 @@ class Host:
     def _leaves(self, table: Table) -> bool:
         """Return whether a table's query is to end after its batch."""
         is_other = self._known.get(table.id) is not table
-        is_tired = self._sleepers.is_tired(table.id)
-        return self._stop.is_set() or is_other or is_tired or self._asker(table) is not None
+        return self._stop.is_set() or is_other or self._asker(table) is not None
 
     def _run(self, table: Table) -> None:
         run(
@@ -483,6 +474,7 @@ class Host:
             holds=partial(self._holds, table),
             gives_way=partial(self._gives_way, table),
             running=self._running[table.id],
+            rest=self._sleepers.of(table, lambda sleeps: self._slept(table, sleeps=sleeps)),
         )
 
     def _ends_all(self, table: Table, error: Exception) -> bool:
@@ -626,11 +618,13 @@ class Host:
                 pulse.behind = pulse.behind or self._site.clock().isoformat(timespec="seconds")
             running = self._running[table.id]
             works = waits or bool(pulse.broken or pulse.sources) or running.idle is not None
-            self._sleepers.measured(table, pulse.lag, self._versions(table), works=works)
+            versions = self._versions(table)
+            is_known = None not in versions.values() and table.id not in self._starting
+            self._sleepers.measured(table, pulse.lag, versions, works=works or not is_known)
             self._foresee(table, now)
         self._wake()
 
-    def _versions(self, table: Table) -> dict[str, int]:
+    def _versions(self, table: Table) -> dict[str, int | None]:
         return {each.id: self._books.version(each) for each in (*table.needs, table)}
 
     def _foresee(self, table: Table, now: float) -> None:
