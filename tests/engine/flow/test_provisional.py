@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Emit, Layer
-from strandline.core.local_day import Day
-from strandline.core.modes import Batch
+from strandline.core.lateness import Day
+from strandline.core.stateful import Batch
 from strandline.core.table import Recomputed, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.lake_views import sources, view_of
