@@ -1,5 +1,6 @@
 """What is known of windows that are not over can be asked for, marked; nothing else reads it, and what a person may not see it has not."""
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -166,7 +167,7 @@ def test_over_jdbc_it_is_the_same(spark: SparkSession, lake: Lake) -> None:
 def test_what_became_final_is_never_there_twice(spark: SparkSession, lake: Lake) -> None:
     """Although the provisional rows are still those of before."""
     derive(spark, lake, DAILY)
-    tomorrow = {user_actions.TABLE: (SCHEMA, """
+    tomorrow: Log = {user_actions.TABLE: (SCHEMA, """
         batch | action_id | user_id | action | event_at            | _arrived_at
         4     | f         | u1      | login  | 2026-11-22T09:00:00 | 2026-11-22T09:00:00
         4     | g         | u1      | login  | 2026-11-22T21:00:00 | 2026-11-22T21:00:00
@@ -259,6 +260,27 @@ def test_a_request_to_forget_waits_for_what_is_computed_at_that_moment(lake: Lak
         provisional_rows.alone(DAILY.id, lake),
     ):
         pass
+
+
+def test_a_request_to_forget_waits_for_a_first_computation(lake: Lake) -> None:
+    """It has no folder yet; what it has read is forgotten, and is there once it ends."""
+    place, order = lake.provisional(DAILY.id), list[str]()
+
+    def forget() -> None:
+        provisional_rows.forget(lake)
+        order.append("forgotten")
+
+    request = threading.Thread(target=forget)
+    with provisional_rows.alone(DAILY.id, lake):
+        assert not place.exists()
+        request.start()
+        request.join(1)
+        (place / "part.parquet").put("what is forgotten")
+        order.append("computed")
+    request.join(60)
+
+    assert order == ["computed", "forgotten"]
+    assert not place.exists()
 
 
 def test_a_promotion_and_an_undo_take_them_away(spark: SparkSession, lake: Lake) -> None:

@@ -71,8 +71,19 @@ def remove(lake: Lake, name: str) -> None:
 
 
 def forget(lake: Lake) -> None:
-    """Remove the provisional rows of all tables, for good: what is computed at this moment is awaited."""
-    for name in (lake.root / PROVISIONAL).names():
+    """Remove the provisional rows of all tables, for good: what is computed at this moment is awaited.
+
+    The first computation of a table has its lease long before Spark makes the folder, which comes with the first file of the rows.
+    """
+    leases = lake.lease_of(PROVISIONAL).parent.names()
+    suffix = lake.lease_of("").name
+    first = f"{PROVISIONAL}."
+    computed = [
+        each[len(first) : -len(suffix)]
+        for each in leases
+        if each.startswith(first) and each.endswith(suffix)
+    ]
+    for name in sorted({*(lake.root / PROVISIONAL).names(), *computed}):
         with alone(name, lake, waits=True) as kept:
             kept.place.remove()
 
