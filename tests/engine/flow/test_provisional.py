@@ -391,9 +391,30 @@ def test_what_nothing_computes_any_more_is_taken_away(spark: SparkSession, lake:
     place = lake.provisional(DAILY.id)
     written = place.modified_at()
 
-    provisional_rows.remove_stale(lake, written + timedelta(hours=23))
+    provisional_rows.remove_stale(lake, written + timedelta(hours=23), ())
     assert place.exists()
-    provisional_rows.remove_stale(lake, written + timedelta(hours=25))
+    provisional_rows.remove_stale(lake, written + timedelta(hours=25), ())
+    assert not place.exists()
+
+
+def test_while_nothing_comes_they_stay_and_are_owed_once_it_came(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """No stream that sleeps would compute them again, and none sleeps before they are computed."""
+    derive(spark, lake, replace(DAILY, provisional=None))
+    kept, place = aside(spark, lake, provisional="1 hour"), lake.provisional(DAILY.id)
+    assert kept.is_owed()
+    kept.keep()
+    assert not kept.is_owed()
+    week = place.modified_at() + timedelta(days=7)
+
+    provisional_rows.remove_stale(lake, week, TABLES)
+    assert place.exists()
+    put(lake, LOG, "3")
+    assert kept.is_owed()
+    kept.look()
+    assert kept.is_owed(), "it is not due"
+    provisional_rows.remove_stale(lake, week, TABLES)
     assert not place.exists()
 
 

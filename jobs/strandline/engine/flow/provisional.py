@@ -149,7 +149,9 @@ class Aside:
     says: Callable[[str], None]
     _due: float = 0.0
     _thread: threading.Thread | None = None
-    _seen: tuple[object, ...] = ()
+    _seen: tuple[int, ...] = ()
+    _tried: tuple[int, ...] = ()
+    _given_up: tuple[int, ...] = ()
     _said: str = ""
 
     @property
@@ -159,10 +161,25 @@ class Aside:
         declared = isinstance(of, Windowed | Recomputed) and of.refreshed is not None
         return declared and not self.lake.is_rebuilding and not is_scratch(self.lake.root)
 
+    @property
+    def _is_at_it(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def is_owed(self) -> bool:
+        """Return whether something came that is not computed yet; what cannot be computed as it is declared is not owed."""
+        if not self.is_kept:
+            return False
+        return self._is_at_it or self._versions() not in {self._seen, self._given_up}
+
+    def _versions(self) -> tuple[int, ...]:
+        """Return the newest versions of the table and of what it needs."""
+        return tuple(
+            latest_version(self.lake.table(each)) for each in (self.table, *self.table.needs)
+        )
+
     def look(self) -> None:
         """Compute them in a thread where they are due; called again and again by what follows a stream, which never waits for it."""
-        is_at_it = self._thread is not None and self._thread.is_alive()
-        if is_at_it or time.monotonic() < self._due or not self.is_kept:
+        if self._is_at_it or time.monotonic() < self._due or not self.is_kept:
             return
         self._due = time.monotonic() + 1  # set anew when it is done
         self._thread = threading.Thread(target=self.keep, name=f"{self.table.id} provisional")
@@ -180,6 +197,8 @@ class Aside:
         except HeldError:
             pass  # another process is at it
         except Exception as error:  # noqa: BLE001  # whatever the function raises: its own batches say it as well
+            if isinstance(error, DefinitionError):
+                self._given_up = self._tried
             self._fails(error)
         else:
             self._said = ""
@@ -188,12 +207,12 @@ class Aside:
 
     def _compute(self, table: Windowed | Recomputed) -> None:
         lake = self.lake
+        seen = self._tried = self._versions()
+        before = seen[0]
         if any(not lake.exists(each) for each in (table, *table.upstream)):
+            self._given_up = seen
             return
         refuse_behind(table, lake)
-        before = latest_version(lake.table(table))
-        places = [lake.table(each) for each in table.needs if lake.exists(each)]
-        seen = (before, *map(latest_version, places))
         if seen == self._seen and is_table(lake.provisional(table.id)):
             return
         with alone(table.id, lake) as kept, self._in_own_pool():

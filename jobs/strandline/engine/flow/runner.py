@@ -246,6 +246,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and what
         pace=pace,
         mode=mode.name,
     )
+    at.owes = job.aside.is_owed
     if isinstance(table, Ingested):
         work = partial(_take_in, job, table)
     else:

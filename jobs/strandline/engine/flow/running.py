@@ -33,6 +33,8 @@ class Running:
         """The thread of Python that it was handed to."""
         self.group: str | None = None
         """The group of its jobs in Spark."""
+        self.owes: Callable[[], bool] = lambda: False
+        """Says whether something beside its batches is still to be done, so that its run may not end for want of news."""
 
     def begins(self, batch: int | None = None) -> None:
         """Note that a batch runs, or has moved."""

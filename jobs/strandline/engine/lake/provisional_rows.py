@@ -1,11 +1,13 @@
 """The place of a table's provisional rows (jobs/strandline/engine/flow/provisional.py): a table of Delta's without a ledger, which any process may remove."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from strandline.core.errors import LakeError
+from strandline.core.lateness import LAST
+from strandline.core.table import Table
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
@@ -88,9 +90,28 @@ def forget(lake: Lake) -> None:
             kept.place.remove()
 
 
-def remove_stale(lake: Lake, now: datetime) -> None:
-    """Remove those that nothing computes any more."""
+def remove_stale(lake: Lake, now: datetime, tables: Iterable[Table]) -> None:
+    """Remove those that nothing computes any more.
+
+    Those of a table that declares them stay while nothing came since: its stream sleeps, and they are what is known.
+
+    Args:
+        lake: The lake.
+        now: The time.
+        tables: The tables that are fed.
+    """
+    declare = {each.id: each for each in tables if getattr(each, PROVISIONAL, None)}
     for name in (lake.root / PROVISIONAL).names():
         place = lake.provisional(name)
-        if is_table(place) and now - committed_at(place, latest_version(place)) > STALE:
+        if not is_table(place):
+            continue
+        made = committed_at(place, latest_version(place))
+        is_newest = name in declare and _changed_at(declare[name], lake) <= made
+        if now - made > STALE and not is_newest:
             place.remove()
+
+
+def _changed_at(table: Table, lake: Lake) -> datetime:
+    """Return when a table or one that it needs had its newest commit."""
+    places = [lake.table(each) for each in (table, *table.needs) if lake.exists(each)]
+    return max((committed_at(each, latest_version(each)) for each in places), default=LAST)

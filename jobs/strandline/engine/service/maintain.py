@@ -25,7 +25,7 @@ from strandline.engine.accounting.table_books import close
 from strandline.engine.flow.readers import How, Reader, readers
 from strandline.engine.flow.shadow_lake import Shadow, refuse_half_done
 from strandline.engine.lake.commit.compact import Choice, left_apart, merge_files
-from strandline.engine.lake.completeness import let_go, retired
+from strandline.engine.lake.completeness import fed, let_go, retired
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -151,7 +151,7 @@ def maintain(lake: Lake, now: datetime, policy: Policy) -> Iterator[Maintained]:
         with alone:
             if policy.go:
                 _let_go_old(lake, now)
-                remove_stale(lake, now)
+                remove_stale(lake, now, fed(catalog.tables(), lake))
             for table, path in _tables(lake):
                 if policy.is_over():
                     yield Maintained(table=name_of(path), left="out of time")

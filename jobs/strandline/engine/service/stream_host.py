@@ -618,6 +618,7 @@ class Host:
                 pulse.behind = pulse.behind or self._site.clock().isoformat(timespec="seconds")
             running = self._running[table.id]
             works = waits or bool(pulse.broken or pulse.sources) or running.idle is not None
+            works = works or (pulse.lag == 0 and running.owes())
             versions = self._versions(table)
             is_known = None not in versions.values() and table.id not in self._starting
             self._sleepers.measured(table, pulse.lag, versions, works=works or not is_known)
