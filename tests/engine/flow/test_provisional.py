@@ -1,5 +1,6 @@
 """What is known of windows that are not over can be asked for, marked; nothing else reads it, and what a person may not see it has not."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -281,6 +282,25 @@ def test_a_request_to_forget_waits_for_a_first_computation(lake: Lake) -> None:
 
     assert order == ["computed", "forgotten"]
     assert not place.exists()
+
+
+def test_their_removal_fails_for_no_file_that_is_written_at_that_moment(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A promotion would end half done."""
+    place = lake.provisional(DAILY.id)
+    (place / "part.parquet").put("")
+    rmdir = os.rmdir
+
+    def written_before(path: str, **how: int) -> None:
+        if path == str(place):
+            (place / "one more.parquet").put("")
+        rmdir(path, **how)
+
+    monkeypatch.setattr(os, "rmdir", written_before)
+    provisional_rows.remove(lake, DAILY.id)
+
+    assert place.names() == ["one more.parquet"]
 
 
 def test_a_promotion_and_an_undo_take_them_away(spark: SparkSession, lake: Lake) -> None:

@@ -68,8 +68,11 @@ def alone(name: str, lake: Lake, *, waits: bool = False) -> Iterator[Kept]:
 
 
 def remove(lake: Lake, name: str) -> None:
-    """Remove the provisional rows of a table, without waiting for what computes them: it looks afterwards whether they may stay."""
-    lake.provisional(name).remove()
+    """Remove the provisional rows of a table, without waiting for what computes them: it looks afterwards whether they may stay.
+
+    What it writes at that moment may be left; the verb that removes them goes on all the same.
+    """
+    lake.provisional(name).remove(if_possible=True)
 
 
 def forget(lake: Lake) -> None:
