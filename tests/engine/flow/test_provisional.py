@@ -25,6 +25,7 @@ from strandline.engine.ask.sql_query import ask
 from strandline.engine.flow.provisional import Aside
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake import provisional_rows
+from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import HeldError
 from strandline.engine.repair import rebuild
@@ -341,6 +342,36 @@ def test_one_that_a_promotion_overtakes_is_taken_away(
 
     assert not lake.provisional(DAILY.id).exists()
     assert said == []
+
+
+def test_those_of_a_table_that_is_retired_meanwhile_are_taken_away(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its removal has broken: Delta looks at its log after the commit."""
+    derive(spark, lake, replace(DAILY, provisional=None))
+    place = lake.provisional(DAILY.id)
+
+    def retired_first(kept: provisional_rows.Kept, _: datetime) -> None:
+        write_down(DAILY.id, Retirement(who="a test", at="", why=""), lake)
+        (kept.place / "_delta_log" / "00000000000000000000.json").remove()
+        raise OSError
+
+    monkeypatch.setattr(provisional_rows.Kept, "sweep", retired_first)
+    aside(spark, lake).keep()
+
+    assert not place.exists()
+
+
+def test_maintenance_removes_what_is_no_whole_table(lake: Lake) -> None:
+    """Its writer was killed, or a removal met it; a writer that is at it is left alone."""
+    place = lake.provisional(DAILY.id)
+    (place / "_delta_log" / "00000000000000000007.json").put("")
+
+    with provisional_rows.alone(DAILY.id, lake):
+        provisional_rows.remove_stale(lake, NOON, TABLES)
+        assert place.exists()
+    provisional_rows.remove_stale(lake, NOON, TABLES)
+    assert not place.exists()
 
 
 def test_that_they_cannot_be_computed_fails_no_run_and_is_said_once(

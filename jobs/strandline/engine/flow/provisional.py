@@ -27,7 +27,7 @@ from strandline.engine.flow.recompute import BATCH_STREAM, bound_of
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit.delta_commit import overwrite, rows_at
 from strandline.engine.lake.commit.file_index import EPOCH
-from strandline.engine.lake.completeness import known_reach, over_until
+from strandline.engine.lake.completeness import known_reach, over_until, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, is_table, last_entry, latest_version
 from strandline.engine.lake.plain_files import is_scratch
@@ -217,13 +217,22 @@ class Aside:
             return
         with alone(table.id, lake) as kept, self._in_own_pool():
             kept.mend()
-            overwrite(kept.place, open_windows(self.spark, table, lake))
-            kept.sweep(self.now())
-            after = latest_version(lake.table(table))
-            if any(each.promoted for each in between(lake.table(table), before + 1, after)):
-                kept.place.remove()  # by the code of before, and the promotion has found none to remove
+            try:
+                overwrite(kept.place, open_windows(self.spark, table, lake))
+                kept.sweep(self.now())
+            finally:
+                is_late = self._is_late(before)
+                if is_late:
+                    kept.place.remove(if_possible=True)
+            if is_late:
                 return
         self._seen = seen
+
+    def _is_late(self, before: int) -> bool:
+        """Return whether the table was promoted meanwhile, or retired: the rows are by code of before, and what removes them is done."""
+        path = self.lake.table(self.table)
+        since = between(path, before + 1, latest_version(path))
+        return self.table.id in retired(self.lake) or any(each.promoted for each in since)
 
     @contextmanager
     def _in_own_pool(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """The place of a table's provisional rows (jobs/strandline/engine/flow/provisional.py): a table of Delta's without a ledger, which any process may remove."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import is_table, latest_version
 from strandline.engine.lake.log.log_actions import live_files
-from strandline.engine.lake.store_lease import hold
+from strandline.engine.lake.store_lease import HeldError, hold
 
 PROVISIONAL = "provisional"
 """The column that marks them, and the first part of the name under which a table is asked for with them."""
@@ -94,7 +94,7 @@ def forget(lake: Lake) -> None:
 
 
 def remove_stale(lake: Lake, now: datetime, tables: Iterable[Table]) -> None:
-    """Remove those that nothing computes any more.
+    """Remove those that nothing computes any more, and what is no whole table.
 
     Those of a table that declares them stay while nothing came since: its stream sleeps, and they are what is known.
 
@@ -105,13 +105,15 @@ def remove_stale(lake: Lake, now: datetime, tables: Iterable[Table]) -> None:
     """
     declare = {each.id: each for each in tables if getattr(each, PROVISIONAL, None)}
     for name in (lake.root / PROVISIONAL).names():
-        place = lake.provisional(name)
-        if not is_table(place):
-            continue
-        made = committed_at(place, latest_version(place))
-        is_newest = name in declare and _changed_at(declare[name], lake) <= made
-        if now - made > STALE and not is_newest:
-            place.remove()
+        with suppress(HeldError), alone(name, lake) as kept:
+            kept.mend()
+            place = kept.place
+            if not place.exists():
+                continue
+            made = committed_at(place, latest_version(place))
+            is_newest = name in declare and _changed_at(declare[name], lake) <= made
+            if now - made > STALE and not is_newest:
+                place.remove()
 
 
 def _changed_at(table: Table, lake: Lake) -> datetime:

@@ -425,13 +425,14 @@ def retire(table: Table, lake: Lake, signed: Signed, writer: WriterWatch) -> Ret
     )
     # What it could bear bounds no batch of its sources any more.
     lake.batch_size(table).remove_file()
-    provisional_rows.remove(lake, table.id)  # nothing computes them any more
     write_down(table.id, found, lake)
     try:
         writer.refuse()  # a run that had looked before it was written down
     except BaseException:
         strike_out(table.id, lake)
         raise
+    # Last: what is being computed sees from now on that the table is retired, and takes away what it wrote.
+    provisional_rows.remove(lake, table.id)
     return found
 
 
