@@ -159,7 +159,7 @@ def tried(  # noqa: PLR0913  # which table, where, and what is shown
     ]
     until = _newest(table, whole)
     over = over_now(table, lake, spark) if is_open else None
-    begin = reads_from(table, lake, over) if over else shifted(until, -last)
+    begin = reads_from(spark, table, lake, over) if over else shifted(until, -last)
     sources = [
         _within(rows, source, begin, until)
         for rows, source in zip(whole, table.upstream, strict=True)

@@ -16,17 +16,18 @@ from pyspark.sql import functions as F
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Emit, Layer
-from strandline.core.lateness import Day
+from strandline.core.lateness import FIRST, Day
 from strandline.core.stateful import Batch
 from strandline.core.table import Recomputed, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.lake_views import sources, view_of
 from strandline.engine.ask.sql_query import ask
-from strandline.engine.flow.provisional import Aside
+from strandline.engine.flow.provisional import Aside, reads_from
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake import provisional_rows
 from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.spark_checkpoint import JOIN, RunRecord, write_record
 from strandline.engine.lake.store_lease import HeldError
 from strandline.engine.repair import rebuild
 from tests.support.literal import Log, put
@@ -390,6 +391,31 @@ def test_that_they_cannot_be_computed_fails_no_run_and_is_said_once(
     (sentence,) = said
     assert sentence.startswith("gold.actions_daily: its provisional rows are those of before: ")
     assert sentence.endswith("has a column provisional, which marks provisional rows")
+
+
+def test_where_nothing_bounds_a_join_no_row_lacks_its_partner(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """A stream says that it cannot compute them; what no stream has made is computed from all there is."""
+
+    def with_others(actions: DataFrame) -> DataFrame:
+        others = actions.select(F.col("user_id").alias("other"))
+        return by_day(actions.join(others, F.col("user_id") == F.col("other")))
+
+    meeting, over = replace(DAILY, transform=with_others), NOON
+    assert reads_from(spark, meeting, lake, over) == FIRST
+    assert reads_from(spark, DAILY, lake, over) == over - DAILY.window_length
+    derive(spark, lake, replace(DAILY, provisional=None))
+    joins = RunRecord(fingerprint="", ids={}, plan={"operators": [{"kind": JOIN}]})
+    write_record(lake.checkpoint(DAILY), joins)
+    said: list[str] = []
+    kept = aside(spark, lake, said)
+    kept.keep()
+
+    (sentence,) = said
+    assert "nothing says how far apart" in sentence
+    assert not lake.provisional(DAILY.id).exists()
+    assert not kept.is_owed(), "it does not keep its stream awake"
 
 
 def test_where_nothing_came_nothing_is_written(spark: SparkSession, lake: Lake) -> None:

@@ -22,18 +22,19 @@ from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.lateness import FIRST, shifted
 from strandline.core.table import Computed, Recomputed, Table, Windowed
 from strandline.engine.flow.batch.event_joins import adorned, joining
-from strandline.engine.flow.plan import emits_over_time
+from strandline.engine.flow.batch.joined_streams import joined
+from strandline.engine.flow.plan import emits_over_time, framed
 from strandline.engine.flow.recompute import BATCH_STREAM, bound_of
 from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit.delta_commit import overwrite, rows_at
 from strandline.engine.lake.commit.file_index import EPOCH
-from strandline.engine.lake.completeness import known_reach, over_until, retired
+from strandline.engine.lake.completeness import known_reach, over_until, refuse_unbounded, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, is_table, last_entry, latest_version
 from strandline.engine.lake.plain_files import is_scratch
 from strandline.engine.lake.provisional_rows import PROVISIONAL, alone
 from strandline.engine.lake.read.open_table import declared_schema
-from strandline.engine.lake.spark_checkpoint import closed_ms, settled_ms
+from strandline.engine.lake.spark_checkpoint import closed_ms, read_record, settled_ms
 from strandline.engine.lake.store_lease import HeldError
 from strandline.engine.runtime.jvm import loss
 
@@ -94,15 +95,39 @@ def since(rows: DataFrame, source: Table, begin: datetime) -> DataFrame:
     return rows.where(F.col(moment_of(source)) > begin)
 
 
-def reads_from(table: Computed, lake: Lake, over: datetime) -> datetime:
-    """Return the moment after which the rows lie from which the windows are computed that are not over."""
+def reads_from(spark: SparkSession, table: Computed, lake: Lake, over: datetime) -> datetime:
+    """Return the moment after which the rows lie from which the windows are computed that are not over.
+
+    Of a table that no stream has made, the plan of its stream says how far apart rows lie that meet, as a repair asks it.
+
+    Raises:
+        DefinitionError: Nothing says that, so the rows of a stream's windows might lack partners.
+    """
+    if (
+        isinstance(table, Windowed)
+        and not table.reach
+        and read_record(lake.checkpoint(table)) is None
+    ):
+        reach = _planned_reach(spark, table, lake)
+        return FIRST if reach is None else shifted(over, -(table.window_length + reach))
+    refuse_unbounded(table, lake)
     return shifted(over, -(table.window_length + (known_reach(table, lake) or timedelta(0))))
+
+
+def _planned_reach(spark: SparkSession, table: Windowed, lake: Lake) -> timedelta | None:
+    try:
+        run = framed(spark, table, lake)
+        return joined(table, run.sources, run.result).apart
+    except PySparkException as error:
+        if loss(error):
+            raise
+        return None  # its function does not run: what computes it says so
 
 
 def open_windows(spark: SparkSession, table: Windowed | Recomputed, lake: Lake) -> DataFrame:
     """Return the rows of a table's windows that are not over, from all that its sources have of them."""
     over = over_now(table, lake, spark)
-    begin = reads_from(table, lake, over)
+    begin = reads_from(spark, table, lake, over)
     sources = [
         since(rows_at(spark, lake.table(each), latest_version(lake.table(each))), each, begin)
         for each in table.upstream
