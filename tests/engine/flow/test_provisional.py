@@ -224,6 +224,34 @@ def test_a_column_that_is_left_out_and_a_shorter_type_are_as_in_the_table(
     assert shown_over_jdbc(spark, lake) == TODAY
 
 
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        (("a", "c", "b"), {"a": "of a", "b": "of b", "c": "of c"}),
+        (("a", "c"), {"a": "of a", "b": None, "c": "of c"}),
+    ],
+)
+def test_the_fields_of_a_struct_are_as_in_the_table(
+    spark: SparkSession, lake: Lake, returned: tuple[str, ...], expected: dict[str, str | None]
+) -> None:
+    """A migration adds a field as the last one, and leaves one out by making it NULL."""
+
+    def with_struct(names: tuple[str, ...]) -> Callable[[DataFrame], DataFrame]:
+        one = F.struct(*(F.lit(f"of {name}").alias(name) for name in names))
+        columns = {"one": one, "listed": F.array(one), "keyed": F.create_map(F.lit("k"), one)}
+        return lambda actions: by_day(actions).withColumns(columns)
+
+    before = replace(DAILY, transform=with_struct(("a", "b", "c")), provisional=None)
+    derive(spark, lake, before)
+    said: list[str] = []
+    aside(spark, lake, said, transform=with_struct(returned)).keep()
+
+    assert said == []
+    asked = "SELECT one, listed, keyed FROM provisional.actions_daily WHERE provisional"
+    assert list(ask(asked, TABLES, lake).rows) == [(expected, [expected], {"k": expected})]
+    assert shown_over_jdbc(spark, lake) == TODAY
+
+
 def test_a_sensitive_value_is_masked_there_as_well(spark: SparkSession, lake: Lake) -> None:
     derive(spark, lake, DAILY)
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.lateness import FIRST, shifted
@@ -147,12 +148,43 @@ def open_windows(spark: SparkSession, table: Windowed | Recomputed, lake: Lake) 
 
 def _as_declared(rows: DataFrame, table: Table, lake: Lake) -> DataFrame:
     """Return rows with the columns that the table has: one that its function returns no more is NULL, a longer type stays."""
+    had = {each.name: each.dataType for each in rows.schema}
     values = {name: F.col(name) for name in rows.columns}
     columns = [
-        values.pop(each.name, F.lit(None)).cast(each.dataType).alias(each.name)
+        _as_type(values.pop(name), had[name], each.dataType).alias(name)
+        if (name := each.name) in values
+        else F.lit(None).cast(each.dataType).alias(name)
         for each in declared_schema(lake.table(table))
     ]
     return rows.select(*columns, *values.values())
+
+
+def _as_type(value: Column, had: DataType, wanted: DataType) -> Column:
+    """Return a value as another type, the fields of a struct by their names: a cast takes them by their order."""
+    match had, wanted:
+        case StructType(), StructType():
+            types = {each.name: each.dataType for each in had}
+            found = [
+                _as_type(value.getField(each.name), types[each.name], each.dataType)
+                if each.name in types
+                else F.lit(None).cast(each.dataType)
+                for each in wanted
+            ]
+            named = [each.alias(of) for each, of in zip(found, wanted.names, strict=True)]
+            return F.when(value.isNotNull(), F.struct(*named))
+        case ArrayType(), ArrayType():
+            return F.transform(
+                value, lambda each: _as_type(each, had.elementType, wanted.elementType)
+            )
+        case MapType(), MapType():
+            keys = F.transform_keys(
+                value, lambda key, _: _as_type(key, had.keyType, wanted.keyType)
+            )
+            return F.transform_values(
+                keys, lambda _, each: _as_type(each, had.valueType, wanted.valueType)
+            )
+        case _:
+            return value.cast(wanted)
 
 
 @dataclass(slots=True)
