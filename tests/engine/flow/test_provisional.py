@@ -446,6 +446,34 @@ def test_where_nothing_bounds_a_join_no_row_lacks_its_partner(
     assert not kept.is_owed(), "it does not keep its stream awake"
 
 
+@pytest.mark.parametrize("name", ["provisional", "Provisional"])
+def test_a_column_of_ones_own_is_never_shown_as_the_mark(
+    spark: SparkSession, lake: Lake, name: str
+) -> None:
+    """Spark does not distinguish the two names, and DuckDB would call the mark otherwise."""
+
+    def with_column(actions: DataFrame) -> DataFrame:
+        return by_day(actions).withColumn(name, F.lit("mine"))
+
+    own, said = replace(DAILY, transform=with_column), list[str]()
+    derive(spark, lake, replace(own, provisional=None))
+    aside(spark, lake, said, transform=with_column).keep()
+
+    assert len(said) == 1
+    with pytest.raises(DefinitionError, match="there is no table") as refused:
+        ask(QUESTION, (user_actions.TABLE, own), lake)
+    assert "unless a column of its own is called so" in refused.value.hint
+    assert sources(TABLES, lake).keys() >= {DAILY.id}
+    assert NAME not in sources(TABLES, lake)
+
+
+def test_its_mark_is_among_its_columns(spark: SparkSession, lake: Lake) -> None:
+    derive(spark, lake, DAILY)
+
+    assert sources(TABLES, lake)[NAME].columns["provisional"] == "boolean"
+    assert "provisional" not in sources(TABLES, lake)[DAILY.id].columns
+
+
 def test_where_nothing_came_nothing_is_written(spark: SparkSession, lake: Lake) -> None:
     derive(spark, lake, replace(DAILY, provisional=None))
     kept = aside(spark, lake)

@@ -33,7 +33,6 @@ from strandline.engine.ask.sql_query import Answer, ask, names
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.plain_files import write_down
 from strandline.engine.lake.read.duckdb_table import ends, keywords, session
-from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import near_folder
 from strandline.operate.listener import exit_code, foreseen
@@ -181,7 +180,7 @@ class _Shell:
             raise DefinitionError(
                 f"there is no table {name} in {self._lake.root}", hint="list them with .tables."
             )
-        return kinds(sources(catalog.tables(), self._lake)[name].place)
+        return sources(catalog.tables(), self._lake)[name].columns
 
     def _show(self, sql: str) -> None:
         if self._why is not None:

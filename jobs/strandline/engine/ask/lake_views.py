@@ -15,7 +15,7 @@ from strandline.engine.flow.column_lineage import hidden, hidden_in_bronze
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
-from strandline.engine.lake.provisional_rows import PROVISIONAL
+from strandline.engine.lake.provisional_rows import PROVISIONAL, has_mark
 from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.quarantine.held_records import State, generation, has_items, statement
 
@@ -62,11 +62,17 @@ class Source:
         return not self.is_quarantine and self.beside is None
 
     @property
+    def columns(self) -> dict[str, str]:
+        """Return its columns and Delta's names of their types."""
+        marked = {PROVISIONAL: "boolean"} if self.beside is not None else {}
+        return kinds(self.place) | marked
+
+    @property
     def has_provisional(self) -> bool:
         """Return whether there are provisional rows with the columns that the table has; after an edit they wait to be computed anew."""
         if self.beside is None or not is_table(self.beside):
             return False
-        return kinds(self.beside) == {**kinds(self.place), PROVISIONAL: "boolean"}
+        return kinds(self.beside) == self.columns
 
     def secret(self, tables: Collection[Table], lake: Lake) -> frozenset[str]:
         """Return its columns that are masked.
@@ -91,7 +97,8 @@ def _sources(tables: Collection[Table], lake: Lake) -> Iterator[tuple[str, Sourc
         if isinstance(table, Judged):
             yield f"quarantine.{table.name}", Source(lake.quarantine(table), table, True)
             yield f"resolutions.{table.name}", Source(lake.resolutions(table), table)
-        if getattr(table, PROVISIONAL, None):
+        # A column of its own of that name would be shown as the mark.
+        if getattr(table, PROVISIONAL, None) and not has_mark(kinds(lake.table(table))):
             beside = lake.provisional(table.id)
             yield f"{PROVISIONAL}.{table.name}", Source(lake.table(table), table, beside=beside)
         for static in table.static:

@@ -7,7 +7,7 @@ nothing else. Each query opens its tables anew, so no answer is older than the l
 
 import json
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -434,7 +434,10 @@ def _hint(name: str, known: list[str]) -> str:
     likely = [each for each in known if each.partition(".")[2] == name]
     if likely:
         return f"name it with its layer: {' or '.join(likely)}."
-    return f"the tables here are {', '.join(known)}."
+    here = f"the tables here are {', '.join(known)}."
+    if name.startswith(f"{PROVISIONAL}."):
+        return f"a table that declares `provisional` has one, unless a column of its own is called so; {here}"
+    return here
 
 
 class _Opening:
@@ -500,11 +503,11 @@ class _Opening:
             return f"SELECT * EXCLUDE (_state) FROM \"{view}\" WHERE _state = '{State.OPEN}'"  # noqa: S608  # our own names
         if not is_table(source.place):
             return NO_ENTRIES
-        if source.beside is not None:
-            return self._with_provisional(source, source.beside, view)
         declared = open_version(source.place, reference.name, version).schema().to_json()
         # DuckDB makes a type of its own of a Variant, whose numbers are not those of its JSON.
         read = register if VARIANT in declared else self._read
+        if source.beside is not None:
+            return self._with_provisional(source, source.beside, view, read)
         try:
             read(self._duck, view, source.place, version)
         except (DuckError, OSError):
@@ -514,16 +517,18 @@ class _Opening:
         self._allow(source.place)
         return f'FROM "{view}"'
 
-    def _with_provisional(self, source: Source, beside: Place, view: str) -> str:
+    def _with_provisional(
+        self, source: Source, beside: Place, view: str, read: Callable[[Duck, str, Place], None]
+    ) -> str:
         """Return the rows of a table and, marked, those of its windows that are not over; these are opened first.
 
         What becomes final between the two is then final alone.
         """
         is_there = source.has_provisional
         if is_there:
-            self._read(self._duck, f"{view}_open", beside, None)
+            read(self._duck, f"{view}_open", beside)
             self._allow(beside)
-        self._read(self._duck, view, source.place, None)
+        read(self._duck, view, source.place)
         self._allow(source.place)
         known = f'SELECT *, false AS {PROVISIONAL} FROM "{view}"'  # noqa: S608  # our own names
         if not is_there or source.table is None:

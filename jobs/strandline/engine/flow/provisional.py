@@ -33,7 +33,7 @@ from strandline.engine.lake.completeness import known_reach, over_until, refuse_
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, is_table, last_entry, latest_version
 from strandline.engine.lake.plain_files import is_scratch
-from strandline.engine.lake.provisional_rows import PROVISIONAL, alone
+from strandline.engine.lake.provisional_rows import PROVISIONAL, alone, has_mark
 from strandline.engine.lake.read.open_table import declared_schema
 from strandline.engine.lake.spark_checkpoint import closed_ms, read_record, settled_ms
 from strandline.engine.lake.store_lease import HeldError
@@ -135,7 +135,7 @@ def open_windows(spark: SparkSession, table: Windowed | Recomputed, lake: Lake) 
     ]
     with joining(table, lake):
         rows, _ = adorned(spark, table, lake, table.computed(*sources))
-    if PROVISIONAL in rows.columns:
+    if has_mark(rows.columns):
         raise DefinitionError(
             f"{table.id} has a column {PROVISIONAL}, which marks provisional rows",
             hint="call the column otherwise, or leave `provisional` out.",

@@ -25,6 +25,11 @@ STALE = timedelta(days=1)
 """After which they are removed where nothing computes them any more: by then rows below may be expired."""
 
 
+def has_mark(columns: Iterable[str]) -> bool:
+    """Return whether a column of a table's own has the name of the mark: Spark does not distinguish letters by their case."""
+    return any(each.casefold() == PROVISIONAL for each in columns)
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """The provisional rows of a table.
