@@ -474,6 +474,23 @@ def test_its_mark_is_among_its_columns(spark: SparkSession, lake: Lake) -> None:
     assert "provisional" not in sources(TABLES, lake)[DAILY.id].columns
 
 
+@pytest.mark.parametrize("kind", [".parquet", ".json"])
+def test_a_question_that_meets_their_removal_has_the_days_that_are_over(
+    spark: SparkSession, lake: Lake, kind: str
+) -> None:
+    derive(spark, lake, DAILY)
+    put(lake, LOG, "3")
+    derive(spark, lake, DAILY)
+    place = lake.provisional(DAILY.id)
+    for folder in (place, place / "_delta_log"):
+        for each in folder.names():
+            if each.endswith(kind) and "0001." not in each:
+                (folder / each).remove_file()
+
+    assert shown(lake) == {("20", 2, False)}
+    assert DAILY.id in {name for (name,) in ask("SHOW TABLES", TABLES, lake).rows}
+
+
 def test_where_nothing_came_nothing_is_written(spark: SparkSession, lake: Lake) -> None:
     derive(spark, lake, replace(DAILY, provisional=None))
     kept = aside(spark, lake)

@@ -16,6 +16,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.provisional_rows import PROVISIONAL, has_mark
+from strandline.engine.lake.read.duckdb_table import UNREADABLE
 from strandline.engine.lake.read.open_table import kinds
 from strandline.engine.quarantine.held_records import State, generation, has_items, statement
 
@@ -72,7 +73,10 @@ class Source:
         """Return whether there are provisional rows with the columns that the table has; after an edit they wait to be computed anew."""
         if self.beside is None or not is_table(self.beside):
             return False
-        return kinds(self.beside) == self.columns
+        try:
+            return kinds(self.beside) == self.columns
+        except UNREADABLE:  # a promotion removes them at this moment
+            return False
 
     def secret(self, tables: Collection[Table], lake: Lake) -> frozenset[str]:
         """Return its columns that are masked.

@@ -21,6 +21,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.provisional_rows import PROVISIONAL
 from strandline.engine.lake.read.duckdb_table import (
+    UNREADABLE,
     Duck,
     DuckError,
     is_one_select,
@@ -526,8 +527,11 @@ class _Opening:
         """
         is_there = source.has_provisional
         if is_there:
-            read(self._duck, f"{view}_open", beside)
-            self._allow(beside)
+            try:
+                read(self._duck, f"{view}_open", beside)
+                self._allow(beside)
+            except UNREADABLE:  # removed since: a promotion waits for no question
+                is_there = False
         read(self._duck, view, source.place)
         self._allow(source.place)
         known = f'SELECT *, false AS {PROVISIONAL} FROM "{view}"'  # noqa: S608  # our own names

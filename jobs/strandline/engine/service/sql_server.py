@@ -27,6 +27,7 @@ from strandline.core.table import Table
 from strandline.engine.ask.lake_views import SCHEMAS, View, sources, view_of
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.plain_files import write_down
 from strandline.engine.lake.read.duckdb_table import UNREADABLE
 from strandline.engine.lake.store_lease import hold
@@ -190,6 +191,7 @@ class SqlServer:
         self._made: dict[tuple[bool, str, str], str] = {}
         self._noted: dict[str, str] = {}
         self._looked_at: datetime | None = None
+        self._besides: dict[Place, bool] = {}
         self._spark = self._started(found, terms)
         self._own: Any = jvm(self._spark).strandline
         self._inside: Any = jvm(self._spark).org.apache.spark.sql.hive.thriftserver
@@ -216,13 +218,16 @@ class SqlServer:
             else:
                 question.written()
         pause = timedelta(seconds=self._lake.pause(LOOK.total_seconds()))
-        if self._looked_at is None or now - self._looked_at >= pause:
+        is_due = self._looked_at is None or now - self._looked_at >= pause
+        if is_due or (self._lake.root.is_local and self._came_or_went()):
             self._looked_at = now
             self.renew()
 
     def renew(self) -> None:
         """Make the views of new tables, and those of tables that have other columns than before."""
         for name, source in sources(self._tables, self._lake).items():
+            if source.beside is not None:
+                self._besides[source.beside] = is_table(source.beside)
             try:
                 view = view_of(name, source, self._tables, self._lake, self._salt)
                 if view is not None:
@@ -231,6 +236,10 @@ class SqlServer:
                 if loss(error):
                     raise
                 self._say(name, f"cannot be shown: {first_line(error)}")
+
+    def _came_or_went(self) -> bool:
+        """Return whether the provisional rows of a table are there that were not, or are gone, on which a view would fail."""
+        return any(is_table(place) != was for place, was in self._besides.items())
 
     def _make(self, view: View) -> None:
         for is_clear, text in ((False, view.masked), (True, view.clear)):
