@@ -22,6 +22,7 @@ from strandline.core.table import Recomputed, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.lake_views import sources, view_of
 from strandline.engine.ask.sql_query import ask
+from strandline.engine.flow import provisional
 from strandline.engine.flow.provisional import Aside, reads_from
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake import provisional_rows
@@ -489,6 +490,36 @@ def test_a_question_that_meets_their_removal_has_the_days_that_are_over(
 
     assert shown(lake) == {("20", 2, False)}
     assert DAILY.id in {name for (name,) in ask("SHOW TABLES", TABLES, lake).rows}
+
+
+def test_while_a_stream_reads_what_is_old_nothing_is_computed_beside_it(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be all there is, and for as long as its first batch takes."""
+    derive(spark, lake, replace(DAILY, provisional=None))
+    with monkeypatch.context() as first:
+        first.setattr(provisional, "settled_ms", lambda *_, **__: 0)
+        kept = aside(spark, lake)
+        kept.keep()
+        assert not lake.provisional(DAILY.id).exists()
+        assert not kept.is_owed()
+    kept.keep()
+
+    assert shown(lake) == TODAY
+
+
+def test_one_table_of_a_process_computes_them_at_a_time(spark: SparkSession, lake: Lake) -> None:
+    derive(spark, lake, replace(DAILY, provisional=None))
+    kept = aside(spark, lake)
+    with provisional._TURN:
+        kept.look()
+        assert kept.is_owed()
+        assert kept._thread is None
+    kept.look()
+    assert kept._thread is not None
+    kept._thread.join()
+
+    assert shown(lake) == TODAY
 
 
 def test_where_nothing_came_nothing_is_written(spark: SparkSession, lake: Lake) -> None:

@@ -46,6 +46,13 @@ REST = 9
 """They take a tenth of the time of a thread at most: after each computation it rests for so many times as long."""
 
 
+SOON = 10.0
+"""Seconds until the next look at a table whose stream has not said yet which windows are over."""
+
+_TURN = threading.Lock()
+"""One table of a process computes them at a time: two hundred that begin together would take the cores from their own batches."""
+
+
 def over_now(table: Computed, lake: Lake, spark: SparkSession) -> datetime:
     """Return the moment up to which the windows of a table are over, and in it; the first of all where none is.
 
@@ -125,9 +132,10 @@ def _planned_reach(spark: SparkSession, table: Windowed, lake: Lake) -> timedelt
         return None  # its function does not run: what computes it says so
 
 
-def open_windows(spark: SparkSession, table: Windowed | Recomputed, lake: Lake) -> DataFrame:
-    """Return the rows of a table's windows that are not over, from all that its sources have of them."""
-    over = over_now(table, lake, spark)
+def open_windows(
+    spark: SparkSession, table: Windowed | Recomputed, lake: Lake, over: datetime
+) -> DataFrame:
+    """Return the rows of a table's windows that end after a moment, from all that its sources have of them."""
     begin = reads_from(spark, table, lake, over)
     sources = [
         since(rows_at(spark, lake.table(each), latest_version(lake.table(each))), each, begin)
@@ -238,19 +246,36 @@ class Aside:
         """Compute them in a thread where they are due; called again and again by what follows a stream, which never waits for it."""
         if self._is_at_it or time.monotonic() < self._due or not self.is_kept:
             return
+        if not _TURN.acquire(blocking=False):
+            return
         self._due = time.monotonic() + 1  # set anew when it is done
-        self._thread = threading.Thread(target=self.keep, name=f"{self.table.id} provisional")
+        self._thread = threading.Thread(target=self._at_turn, name=f"{self.table.id} provisional")
         self._thread.daemon = True
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            _TURN.release()
+            raise
+
+    def _at_turn(self) -> None:
+        try:
+            self._keep()
+        finally:
+            _TURN.release()
 
     def keep(self) -> None:
         """Compute them, where something came since; that they cannot be computed fails no run."""
+        if self.is_kept:
+            with _TURN:
+                self._keep()
+
+    def _keep(self) -> None:
         of = self.table
         if not self.is_kept or not isinstance(of, Windowed | Recomputed) or of.refreshed is None:
             return
-        began = time.monotonic()
+        began, is_early = time.monotonic(), False
         try:
-            self._compute(of)
+            is_early = self._compute(of)
         except HeldError:
             pass  # another process is at it
         except Exception as error:  # noqa: BLE001  # whatever the function raises: its own batches say it as well
@@ -260,30 +285,39 @@ class Aside:
         else:
             self._said = ""
         took = time.monotonic() - began
-        self._due = time.monotonic() + max(of.refreshed.total_seconds() - took, REST * took)
+        every = of.refreshed.total_seconds()
+        every = min(every, SOON) if is_early else every
+        self._due = time.monotonic() + max(every - took, REST * took)
 
-    def _compute(self, table: Windowed | Recomputed) -> None:
+    def _compute(self, table: Windowed | Recomputed) -> bool:
+        """Compute them; return whether it is too early, because the stream has not said yet which windows are over."""
         lake = self.lake
         seen = self._tried = self._versions()
         before = seen[0]
         if any(not lake.exists(each) for each in (table, *table.upstream)):
             self._given_up = seen
-            return
+            return False
         refuse_behind(table, lake)
         if seen == self._seen and is_table(lake.provisional(table.id)):
-            return
+            return False
         with alone(table.id, lake) as kept, self._in_own_pool():
             kept.mend()
+            over = over_now(table, lake, self.spark)
+            # Else all that its sources have would be computed beside the batch that does so.
+            if over == FIRST and isinstance(table, Windowed) and lake.checkpoint(table).exists():
+                self._given_up = seen
+                return True
             try:
-                overwrite(kept.place, open_windows(self.spark, table, lake))
+                overwrite(kept.place, open_windows(self.spark, table, lake, over))
                 kept.sweep(self.now())
             finally:
                 is_late = self._is_late(before)
                 if is_late:
                     kept.place.remove(if_possible=True)
             if is_late:
-                return
+                return False
         self._seen = seen
+        return False
 
     def _is_late(self, before: int) -> bool:
         """Return whether the table was promoted meanwhile, or retired: the rows are by code of before, and what removes them is done."""
