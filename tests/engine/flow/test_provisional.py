@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -23,9 +24,11 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.lake_views import sources, view_of
 from strandline.engine.ask.sql_query import ask
 from strandline.engine.flow import provisional
+from strandline.engine.flow.batch.event_joins import adorned
 from strandline.engine.flow.provisional import Aside, reads_from
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake import provisional_rows
+from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.spark_checkpoint import JOIN, RunRecord, write_record
@@ -519,6 +522,25 @@ def test_one_table_of_a_process_computes_them_at_a_time(spark: SparkSession, lak
     assert kept._thread is not None
     kept._thread.join()
 
+    assert shown(lake) == TODAY
+
+
+def test_of_a_dimension_no_interval_is_read_that_ended_before_the_open_windows(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their number only grows."""
+    derive(spark, lake, replace(DAILY, provisional=None))
+    begins: list[int] = []
+
+    def noted(*of: Any) -> tuple[DataFrame, dict[str, int]]:  # noqa: ANN401  # as it is called
+        begins.append(of[-1][0])
+        return adorned(*of)
+
+    monkeypatch.setattr(provisional, "adorned", noted)
+    aside(spark, lake).keep()
+
+    (begin,) = begins
+    assert timedelta(0) < NOON - (EPOCH + timedelta(microseconds=begin)) < timedelta(days=2)
     assert shown(lake) == TODAY
 
 

@@ -27,8 +27,8 @@ from strandline.engine.flow.batch.joined_streams import joined
 from strandline.engine.flow.plan import emits_over_time, framed
 from strandline.engine.flow.recompute import BATCH_STREAM, bound_of
 from strandline.engine.gates.gate_files import refuse_behind
-from strandline.engine.lake.commit.delta_commit import overwrite, rows_at
-from strandline.engine.lake.commit.file_index import EPOCH
+from strandline.engine.lake.commit.delta_commit import OPEN, overwrite, rows_at
+from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, FileIndex
 from strandline.engine.lake.completeness import known_reach, over_until, refuse_unbounded, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, is_table, last_entry, latest_version
@@ -133,16 +133,24 @@ def _planned_reach(spark: SparkSession, table: Windowed, lake: Lake) -> timedelt
 
 
 def open_windows(
-    spark: SparkSession, table: Windowed | Recomputed, lake: Lake, over: datetime
+    spark: SparkSession,
+    table: Windowed | Recomputed,
+    lake: Lake,
+    over: datetime,
+    stock: FileIndex | None = None,
 ) -> DataFrame:
-    """Return the rows of a table's windows that end after a moment, from all that its sources have of them."""
+    """Return the rows of a table's windows that end after a moment, from all that its sources have of them.
+
+    Of the table's dimension no interval is read that ended before them; ``stock`` knows its files from the time before.
+    """
     begin = reads_from(spark, table, lake, over)
     sources = [
         since(rows_at(spark, lake.table(each), latest_version(lake.table(each))), each, begin)
         for each in table.upstream
     ]
     with joining(table, lake):
-        rows, _ = adorned(spark, table, lake, table.computed(*sources))
+        reach = ((begin - EPOCH) // MICROSECOND, OPEN)
+        rows, _ = adorned(spark, table, lake, table.computed(*sources), stock, reach)
     if has_mark(rows.columns):
         raise DefinitionError(
             f"{table.id} has a column {PROVISIONAL}, which marks provisional rows",
@@ -217,6 +225,7 @@ class Aside:
     _seen: tuple[int, ...] = ()
     _tried: tuple[int, ...] = ()
     _given_up: tuple[int, ...] = ()
+    _stock: FileIndex | None = None
     _said: str = ""
 
     @property
@@ -308,7 +317,7 @@ class Aside:
                 self._given_up = seen
                 return True
             try:
-                overwrite(kept.place, open_windows(self.spark, table, lake, over))
+                overwrite(kept.place, open_windows(self.spark, table, lake, over, self._files()))
                 kept.sweep(self.now())
             finally:
                 is_late = self._is_late(before)
@@ -318,6 +327,13 @@ class Aside:
                 return False
         self._seen = seen
         return False
+
+    def _files(self) -> FileIndex | None:
+        """Return the files of the table's dimension, of which each commit is read once."""
+        wanted = self.table.dimension if isinstance(self.table, Windowed | Recomputed) else None
+        if self._stock is None and wanted is not None and self.lake.exists(wanted.source):
+            self._stock = FileIndex.of(self.spark, wanted.source, self.lake)
+        return self._stock
 
     def _is_late(self, before: int) -> bool:
         """Return whether the table was promoted meanwhile, or retired: the rows are by code of before, and what removes them is done."""
