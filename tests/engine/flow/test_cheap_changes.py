@@ -25,8 +25,8 @@ from strandline.core.table import Appended, Judged, Recomputed, Table, Windowed
 from strandline.engine.accounting.balance_sheet import balance, readable_at
 from strandline.engine.flow import compare_plans, new_entry, preflight
 from strandline.engine.flow.batch.batch_writer import Writer
-from strandline.engine.flow.batch.governor import Governor, ReplanError, TriggerLimit
 from strandline.engine.flow.batch.event_joins import Pinned
+from strandline.engine.flow.batch.governor import Governor, ReplanError, TriggerLimit
 from strandline.engine.flow.preflight import Answer, judge
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.spark_plan import Node, StatefulPlan, tree

@@ -415,7 +415,8 @@ def test_a_kill_before_the_planned_batch_is_run_leaves_it_to_the_next_start(
 def test_a_running_stream_hands_the_table_over_and_goes_on(spark: SparkSession, lake: Lake) -> None:
     received(lake, readings(LOG))
     with served(lake, site(spark)) as stream:
-        stream.until(lambda: lake.exists(gold.TABLE) and has_caught_up(lake, gold.TABLE))
+        stream.until(lambda: lake.exists(gold.TABLE) and has_caught_up(lake, silver.TABLE))
+        stream.until(lambda: has_caught_up(lake, gold.TABLE))
         closed(spark, lake)
         assert windows(lake) == ALL
         received(

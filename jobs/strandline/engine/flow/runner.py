@@ -264,7 +264,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and what
         if not isinstance(table, Ingested):
             column_lineage.learn(site.spark, table, lake)
         if pace.every is not None:
-            patience.outlast(partial(_feed, job, work, stopped, rest))
+            patience.outlast(partial(_feed, work, stopped, rest))
         else:
             soon(work)
             report.books_open = close_or_reason(table, lake)
@@ -273,13 +273,12 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and what
     return report
 
 
-def _feed(job: _Job, work: Callable[[], object], stopped: Callable[[], bool], rest: Rest) -> None:
+def _feed(work: Callable[[], object], stopped: Callable[[], bool], rest: Rest) -> None:
     """Work, rest and work again until stopped."""
     while True:
         work()
         if stopped():
             return
-        job.aside.keep()
         rest.take()
 
 
