@@ -262,6 +262,8 @@ HOME = "C:\\Users\\anna\\AppData\\Local\\Temp\\a folder of a rather long name\\x
         ("path", [HOMES[0], "/srv/b"], True),
         ("path", [HOMES[1], "/srv/b"], True),
         ("path", ["/srv/a", "/homepage"], False),
+        ("path", ["/users/42", "/users/43", "/orders/1"], False),
+        ("url_path", ["/index.html", "/orders/1", "/home/index.html"], False),
         ("user_agent", ["curl", "wget"], False),
         ("items_per_user", [1, 2], False),
         ("directory", ["/srv/a", "/srv/b"], False),

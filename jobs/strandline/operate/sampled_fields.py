@@ -97,8 +97,13 @@ FORMS = {
 }
 
 
-HOME = re.compile(r"(?:[A-Za-z]:)?[/\\]+(?:home|Users)[/\\]+[^/\\]", re.IGNORECASE)
-"""The begin of a path to or below the folder of a person."""
+HOME = re.compile(
+    r"[a-z]:[/\\]+(?:home|users)[/\\]+[^/\\]|\\+(?:home|users)\\+[^\\]", re.IGNORECASE
+)
+"""The begin of a path to or below the folder of a person, where it can be nothing else."""
+
+HOMES = {"home": HOME, "unix home": re.compile(r"/+(?:home|Users)/+[^/]")}
+"""That, and the same without a drive: a path of a web site may begin so as well, and `/users/42` begins otherwise."""
 
 
 def form_of(text: str) -> str:
@@ -107,8 +112,9 @@ def form_of(text: str) -> str:
     >>> form_of("2026-11-20T08:15:30Z"), form_of("2026-11-20"), form_of("a@b.example"), form_of("10.0.0.1"), form_of("x")
     ('moment', 'date', 'email', 'ip', '')
     """
-    if HOME.match(text):
-        return "home"
+    for name, path in HOMES.items():
+        if path.match(text):
+            return name
     if len(text) > LONG_TEXT:
         return ""
     if seconds_of(text) is not None:

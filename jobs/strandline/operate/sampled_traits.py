@@ -201,7 +201,7 @@ PAIRS = (
     {"home", "directory"},
     {"home", "dir"},
 )
-FORMS_OF_PERSONS = ("email", "ip", "mac", "phone", "iban", "card")
+FORMS_OF_PERSONS = ("email", "ip", "mac", "phone", "iban", "card", "home", "unix home")
 
 
 def is_sensitive(name: str, seen: Field) -> bool:
@@ -232,13 +232,17 @@ def is_sensitive(name: str, seen: Field) -> bool:
     )
 
 
+NO_NAMES = ("number", "digits", "date", "moment", "home", "unix home")
+"""How a text looks that is no value of an enum."""
+
+
 def values_of(seen: Field) -> list[str]:
     """Return the values of an enum; none where it is none."""
     texts = seen.texts or Counter[str]()
     count = sum(texts.values())
     is_few = 2 <= len(texts) <= FEW and count >= 50 * len(texts)  # noqa: PLR2004  # one value says nothing
     # Of days and times there are few in any sample, and tomorrow's is another.
-    is_no_name = any(seen.forms[form] for form in ("number", "digits", "date", "moment", "home"))
+    is_no_name = any(seen.forms[form] for form in NO_NAMES)
     if not is_few or is_no_name or any(not 0 < len(each) <= LONG_TEXT for each in texts):
         return []
     # A value of one record in a thousand is a producer's slip, or the first of many: it is to be warned of.
