@@ -522,6 +522,17 @@ def test_of_any_record_there_is_a_draft(payloads: list[bytes]) -> None:
     ast.parse(silver_test(made, "shop"))
 
 
+def test_a_line_whose_first_cell_is_in_brackets_is_one_of_several_cells() -> None:
+    """Such as the time in an access log, or a number of Windows."""
+    lines = (f"[20/Nov/2026:08:15:{n:02} +0000],GET,{{3F25}},{n}".encode() for n in range(40))
+    ids = (f"{{3F2504E0-4F89-11D3-9A0C-0305E82C33{n:02}}},paid,{n}".encode() for n in range(40))
+
+    assert [format_of(sampled([*each]).records) for each in (lines, ids)] == [
+        Format.CSV,
+        Format.CSV,
+    ]
+
+
 def test_a_line_of_more_letters_than_a_cell_may_have_is_no_csv() -> None:
     """The limit is that of Python, which another module of the process may have raised."""
     before = csv.field_size_limit(1_000)

@@ -119,8 +119,9 @@ def _cells(payload: bytes) -> list[str]:
         return []
     if "\n" in text or "\r" in text or "\0" in text or not text.isprintable():
         return []
-    # A cell that is JSON has quotes around it.
-    if text.lstrip().startswith(("{", "[")):
+    # A cell that is JSON has quotes around it; the time of an access log has brackets, and other cells behind it.
+    line = text.strip()
+    if line[:1] + line[-1:] in {"{}", "[]"}:
         return []
     try:
         cells = next(csv.reader(io.StringIO(text)), [])
