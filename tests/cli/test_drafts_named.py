@@ -140,6 +140,14 @@ def test_no_option_is_printed_as_the_word_behind_an_option() -> None:
     assert " --takes='--help me' " in line
 
 
+def test_the_name_of_a_topic_that_begins_with_a_dash_is_no_option() -> None:
+    """Kafka has such topics."""
+    with pytest.raises(DefinitionError) as refused:
+        project.new_topic("-orders")
+
+    assert refused.value.hint.endswith("`strandline new topic --from-topic -- -orders`.")
+
+
 def test_kinds_that_are_written_nearly_alike_get_tables_of_their_own() -> None:
     """And none gets the name of a table that is there."""
     names = [

@@ -127,9 +127,7 @@ def _by_another_name(topic: str, name: str) -> str:
     """Return a hint by which the draft of a topic gets another name than one that cannot be."""
     used = {each.name for each in catalog.tables()} | {name}
     other = free(name[:40].strip("_") or "topic", used)
-    return (
-        f"name the table: `strandline new topic {shlex.quote(topic)} --from-topic --table {other}`."
-    )
+    return f"name the table: `{scaffold.over_topic(topic, f' --table {other}')}`."
 
 
 def _refuse_second(topic: str, name: str) -> None:

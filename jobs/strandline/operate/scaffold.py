@@ -7,6 +7,7 @@ import ast
 import builtins
 import keyword
 import re
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -171,6 +172,17 @@ def write_sql(layer: Layer, name: str, facts: Mapping[str, str]) -> Iterator[Pat
         for path in paths_of(layer, name)
     ]
     yield from put(root(), dict(zip(places, (text, test), strict=True)))
+
+
+def over_topic(topic: str, more: str = "") -> str:
+    """Return the command that drafts a table over a topic, as it is typed; one that begins with a dash would be an option.
+
+    >>> over_topic("orders"), over_topic("-orders", " --table orders")
+    ('strandline new topic orders --from-topic', 'strandline new topic --from-topic --table orders -- -orders')
+    """
+    if topic.startswith("-"):
+        return f"strandline new topic --from-topic{more} -- {shlex.quote(topic)}"
+    return f"strandline new topic {shlex.quote(topic)} --from-topic{more}"
 
 
 def refuse_name(name: str) -> None:

@@ -9,7 +9,6 @@ own help has the sentences about its exit code, which are looked up there.
 
 import inspect
 import re
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -129,7 +128,7 @@ def new_topic(
         raise DefinitionError(
             error.message,
             hint=f"{error.hint.rstrip('.')}; over a topic of this name, whose records are looked at: "
-            f"`strandline new topic {shlex.quote(name)} --from-topic`.",
+            f"`{scaffold.over_topic(name)}`.",
             name=name,
         ) from error
     facts = {"topic": name.replace("_", "-")}
