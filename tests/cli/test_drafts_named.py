@@ -18,7 +18,7 @@ from strandline.engine.kafka.broker import down, up
 from strandline.engine.lake.lake import Lake
 from strandline.operate import draft, draft_table, scaffold
 from strandline.operate.draft_table import NEEDED, Draft, silver
-from strandline.operate.sampled_topic import look
+from strandline.operate.sampled_topic import Format, format_of, look
 from tests.architecture import tree
 from tests.cli.inside import succeeded
 from tests.engine.records import make
@@ -146,6 +146,16 @@ def test_the_name_of_a_topic_that_begins_with_a_dash_is_no_option() -> None:
         project.new_topic("-orders")
 
     assert refused.value.hint.endswith("`strandline new topic --from-topic -- -orders`.")
+
+
+def test_a_line_whose_first_cell_is_in_brackets_is_one_of_several_cells() -> None:
+    """Such as the time in an access log, or a number of Windows."""
+    lines = (f"[20/Nov/2026:08:15:{n:02} +0000],GET,{{3F25}},{n}".encode() for n in range(40))
+    ids = (f"{{3F2504E0-4F89-11D3-9A0C-0305E82C33{n:02}}},paid,{n}".encode() for n in range(40))
+
+    for each in (lines, ids):
+        records = [Seen(topic="shop", arrived_at=BEGIN, payload=line) for line in each]
+        assert format_of(records) is Format.CSV
 
 
 def test_kinds_that_are_written_nearly_alike_get_tables_of_their_own() -> None:
