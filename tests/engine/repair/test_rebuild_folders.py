@@ -46,7 +46,7 @@ def test_a_promotion_takes_over_the_partitioning_of_the_shadow(
     derive(spark, lake, replace(TABLE, transform=by_beginning, window_from="began_on"))
     with pytest.raises(DefinitionError, match="its table lacks ended_on") as refused:
         derive(spark, lake, TABLE)
-    assert "strandline rebuild silver.devices" in str(refused.value.hint)
+    assert "strandline migrate silver.devices" in str(refused.value.hint)
 
     site = Site(spark=spark, clock=lambda: NOON)
     rebuild(TABLE, lake, site)
