@@ -551,6 +551,7 @@ PATIENCE = 300.0
 
 LOOK_AGAIN = 0.5
 
+REQUESTS = "handover."
 RENEWED = 30.0
 """Seconds between two renewals of a request."""
 
@@ -678,7 +679,7 @@ def _asked_already(table: Table, other: str | None) -> TransientError:
 
 def _request(table: Table, lake: Lake) -> Place:
     # Not under the table's name, by which its leases are listed.
-    return lake.lease_of(table.id).parent / f"handover.{table.id}.json"
+    return lake.lease_of(table.id).parent / f"{REQUESTS}{table.id}.json"
 
 
 def _read(request: Place) -> Mapping[str, Any] | None:

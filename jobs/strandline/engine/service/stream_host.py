@@ -30,7 +30,7 @@ from strandline.engine.kafka.broker import bound_log
 from strandline.engine.lake.completeness import RetiredError, fed
 from strandline.engine.lake.files.damage import damage
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import HasWriterError, asker, is_held
+from strandline.engine.lake.locks import REQUESTS, HasWriterError, asker, is_held
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, between, latest_version
 from strandline.engine.lake.read.open_table import broken_files
@@ -350,13 +350,12 @@ class Host:
 
     def _wake(self) -> None:
         """Let tables go on that another process asks for, or that are declared otherwise, and all of them where the JVM is gone."""
-        for name in [*self._sleepers.asleep]:
-            table = next((each for each in self._tables if each.id == name), None)
-            if (
-                table is None
-                or self._known.get(name) is not table
-                or self._asker(table) is not None
-            ):
+        tables = {each.id: each for each in self._tables if each.id in self._sleepers.asleep}
+        # One look for all: a request is a file of its own, and a look for each costs more the more tables sleep.
+        folders = {self._lake.lease(each).parent for each in [*tables.values()][:1]}
+        asks = any(file.startswith(REQUESTS) for each in folders for file in each.names())
+        for name, table in tables.items():
+            if self._known.get(name) is not table or (asks and self._asker(table) is not None):
                 self._sleepers.wake(name)
         if self._sleepers.asleep and exit_code(self._site.spark) is not None:
             self._end(gone())
