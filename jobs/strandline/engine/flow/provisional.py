@@ -9,7 +9,7 @@ A reader takes those whose window ends after all windows of the table: what beca
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -239,11 +239,16 @@ class Aside:
     def _is_at_it(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def is_owed(self) -> bool:
-        """Return whether something came that is not computed yet; what cannot be computed as it is declared is not owed."""
+    def is_owed(self, versions: Mapping[str, int | None]) -> bool:
+        """Return whether something came that is not computed yet; what cannot be computed as it is declared is not owed.
+
+        Args:
+            versions: The newest version of the table and of each that it needs, which its host looks up for all tables.
+        """
         if not self.is_kept:
             return False
-        return self._is_at_it or self._versions() not in {self._seen, self._given_up}
+        newest = tuple(versions[each.id] for each in (self.table, *self.table.needs))
+        return self._is_at_it or newest not in {self._seen, self._given_up}
 
     def _versions(self) -> tuple[int, ...]:
         """Return the newest versions of the table and of what it needs."""

@@ -251,7 +251,6 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and what
         work = partial(_take_in, job, table)
     else:
         work = partial(_through_gates, job, table)
-
     record = site.record(site.spark, table, mode.name, lake)
     with (
         lease(site.spark, table, lake),

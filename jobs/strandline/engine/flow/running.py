@@ -6,7 +6,7 @@ The batch that a table is at, and since when it has not moved, so that one that 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 
 from pyspark.sql import SparkSession
@@ -33,8 +33,8 @@ class Running:
         """The thread of Python that it was handed to."""
         self.group: str | None = None
         """The group of its jobs in Spark."""
-        self.owes: Callable[[], bool] = lambda: False
-        """Says whether something beside its batches is still to be done, so that its run may not end for want of news."""
+        self.owes: Callable[[Mapping[str, int | None]], bool] = lambda _: False
+        """Says by the newest versions whether something beside its batches is still to be done, so that it may not rest."""
 
     def begins(self, batch: int | None = None) -> None:
         """Note that a batch runs, or has moved."""

@@ -383,7 +383,12 @@ class Lake:
 
     def lease_of(self, name: str) -> Place:
         """Return the same file for a table's name."""
-        return self.root / "_leases" / f"{name}.lock"
+        return self.leases / f"{name}.lock"
+
+    @property
+    def leases(self) -> Place:
+        """Return the folder with the leases, and with what asks for a table."""
+        return self.root / "_leases"
 
     def certificate(self, table: Table, *, is_whole: bool = True, by: str = "") -> Place:
         """Return the file with the result of the last verification of the table, or of a range of it, or by another engine."""

@@ -358,7 +358,7 @@ class WriterWatch:
 
 def is_written(table: Table | Feed, lake: Lake) -> bool:
     """Return whether a process holds the table's lease, in any role."""
-    folder = lake.lease(table).parent
+    folder = lake.leases
     leases = (name for name in folder.names() if name.startswith(f"{table.id}."))
     return any(is_held(folder / name) for name in leases)
 
@@ -495,7 +495,7 @@ class LeaseRecord:
 
 def lease_records(lake: Lake) -> Iterator[LeaseRecord]:
     """Yield the leases of a lake."""
-    folder = lake.lease_of(WRITER).parent
+    folder = lake.leases
     for name in folder.names():
         layer, _, rest = name.removesuffix(SUFFIX).partition(".")
         short, _, role = rest.partition(".")
@@ -679,7 +679,7 @@ def _asked_already(table: Table, other: str | None) -> TransientError:
 
 def _request(table: Table, lake: Lake) -> Place:
     # Not under the table's name, by which its leases are listed.
-    return lake.lease_of(table.id).parent / f"{REQUESTS}{table.id}.json"
+    return lake.leases / f"{REQUESTS}{table.id}.json"
 
 
 def _read(request: Place) -> Mapping[str, Any] | None:

@@ -85,7 +85,7 @@ def forget(lake: Lake) -> None:
 
     The first computation of a table has its lease long before Spark makes the folder, which comes with the first file of the rows.
     """
-    leases = lake.lease_of(PROVISIONAL).parent.names()
+    leases = lake.leases.names()
     suffix = lake.lease_of("").name
     first = f"{PROVISIONAL}."
     computed = [

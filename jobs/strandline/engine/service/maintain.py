@@ -298,7 +298,7 @@ def _words(lease: Place) -> str:
 
 def _works(lake: Lake) -> Iterator[Place]:
     """Yield the leases of what reads versions by their numbers: repairs of tables, and streams of rebuilds."""
-    folder = lake.root / "_leases"
+    folder = lake.leases
     yield from (folder / name for name in folder.names() if name.endswith(f".{ROLE}.lock"))
     for table in catalog.tables():
         shadow = Shadow.of(table, lake).lease(table)

@@ -234,9 +234,9 @@ class Host:
                     break  # no batch ends any more, so there is nothing to wait for
                 if self._stop.is_set():
                     self._sleepers.wake_all()
-                if self._stop.is_set() and (over := self._waits_no_longer()) is not None:
-                    self._hangs(left, over)
-                    break
+                    if (over := self._waits_no_longer()) is not None:
+                        self._hangs(left, over)
+                        break
                 time.sleep(POLL)
         finally:
             if self._last is not None:
@@ -352,8 +352,7 @@ class Host:
         """Let tables go on that another process asks for, or that are declared otherwise, and all of them where the JVM is gone."""
         tables = {each.id: each for each in self._tables if each.id in self._sleepers.asleep}
         # One look for all: a request is a file of its own, and a look for each costs more the more tables sleep.
-        folders = {self._lake.lease(each).parent for each in [*tables.values()][:1]}
-        asks = any(file.startswith(REQUESTS) for each in folders for file in each.names())
+        asks = tables and any(file.startswith(REQUESTS) for file in self._lake.leases.names())
         for name, table in tables.items():
             if self._known.get(name) is not table or (asks and self._asker(table) is not None):
                 self._sleepers.wake(name)
@@ -617,8 +616,8 @@ class Host:
                 pulse.behind = pulse.behind or self._site.clock().isoformat(timespec="seconds")
             running = self._running[table.id]
             works = waits or bool(pulse.broken or pulse.sources) or running.idle is not None
-            works = works or (pulse.lag == 0 and running.owes())
             versions = self._versions(table)
+            works = works or (pulse.lag == 0 and running.owes(versions))
             is_known = None not in versions.values() and table.id not in self._starting
             self._sleepers.measured(table, pulse.lag, versions, works=works or not is_known)
             self._foresee(table, now)
