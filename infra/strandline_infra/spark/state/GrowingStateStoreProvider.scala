@@ -1,12 +1,13 @@
 package org.apache.spark.sql.execution.streaming.state
 
-import java.util.concurrent.ConcurrentHashMap
+import java.util.UUID
+import java.util.concurrent.{CompletableFuture, ConcurrentHashMap}
 
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
-import org.apache.spark.TaskContext
+import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
@@ -27,6 +28,7 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
   private var start: StateStoreProvider => Unit = _
   private var files: Files = _
   private var limit: Limit = _
+  private var run: StateStoreProviderId = _
   private var retained = 0
 
   private val closing = new Object
@@ -56,6 +58,7 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
       useMultipleValuesPerKey, stateSchemaProvider)
     files = new Files(stateStoreId.storeCheckpointLocation(), hadoopConf)
     limit = Limit.of(storeConf)
+    run = StateStoreProviderId(stateStoreId, UUID.fromString(StateStoreProvider.getRunId(hadoopConf)))
     retained = storeConf.minVersionsToRetain
   }
 
@@ -115,6 +118,10 @@ class GrowingStateStoreProvider extends StateStoreProvider with Logging {
   }
 
   private def isTooLarge(bytes: Long): Boolean = limit.isExceeded(this, bytes)
+
+  /** Whether Spark has no further use for it, and will close it at its next look, a minute away. */
+  private def hasEnded: Boolean =
+    StateStoreProvider.coordinatorRef.exists(!_.verifyIfInstanceActive(run, SparkEnv.get.executorId))
 
   private def inMemory: HDFSBackedStateStoreProvider = {
     if (memory == null) {
@@ -192,8 +199,22 @@ object GrowingStateStoreProvider {
   private case class Limit(one: Long, all: Long) {
     def isExceeded(provider: GrowingStateStoreProvider, bytes: Long): Boolean = {
       sizes.put(provider.id, Size(provider, bytes))
+      bytes > one || (isLarge(bytes) && { leaveEnded(provider); isLarge(bytes) })
+    }
+
+    /** Whether all together have too much, and one of so many bytes has no less than its share. */
+    private def isLarge(bytes: Long): Boolean = {
       val sum = sizes.values.stream.mapToLong(_.bytes).sum
-      bytes > one || (sum > all && bytes >= sum / math.max(1, sizes.size))
+      sum > all && bytes >= sum / math.max(1, sizes.size)
+    }
+
+    /** Close what queries have left that have ended: a table that is run after another needs no disk on account of the other.
+      *
+      * In a thread of its own, since two that end at once would wait for each other.
+      */
+    private def leaveEnded(provider: GrowingStateStoreProvider): Unit = sizes.forEach { (id, size) =>
+      if ((size.of ne provider) && size.of.hasEnded && sizes.remove(id, size))
+        CompletableFuture.runAsync(() => StateStore.removeFromLoadedProvidersAndClose(size.of.run, None))
     }
   }
 
@@ -202,7 +223,8 @@ object GrowingStateStoreProvider {
 
     def of(conf: StateStoreConf): Limit = {
       val heap = Runtime.getRuntime.maxMemory
-      Limit(conf.sqlConfs.get(Name).map(_.toLong).getOrElse(heap / 8), heap / 4)
+      def set(name: String, otherwise: Long): Long = conf.sqlConfs.get(name).map(_.toLong).getOrElse(otherwise)
+      Limit(one = set(Name, heap / 8), all = set(s"$Name.all", heap / 4))
     }
   }
 
