@@ -208,15 +208,20 @@ object GrowingStateStoreProvider {
       sum > all && bytes >= sum / math.max(1, sizes.size)
     }
 
-    /** Close what queries have left that have ended: a table that is run after another needs no disk on account of the other.
-      *
-      * In a thread of its own, since two that end at once would wait for each other.
-      */
-    private def leaveEnded(provider: GrowingStateStoreProvider): Unit = sizes.forEach { (id, size) =>
-      if ((size.of ne provider) && size.of.hasEnded && sizes.remove(id, size))
-        CompletableFuture.runAsync(() => StateStore.removeFromLoadedProvidersAndClose(size.of.run, None))
-    }
   }
+
+  /** Close what queries of this process have left that have ended, other than a provider that asks.
+    *
+    * Spark does it a minute later. Until then the heap is full of it, and a table that is run after another would go to disk on account of
+    * the other. In a thread of its own, since two that end at once would wait for each other.
+    */
+  private def leaveEnded(but: GrowingStateStoreProvider): Unit = sizes.forEach { (id, size) =>
+    if ((size.of ne but) && size.of.hasEnded && sizes.remove(id, size))
+      CompletableFuture.runAsync(() => StateStore.doMaintenanceAndUnload(size.of.run))
+  }
+
+  /** Without a provider that asks: what begins a query and has seen it end. */
+  def leaveEnded(): Unit = leaveEnded(null)
 
   private object Limit {
     private val Name = "spark.sql.streaming.stateStore.memoryLimit"

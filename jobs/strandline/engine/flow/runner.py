@@ -40,6 +40,7 @@ from strandline.engine.lake.read.open_table import lost_file
 from strandline.engine.lake.shelves import Shelf
 from strandline.engine.runtime.jvm import Heap
 from strandline.engine.runtime.outage import Patience, soon
+from strandline.engine.runtime.spark_session import leave_state
 
 POLL = 0.05
 LOOK_AT_GATE = 1.0
@@ -447,6 +448,7 @@ class Stream:
         """Read what is available; its commits are counted by those who hear of them."""
         self._limit.begin_large()
         follow_again(partial(self._begin, None), self._writer, self._job.stopped)
+        leave_state(self._job.site.spark)
         self._look_again()
         return 0
 
@@ -469,6 +471,7 @@ class Stream:
             follow_again(begin, self._writer, job.stopped, beside, job.site.poll)
         finally:
             job.running.ends()
+        leave_state(job.site.spark)
         return True
 
     def _begin(self, every: float | None) -> StreamingQuery:

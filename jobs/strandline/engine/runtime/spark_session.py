@@ -501,6 +501,11 @@ def for_sorted_state(spark: SparkSession) -> SparkSession:
     return session
 
 
+def leave_state(spark: SparkSession) -> None:
+    """Let this process forget the state of queries that have ended: a million keys are a fifth of the smallest usual heap."""
+    jvm(spark).org.apache.spark.sql.execution.streaming.state.GrowingStateStoreProvider.leaveEnded()
+
+
 def for_any_rows(spark: SparkSession) -> SparkSession:
     """Return a session in which continuous mode takes every plan without state.
 
