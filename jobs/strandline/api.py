@@ -27,12 +27,20 @@ if TYPE_CHECKING:
         time_order,
     )
     from strandline.core.items import Skip
-    from strandline.core.kind import Emit, Layer
-    from strandline.core.lateness import Day, Fresh, Lateness
+    from strandline.core.kind import Day, Emit, Fresh, Lateness, Layer
     from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
     from strandline.core.parse import avro, parse_csv, parse_json, parse_raw, rescued
     from strandline.core.parse_registered import registered
-    from strandline.core.routes import all_but, field, header, key_prefix, schema_id
+    from strandline.core.routes import (
+        Format,
+        Reference,
+        WriterSchema,
+        all_but,
+        field,
+        header,
+        key_prefix,
+        schema_id,
+    )
     from strandline.core.stateful import folded
     from strandline.core.static import Static
     from strandline.core.table import (
@@ -46,7 +54,6 @@ if TYPE_CHECKING:
         Windowed,
     )
     from strandline.core.topic import CARRIED, PLACE, Counts, Record, Records, Topic, united
-    from strandline.core.writer_schema import Format, Reference, WriterSchema
     from strandline.engine.ask.lake_reader import lake
     from strandline.engine.publish.declared import Change, KafkaTopic, PostgresTable, Publish
     from strandline.operate.alerts.examples import wrong_rules
@@ -89,13 +96,11 @@ _HOMES = {
         "time_order",
     ),
     "strandline.core.kind": (
-        "Emit",
-        "Layer",
-    ),
-    "strandline.core.lateness": (
         "Day",
+        "Emit",
         "Fresh",
         "Lateness",
+        "Layer",
     ),
     "strandline.core.model": (
         "Clusters",
@@ -120,6 +125,9 @@ _HOMES = {
     ),
     "strandline.core.parse_registered": ("registered",),
     "strandline.core.routes": (
+        "Format",
+        "Reference",
+        "WriterSchema",
         "all_but",
         "field",
         "header",
@@ -147,11 +155,6 @@ _HOMES = {
         "Records",
         "Topic",
         "united",
-    ),
-    "strandline.core.writer_schema": (
-        "Format",
-        "Reference",
-        "WriterSchema",
     ),
     "strandline.engine.publish.declared": (
         "Change",

@@ -33,8 +33,7 @@ from typing import Any
 
 from strandline.core.errors import DefinitionError
 from strandline.core.items import Skip
-from strandline.core.kind import BESIDE, Emit, Layer
-from strandline.core.lateness import AGES, Day, Fresh, Lateness, Window, length_of
+from strandline.core.kind import AGES, BESIDE, Day, Emit, Fresh, Lateness, Layer, Window, length_of
 from strandline.core.table import Appended, Computed, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.sql_function import Written, made, short
 from strandline.sql_text import NAMED, understood

@@ -23,8 +23,8 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from strandline.core.parse import avro
 from strandline.core.parse_registered import registered
+from strandline.core.routes import Format, WriterSchema, schemas_from
 from strandline.core.topic import Parse
-from strandline.core.writer_schema import Format, WriterSchema, schemas_from
 from strandline.engine.flow.ingest import ids_behind
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import settings

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import Fresh
+from strandline.core.kind import Fresh
 from strandline.core.table import Judged
 from strandline.operate import contract_import
 from strandline.operate.contract import (

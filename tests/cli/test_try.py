@@ -13,7 +13,7 @@ from strandline import sql
 from fleet.gold import confirmed_logins
 from fleet.silver import user_actions, user_confirmations
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import Day
+from strandline.core.kind import Day
 from strandline.core.stateful import Batch
 from strandline.core.table import Computed, Recomputed, Windowed
 from strandline.engine.lake.lake import Lake

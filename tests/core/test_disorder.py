@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.core.lateness import SKEW, Lateness
+from strandline.core.kind import SKEW, Lateness
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.locate import Verdict, World
 from strandline.engine.ask.why import why

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from strandline.core.lateness import Lateness, milliseconds, moved
+from strandline.core.kind import Lateness, milliseconds, moved
 from tests.support.rows import at
 
 SPANS = st.timedeltas(timedelta(0), timedelta(days=30))

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import FIRST, LAST, OTHERWISE, Day, day_in
+from strandline.core.kind import FIRST, LAST, OTHERWISE, Day, day_in
 from strandline.engine.runtime.jvm import jvm
 from tests.support.proofs import Times
 

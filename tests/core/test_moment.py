@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from strandline.core.lateness import FIRST, LAST, in_utc, shifted
+from strandline.core.kind import FIRST, LAST, in_utc, shifted
 
 
 @pytest.mark.whole

@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from strandline.core.changed_rows import changes_of, debezium
 from strandline.core.errors import DefinitionError
 from strandline.core.parse_registered import registered
-from strandline.core.writer_schema import Format, WriterSchema, schemas_from
+from strandline.core.routes import Format, WriterSchema, schemas_from
 from tests.support.debezium import MOMENT, mysql, postgres
 from tests.support.events import Event, frame
 from tests.support.rows import NOON

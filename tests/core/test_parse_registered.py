@@ -26,8 +26,8 @@ from pyspark.sql.types import (
 
 from strandline.core.errors import DefinitionError
 from strandline.core.parse_registered import registered
+from strandline.core.routes import Format, Reference, WriterSchema, schemas_from
 from strandline.core.topic import Parse
-from strandline.core.writer_schema import Format, Reference, WriterSchema, schemas_from
 from tests.support.payloads import parse, problems
 from tests.support.shapes import ORDER as FIELDS
 

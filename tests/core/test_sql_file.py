@@ -17,8 +17,7 @@ from strandline import catalog, sql
 
 from strandline.core.errors import DefinitionError
 from strandline.core.items import Skip
-from strandline.core.kind import Emit
-from strandline.core.lateness import Day
+from strandline.core.kind import Day, Emit
 from strandline.core.table import Ingested, Judged, Recomputed, Table, Windowed
 from strandline.core.topic import RECEIVED
 from strandline.engine.runtime import code_files

@@ -11,8 +11,7 @@ from strandline import catalog
 from fleet.gold import device_daily, device_signal_10m
 from fleet.silver import device_inventory, devices
 from strandline.core.errors import DefinitionError
-from strandline.core.kind import Emit, Layer
-from strandline.core.lateness import Day
+from strandline.core.kind import Day, Emit, Layer
 from strandline.core.table import (
     Appended,
     Dimension,

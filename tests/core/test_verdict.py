@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fleet.silver.device_telemetry import TABLE
-from strandline.core.lateness import Lateness
+from strandline.core.kind import Lateness
 from strandline.core.table import Table
 from strandline.core.topic import IDENTITY, QUARANTINE
 from strandline.core.verdict import bad_rows, good_rows, judged

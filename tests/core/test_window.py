@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from strandline.core.lateness import length_of
+from strandline.core.kind import length_of
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ QUESTIONS = {
     "where is a commit made atomic?": "jobs/strandline/engine/lake/commit/delta_commit.py",
     "where do I add a parser?": "jobs/strandline/core/parse.py",
     "what decides the size of a batch?": "jobs/strandline/engine/flow/batch/governor.py",
-    "what makes a row late?": "jobs/strandline/core/lateness.py",
+    "what makes a row late?": "jobs/strandline/core/kind.py",
     "why is a row in the quarantine?": "jobs/strandline/core/verdict.py",
     "what does an entry of the ledger hold?": "jobs/strandline/engine/lake/log/ledger.py",
     "who may write a table?": "jobs/strandline/engine/lake/locks.py",

@@ -45,7 +45,7 @@ from tests.support.watched_lake import values
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 EVENTS = 200
 HOURS = 0.15
-"""Each sending arrives within less than what counts as disorder (jobs/strandline/core/lateness.py), an hour after the one before it."""
+"""Each sending arrives within less than what counts as disorder (jobs/strandline/core/kind.py), an hour after the one before it."""
 
 SENDS = 60.0
 LOOKS = 10.0

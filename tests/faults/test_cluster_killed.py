@@ -107,7 +107,7 @@ def test_workers_and_drivers_that_are_killed_change_nothing(  # noqa: PLR0913, P
 def _send(number: int, env: dict[str, str]) -> None:
     """Send some minutes of a later day: a lake that reads all of them later knows the same of each arrival.
 
-    They are fewer than what counts as disorder (jobs/strandline/core/lateness.py), because the stream may read in the middle of them.
+    They are fewer than what counts as disorder (jobs/strandline/core/kind.py), because the stream may read in the middle of them.
     """
     until = FIRST + timedelta(days=number)
     words = ("--events", EVENTS, "--seed", number, "--hours", 0.15, "--until", until)

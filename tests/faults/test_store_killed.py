@@ -90,7 +90,7 @@ def test_a_stream_outlives_a_store_that_is_killed_and_a_killed_stream_loses_noth
 def _send(hours: Iterator[int], env: Mapping[str, str]) -> None:
     """Send events of some minutes, an hour after the former, so that windows of those close.
 
-    They arrive within less than what counts as disorder (jobs/strandline/core/lateness.py), because bronze may read in the middle of them.
+    They arrive within less than what counts as disorder (jobs/strandline/core/kind.py), because bronze may read in the middle of them.
     """
     hour = next(hours)
     until = FIRST + timedelta(hours=hour)

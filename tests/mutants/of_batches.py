@@ -8,14 +8,14 @@ STATIC = "tests/engine/flow/test_static_join.py"
 FAULTS = (
     Mutant(
         "lateness has the wrong sign",
-        "jobs/strandline/core/lateness.py",
+        "jobs/strandline/core/kind.py",
         'moved(F.col("_arrived_at"), -self.late)',
         'moved(F.col("_arrived_at"), self.late)',
         ("tests/core/test_lateness.py",),
     ),
     Mutant(
         "disordered rows are believed",
-        "jobs/strandline/core/lateness.py",
+        "jobs/strandline/core/kind.py",
         'moved(F.col("_newest_before"), -self.disorder)',
         'moved(F.col("_newest_before"), -self.disorder * 1000)',
         ("tests/core/test_disorder.py",),

@@ -10,7 +10,7 @@ from dagster import ExecuteInProcessResult, materialize
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.core.lateness import Day
+from strandline.core.kind import Day
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime.lineage_sender import sender

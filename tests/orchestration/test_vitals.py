@@ -9,7 +9,7 @@ import pytest
 from dagster import build_sensor_context
 from strandline import catalog
 
-from strandline.core.lateness import Fresh
+from strandline.core.kind import Fresh
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.day_verdicts import LEDGER
 from strandline_dagster import vitals

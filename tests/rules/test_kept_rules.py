@@ -18,7 +18,7 @@ from strandline.alerting.live import (
     stages_of,
 )
 from strandline.alerting.sigma import read_folder
-from strandline.core.feed import Feed
+from strandline.core.table import Feed
 
 STARTERS = read_folder(rules_folder()).every
 PLACE = ("process-events", 0)

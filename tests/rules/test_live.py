@@ -5,7 +5,7 @@ import pytest
 from fleet.silver import process_events
 from strandline.alerting.live import Staged, feeds, handover
 from strandline.alerting.tables import bronze as alerts
-from strandline.core.feed import CountingFeed, EventFeed, Feed
+from strandline.core.table import CountingFeed, EventFeed, Feed
 from strandline.core.topic import Topic
 from tests.rules.test_correlate import RULES, STARTED, acts
 

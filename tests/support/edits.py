@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from fleet.bronze import user_actions as bronze
-from strandline.core.lateness import Lateness
+from strandline.core.kind import Lateness
 from strandline.core.table import Computed, Judged
 from strandline.engine.lake.lake import Lake
 

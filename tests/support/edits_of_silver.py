@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fleet.silver import device_telemetry as silver
-from strandline.core.lateness import Lateness
+from strandline.core.kind import Lateness
 from strandline_quality.rules import Rule, required
 from tests.support.edits import Edit
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from fleet.bronze import device_telemetry as bronze
 from fleet.silver import device_telemetry as silver
-from strandline.core.lateness import SKEW
+from strandline.core.kind import SKEW
 from strandline.core.table import Table
 from strandline.core.topic import NOTHING_ARRIVED, RECEIVED
 from strandline.core.verdict import good_rows, judged

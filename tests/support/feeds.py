@@ -15,7 +15,7 @@ from strandline.alerting.alert_rule import AlertRule, rules_folder
 from strandline.alerting.live import fingerprint
 from strandline.alerting.one_plan import raised
 from strandline.alerting.sigma import read_folder
-from strandline.core.feed import EventFeed
+from strandline.core.table import EventFeed
 from strandline.core.topic import Topic
 from strandline.engine.kafka.topic_log import Log
 from tests.support.rows import NOON

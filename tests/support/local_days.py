@@ -5,7 +5,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from strandline.core.lateness import Day
+from strandline.core.kind import Day
 from strandline.core.table import Recomputed, Upserted, Windowed
 from tests.support.edits import CLICKS, FIELDS
 from tests.support.literal import Log

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 
-from strandline.core.lateness import Day
+from strandline.core.kind import Day
 
 
 def in_windows(

@@ -34,7 +34,7 @@ from strandline import catalog
 from strandline.alerting.condition import Condition, Missing, Not, columns, simplified
 from strandline.alerting.tables import bronze, gold, silver
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import in_utc
+from strandline.core.kind import in_utc
 from strandline.core.model import SCORE, UNUSUAL, VERSION, Model, Term, steps
 from strandline.core.table import Judged, Table
 from strandline.project import package

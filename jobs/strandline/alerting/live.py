@@ -34,8 +34,8 @@ from strandline.alerting.sigma_tree import UnsupportedError
 from strandline.alerting.tables import bronze as alerts
 from strandline.alerting.tables.silver import FIELDS as ALERT
 from strandline.alerting.windows import fold
-from strandline.core.feed import CountingFeed, EventFeed, Feed
 from strandline.core.stateful import folded
+from strandline.core.table import CountingFeed, EventFeed, Feed
 
 # From one set of rules to the next, at an offset: events before it meet the former rules, the others the new ones.
 #

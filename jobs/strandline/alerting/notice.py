@@ -25,7 +25,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from strandline.alerting.alert_rule import Rule, Severity
 from strandline.alerting.tables import gold
 from strandline.core.errors import DefinitionError, LakeError, TransientError
-from strandline.core.lateness import RECENT, in_utc
+from strandline.core.kind import RECENT, in_utc
 from strandline.engine.ask.locate import World
 from strandline.engine.ask.why import why
 from strandline.engine.kafka.topic_log import TopicWriter

@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM, NO_ITEMS, Skip, skips_of
-from strandline.core.kind import Emit, Kind, Layer
-from strandline.core.lateness import AGES, Fresh, Window, length_of, length_of_window
+from strandline.core.kind import AGES, Emit, Fresh, Kind, Layer, Window, length_of, length_of_window
 from strandline.core.parse import ON_NEW_FIELD, ON_WRONG_TYPE
 from strandline.core.routes import Takes, odd_kinds, shared
 from strandline.core.static import Static

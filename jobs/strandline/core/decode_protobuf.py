@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from strandline.core.writer_schema import Decode, MalformedError, Record, WriterSchema
+from strandline.core.routes import Decode, MalformedError, Record, WriterSchema
 
 TIMESTAMP = "google.protobuf.Timestamp"
 WRAPPERS = frozenset(

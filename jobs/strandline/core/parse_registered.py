@@ -76,7 +76,7 @@ from pyspark.sql.types import (
 
 from strandline.core.errors import DefinitionError
 from strandline.core.parse import with_drift
-from strandline.core.writer_schema import (
+from strandline.core.routes import (
     Decode,
     Format,
     MalformedError,

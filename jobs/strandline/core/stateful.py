@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from strandline.core.fold import Fold, Shell, replayed
-from strandline.core.lateness import Lateness, moved
+from strandline.core.kind import Lateness, moved
 
 Seen: TypeAlias = tuple[DataFrame, str, Lateness]
 """The rows of a source, the column with their event time, and their lateness."""
@@ -138,7 +138,7 @@ def _bound(seen: Sequence[Seen]) -> DataFrame:
 # Tiny values rather than flags, so that a mode carries exactly what it needs and ``match`` proves that every reader of a
 # mode handles all of them.
 #
-# A table has rows in the lake, and its modes are ``Mode``. A feed (jobs/strandline/core/feed.py) goes from Kafka to Kafka without
+# A table has rows in the lake, and its modes are ``Mode``. A feed (jobs/strandline/core/table.py) goes from Kafka to Kafka without
 # state, so it also runs in the two modes in which Spark answers event by event; its modes are ``FeedMode``. They are
 # two unions because no table could run in real time: Spark has no sink there that commits rows to the lake.
 

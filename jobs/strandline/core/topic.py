@@ -107,9 +107,9 @@ class Record:
 # ``_ingested_at`` is the clock of the reader: a record with a later timestamp was stamped by a broken clock and must not
 # move the watermark.
 # ``_newest_before`` is the newest arrival in all commits before the row's own, without those of a broken clock
-# (``SKEW`` in jobs/strandline/core/lateness.py); ``NOTHING_ARRIVED`` in the first commit, NULL in one of an older version. It is
+# (``SKEW`` in jobs/strandline/core/kind.py); ``NOTHING_ARRIVED`` in the first commit, NULL in one of an older version. It is
 # written into the row so that every mode, every other split of the log into batches and every replay measures disorder
-# against the same moment (jobs/strandline/core/lateness.py).
+# against the same moment (jobs/strandline/core/kind.py).
 
 
 HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))

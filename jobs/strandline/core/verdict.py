@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from strandline.core.declared import refuse_unsearchable
 from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM, ITEM_FAULTS, SKIPPED, Listed, listed, skipped_by
-from strandline.core.lateness import DISORDERED, LATE, SKEW, is_stamped_ahead, moved
+from strandline.core.kind import DISORDERED, LATE, SKEW, is_stamped_ahead, moved
 from strandline.core.parse import DRIFT, HAS_NEW_FIELD, NEW_FIELD, WRONG_TYPE, reading, with_drift
 from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Judged

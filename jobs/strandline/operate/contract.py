@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import length_of
+from strandline.core.kind import length_of
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE
 from strandline.engine.flow.column_lineage import declared_columns

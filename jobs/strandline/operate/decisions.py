@@ -12,8 +12,7 @@ from datetime import timedelta
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.feed import Feed
-from strandline.core.table import Ingested, Recomputed, Table
+from strandline.core.table import Feed, Ingested, Recomputed, Table
 from strandline.engine.accounting.routes import remedy, undeclared
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.completeness import Retirement

@@ -17,9 +17,9 @@ from strandline import catalog
 from strandline.core.changed_rows import AT, OP, PLAIN, POSITION
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
+from strandline.core.routes import WriterSchema
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import Topic
-from strandline.core.writer_schema import WriterSchema
 from strandline.engine.ask.sample_records import Sample, of_bronze, of_topic, topics_beside
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import Settings

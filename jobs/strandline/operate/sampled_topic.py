@@ -14,8 +14,8 @@ from typing import Any
 
 from strandline.core.errors import DefinitionError
 from strandline.core.parse_registered import decoder
-from strandline.core.writer_schema import Decode as Decoder
-from strandline.core.writer_schema import MalformedError, WriterSchema
+from strandline.core.routes import Decode as Decoder
+from strandline.core.routes import MalformedError, WriterSchema
 from strandline.engine.ask.sample_records import Sample, Seen
 from strandline.operate.sampled_fields import Decode, Field, Record, read_json
 from strandline.operate.sampled_traits import Kinds, Labels

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.items import OWN
-from strandline.core.lateness import Lateness
+from strandline.core.kind import Lateness
 from strandline.core.routes import KIND, KIND_BY, LONGEST
 from strandline.core.topic import CARRIED
 from strandline.engine.ask.sample_records import Seen

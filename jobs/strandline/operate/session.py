@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.items import ITEM, SKIPPED
+from strandline.core.routes import WriterSchema, schemas_from
 from strandline.core.static import frames_from
 from strandline.core.table import Judged
 from strandline.core.topic import IDENTITY, RECEIVED
 from strandline.core.verdict import judged, judged_items, own_columns, without_skipped
-from strandline.core.writer_schema import WriterSchema, schemas_from
 from strandline.engine.flow.batch.batch_accounting import skip_of
 from strandline.engine.flow.batch.event_joins import frame_of_now
 from strandline.engine.flow.run_recorder import Recorder, RunRecorder, unrecorded

@@ -19,7 +19,7 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.items import SKIPPED
-from strandline.core.lateness import length_of, shifted
+from strandline.core.kind import length_of, shifted
 from strandline.core.stateful import explained
 from strandline.core.static import frames_from
 from strandline.core.table import Computed, Ingested, Judged, Table

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import in_utc
+from strandline.core.kind import in_utc
 from strandline.core.routes import takes_kind
 from strandline.core.table import Judged
 from strandline.core.topic import Topic

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.core.feed import EventFeed
 from strandline.core.stateful import MicroBatch
+from strandline.core.table import EventFeed
 from strandline.core.topic import Topic
 from strandline.engine.flow.feed_ledger import NO_ROWS, FeedLedger
 from strandline.engine.lake.commit import create_table

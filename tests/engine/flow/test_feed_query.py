@@ -16,8 +16,8 @@ from strandline.alerting.live import feeds
 from strandline.alerting.one_plan import alert_id
 from strandline.alerting.tables.silver import FIELDS
 from strandline.core.errors import DataError
-from strandline.core.feed import Feed
 from strandline.core.stateful import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
+from strandline.core.table import Feed
 from strandline.core.topic import Topic
 from strandline.engine.flow import feed_query
 from strandline.engine.flow.feed_ledger import FeedLedger

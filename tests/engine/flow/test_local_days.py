@@ -11,7 +11,7 @@ from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import Day
+from strandline.core.kind import Day
 from strandline.core.stateful import Batch
 from strandline.core.table import Derived, Windowed
 from strandline.engine.accounting.balance_sheet import balance

@@ -16,8 +16,7 @@ from pyspark.sql import functions as F
 
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
-from strandline.core.kind import Emit, Layer
-from strandline.core.lateness import FIRST, Day
+from strandline.core.kind import FIRST, Day, Emit, Layer
 from strandline.core.stateful import Batch
 from strandline.core.table import Recomputed, Windowed
 from strandline.engine.accounting.balance_sheet import balance

@@ -16,8 +16,7 @@ from strandline import catalog
 
 from fleet.silver import device_inventory, devices
 from strandline.core.errors import DefinitionError
-from strandline.core.kind import Emit
-from strandline.core.lateness import Day
+from strandline.core.kind import Day, Emit
 from strandline.core.stateful import Batch
 from strandline.core.table import Ingested, Judged, Recomputed
 from strandline.core.topic import Topic

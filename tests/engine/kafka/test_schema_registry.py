@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.parse_registered import decoder
-from strandline.core.writer_schema import Format
+from strandline.core.routes import Format
 from strandline.engine.kafka.schema_registry import Registry
 from strandline.engine.runtime.processes import bind
 from tests.support.schema_registry import SchemaRegistry

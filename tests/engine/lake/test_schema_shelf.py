@@ -2,7 +2,7 @@
 
 import pickle
 
-from strandline.core.writer_schema import Format, Reference, WriterSchema
+from strandline.core.routes import Format, Reference, WriterSchema
 from strandline.engine.lake import shelves
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.shelves import Shelf

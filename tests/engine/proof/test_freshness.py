@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import Fresh
+from strandline.core.kind import Fresh
 from strandline.core.table import Table
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import Shut, Where

@@ -10,9 +10,8 @@ from pyspark.sql import SparkSession
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.feed import Feed
 from strandline.core.stateful import AvailableNow
-from strandline.core.table import Ingested
+from strandline.core.table import Feed, Ingested
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance, feed_balances
 from strandline.engine.accounting.table_books import Books

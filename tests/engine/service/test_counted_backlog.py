@@ -15,8 +15,8 @@ from fleet.bronze import user_actions as bronze
 from fleet.silver import user_actions as silver
 from strandline.alerting.alert_rule import Counted
 from strandline.alerting.live import Counting, Stage
-from strandline.core.feed import CountingFeed
 from strandline.core.stateful import AvailableNow
+from strandline.core.table import CountingFeed
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import feed_balances
 from strandline.engine.flow.feed_ledger import FeedLedger

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from strandline.alerting.tables import bronze
-from strandline.core.lateness import RECENT, Lateness
+from strandline.core.kind import RECENT, Lateness
 from strandline.core.table import Judged
 from strandline.core.topic import CARRIED
 from strandline_quality.rules import required

@@ -18,8 +18,7 @@ from strandline.cli import place
 from strandline.cli.place import JsonOption, LakeOption, TablesArgument
 from strandline.cli.screen import emit, note, progress, record, say, show, yes
 from strandline.core.errors import DamagedError, DefinitionError
-from strandline.core.feed import Feed
-from strandline.core.table import Table
+from strandline.core.table import Feed, Table
 from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.ask.locate import World
 from strandline.engine.ask.why import explain_each, why

@@ -17,8 +17,7 @@ from typing import Any
 from strandline import catalog
 
 from strandline.core.errors import DataError
-from strandline.core.feed import Feed
-from strandline.core.table import Ingested, Judged, Recomputed, Table, Upserted
+from strandline.core.table import Feed, Ingested, Judged, Recomputed, Table, Upserted
 from strandline.engine.accounting.routes import OTHERS, routes_of, seen_in, sentence, sentences
 from strandline.engine.accounting.table_books import (
     SCHEMA,

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from strandline.core.errors import TransientError
-from strandline.core.lateness import in_utc
+from strandline.core.kind import in_utc
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.history_queries import Past
 from strandline.engine.lake.commit.delta_commit import ClaimedRows, compact

@@ -16,8 +16,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from strandline.core.feed import Feed
-from strandline.core.table import Ingested, Judged, Recomputed, Table
+from strandline.core.table import Feed, Ingested, Judged, Recomputed, Table
 from strandline.engine.lake.commit.delta_commit import ClaimedRows, compact
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake

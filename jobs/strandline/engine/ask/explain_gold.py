@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from strandline import catalog
 
 from strandline.core.items import ITEM, NO_ITEMS
-from strandline.core.lateness import Day, shifted
+from strandline.core.kind import Day, shifted
 from strandline.core.static import Static
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.engine.accounting.balance_sheet import read_until

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from strandline.core.items import ITEM
-from strandline.core.lateness import DISORDERED
+from strandline.core.kind import DISORDERED
 from strandline.core.routes import KIND, KIND_BY, takes_kind, text_of
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import PLACE

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from strandline.core.errors import LakeError
-from strandline.core.lateness import shifted
+from strandline.core.kind import shifted
 from strandline.core.table import Judged, Table
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.accounting.routes import NOT_ASKED, UNKNOWN, decided

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import in_utc
+from strandline.core.kind import in_utc
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask import sql_query

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from strandline.core.items import ITEM
-from strandline.core.lateness import shifted
+from strandline.core.kind import shifted
 from strandline.core.table import Judged, Table
 from strandline.core.topic import IDENTITY, PLACE
 from strandline.engine.accounting.table_books import Books

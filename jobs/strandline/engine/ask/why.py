@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import shifted
+from strandline.core.kind import shifted
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import IDENTITY, PLACE
 from strandline.engine.accounting.balance_sheet import held_rows, waiting

@@ -28,8 +28,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StringType, StructType
 
-from strandline.core.feed import CountingFeed, Feed, topics_of
 from strandline.core.stateful import FeedMode
+from strandline.core.table import CountingFeed, Feed, topics_of
 from strandline.engine.flow import feed_query, new_entry
 from strandline.engine.flow.feed_query import FEED, Counts, client, most_of
 from strandline.engine.flow.ingest import by_topic, identities, own_of, refuse_unlike

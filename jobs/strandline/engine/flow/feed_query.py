@@ -25,8 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.feed import CountingFeed, EventFeed, Feed, topics_of
-from strandline.core.lateness import DISORDERED
+from strandline.core.kind import DISORDERED
 from strandline.core.parse_registered import Registered
 from strandline.core.stateful import (
     AvailableNow,
@@ -37,7 +36,7 @@ from strandline.core.stateful import (
     fence,
     watermarked,
 )
-from strandline.core.table import Judged
+from strandline.core.table import CountingFeed, EventFeed, Feed, Judged, topics_of
 from strandline.core.topic import RECEIVED, Topic
 from strandline.core.verdict import good_rows, judged
 from strandline.engine.flow.ingest import by_topic, received

@@ -19,12 +19,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.lateness import SKEW
+from strandline.core.kind import SKEW
 from strandline.core.parse_registered import HEAD, Registered, decoder
-from strandline.core.routes import KIND, KIND_BY
+from strandline.core.routes import KIND, KIND_BY, WriterSchema
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import HEADERS, NOTHING_ARRIVED, Topic
-from strandline.core.writer_schema import WriterSchema
 from strandline.engine.accounting.routes import takers_of
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import new_entry
@@ -53,7 +52,7 @@ from strandline_infra import installation
 # The newest arrival in bronze before a commit; a row that arrived too far behind it is disordered.
 #
 # Each entry carries it forward, so a commit reads only the entry before it. An arrival beyond the reader's clock by more
-# than ``SKEW`` does not count (jobs/strandline/core/lateness.py): one record of the year 9999 would make every later row disordered.
+# than ``SKEW`` does not count (jobs/strandline/core/kind.py): one record of the year 9999 would make every later row disordered.
 #
 # History that was imported before any stream had read a row counts as what came before Kafka's first record: the streams
 # begin with it, so it has moved their watermarks. A record that Kafka has of the same time is a copy that state still knows,

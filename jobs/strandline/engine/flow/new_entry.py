@@ -17,7 +17,6 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from strandline.core.feed import Feed
 from strandline.core.routes import (
     KIND,
     KIND_BY,
@@ -30,7 +29,7 @@ from strandline.core.routes import (
     text_of,
 )
 from strandline.core.static import Static
-from strandline.core.table import Ingested, Judged, Table
+from strandline.core.table import Feed, Ingested, Judged, Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.routes import takers_of
 from strandline.engine.kafka.slices import Part, name_of, range_ends

@@ -18,7 +18,7 @@ from strandline import catalog
 
 from strandline.core.declared import refuse_unsearchable
 from strandline.core.errors import DamagedError, DefinitionError, LakeError
-from strandline.core.lateness import milliseconds
+from strandline.core.kind import milliseconds
 from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table, Upserted
 from strandline.core.verdict import good_rows
 from strandline.engine.flow.batch.event_joins import joining, outlook, unknown

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from strandline.core.errors import DefinitionError, LakeError
-from strandline.core.lateness import FIRST, shifted
+from strandline.core.kind import FIRST, shifted
 from strandline.core.table import Computed, Recomputed, Table, Windowed
 from strandline.engine.flow.batch.event_joins import adorned, joining
 from strandline.engine.flow.batch.joined_streams import joined

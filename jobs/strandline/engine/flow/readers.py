@@ -24,9 +24,8 @@ from typing import Any
 from strandline import catalog
 
 from strandline.core.errors import DamagedError, DataError
-from strandline.core.feed import Feed
 from strandline.core.kind import Layer
-from strandline.core.table import Ingested, Recomputed, Table
+from strandline.core.table import Feed, Ingested, Recomputed, Table
 from strandline.core.topic import Topic
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.shadow_lake import Shadow
@@ -244,7 +243,7 @@ def _needs(checkpoint: Place, names: Mapping[str, str], table: Table | None) -> 
 #   is what it holds back from being removed, and since when.
 #
 # A quarantine and the decisions about it are kept for good, and the state of a stream ends with the watermark, which is no
-# loss: what comes later is late by the table's own law (jobs/strandline/core/lateness.py).
+# loss: what comes later is late by the table's own law (jobs/strandline/core/kind.py).
 
 
 # A span of time in two words that a person can act on.

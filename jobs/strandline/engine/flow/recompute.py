@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
 from strandline.core.items import counted_items
-from strandline.core.lateness import shifted
+from strandline.core.kind import shifted
 from strandline.core.stateful import closed
 from strandline.core.table import Appended, Computed, Derived, Judged, Recomputed, Table
 from strandline.core.verdict import good_rows

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strandline.core.errors import DefinitionError, LakeError
+from strandline.core.routes import schemas_from
 from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Computed, Ingested, Recomputed, Streamed, Table
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.table_books import close_or_reason
 from strandline.engine.flow import column_lineage
 from strandline.engine.flow.batch.batch_writer import Writer

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.feed import Feed
 from strandline.core.static import Static
-from strandline.core.table import Table
+from strandline.core.table import Feed, Table
 from strandline.engine.accounting.balance_sheet import in_force
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake

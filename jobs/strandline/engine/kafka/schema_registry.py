@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.writer_schema import Format, Reference, WriterSchema
+from strandline.core.routes import Format, Reference, WriterSchema
 from strandline.engine.runtime.missing import refuse_without
 
 NO_SCHEMA = 40403

@@ -35,7 +35,7 @@ from confluent_kafka.admin._config import ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from strandline.core.errors import LakeError, TransientError
-from strandline.core.lateness import SKEW, milliseconds
+from strandline.core.kind import SKEW, milliseconds
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import Topic
 from strandline.engine.kafka import broker

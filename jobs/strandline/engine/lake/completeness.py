@@ -27,7 +27,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.lateness import LAST, shifted
+from strandline.core.kind import LAST, shifted
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
 from strandline.engine.lake.files.place import Place

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.lateness import in_utc
+from strandline.core.kind import in_utc
 from strandline.engine.lake.files.place import Place
 
 # Which files of a folder hold history, and in which format: their names say it.

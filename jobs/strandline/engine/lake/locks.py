@@ -33,8 +33,7 @@ from typing import Any, TextIO
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import TransientError
-from strandline.core.feed import Feed
-from strandline.core.table import Table
+from strandline.core.table import Feed, Table
 from strandline.engine.lake import store_lease
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import WRITER, Lake

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from strandline.core.errors import LakeError
-from strandline.core.lateness import LAST
+from strandline.core.kind import LAST
 from strandline.core.table import Table
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake

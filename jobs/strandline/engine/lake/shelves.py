@@ -26,7 +26,7 @@ from uuid import uuid4
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.model import Term, Trained, from_words
-from strandline.core.writer_schema import WriterSchema
+from strandline.core.routes import WriterSchema
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.plain_files import scratch

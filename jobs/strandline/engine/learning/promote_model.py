@@ -22,8 +22,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.feed import Feed
 from strandline.core.model import FEATURES, SCORE, VERSION, Model
+from strandline.core.table import Feed
 from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held, refuse_if_taken

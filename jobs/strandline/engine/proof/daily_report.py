@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from strandline import catalog
 
 from strandline.core.errors import DataError, DefinitionError
-from strandline.core.lateness import DISORDERED, IN_UTC, LATE
+from strandline.core.kind import DISORDERED, IN_UTC, LATE
 from strandline.core.model import Model
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting import commit_history

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import TypeAlias
 
-from strandline.core.lateness import IN_UTC, Day
+from strandline.core.kind import IN_UTC, Day
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance, balance
 from strandline.engine.accounting.history_queries import (

@@ -20,7 +20,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import length_of
+from strandline.core.kind import length_of
 from strandline.sql_text import WINDOW, Statement, parsed
 from strandline.sql_words import SPARK
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from strandline.core.lateness import SKEW, Fresh
+from strandline.core.kind import SKEW, Fresh
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.accounting.commit_history import newest_arrival, newest_event

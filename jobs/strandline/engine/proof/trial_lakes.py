@@ -22,11 +22,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.feed import Feed
-from strandline.core.lateness import LAST, in_utc, shifted
+from strandline.core.kind import LAST, in_utc, shifted
 from strandline.core.stateful import Batch
 from strandline.core.static import Static
-from strandline.core.table import Ingested, Judged, Table, Windowed
+from strandline.core.table import Feed, Ingested, Judged, Table, Windowed
 from strandline.core.topic import NOTHING_ARRIVED, ORDER, RECEIVED
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow import new_entry

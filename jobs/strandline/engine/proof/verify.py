@@ -17,12 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
-from strandline.core.feed import Feed
-from strandline.core.kind import Layer
-from strandline.core.lateness import DISORDERED
+from strandline.core.kind import DISORDERED, Layer
 from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.static import Static
-from strandline.core.table import Ingested, Judged, Table, Windowed
+from strandline.core.table import Feed, Ingested, Judged, Table, Windowed
 from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import readable_at, waiting, waiting_for_import
 from strandline.engine.flow import new_entry

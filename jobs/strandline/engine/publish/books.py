@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
-from strandline.core.lateness import length_of
+from strandline.core.kind import length_of
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at, is_commit

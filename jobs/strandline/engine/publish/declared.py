@@ -15,7 +15,7 @@ from typing import TypeAlias
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import length_of
+from strandline.core.kind import length_of
 from strandline.core.table import Appended, Ingested, Judged, Table
 from strandline.core.topic import NAME as TOPIC
 from strandline.project import package

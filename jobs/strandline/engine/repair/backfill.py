@@ -24,6 +24,7 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM, SKIPPED
+from strandline.core.routes import schemas_from
 from strandline.core.stateful import first_copies
 from strandline.core.table import (
     Appended,
@@ -45,7 +46,6 @@ from strandline.core.verdict import (
     with_newest_arrival,
     without_skipped,
 )
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
 from strandline.engine.flow.batch.event_joins import adorned, joining, noted

@@ -25,7 +25,7 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.items import ITEM
-from strandline.core.lateness import shifted
+from strandline.core.kind import shifted
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import taken

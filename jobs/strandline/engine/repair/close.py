@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.feed import Feed
-from strandline.core.lateness import milliseconds, shifted
+from strandline.core.kind import milliseconds, shifted
 from strandline.core.stateful import AvailableNow, MicroBatch
-from strandline.core.table import Ingested, Judged, Recomputed, Table
+from strandline.core.table import Feed, Ingested, Judged, Recomputed, Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.accounting.commit_history import newest_event

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.lateness import LAST, Day, in_utc, shifted
+from strandline.core.kind import LAST, Day, in_utc, shifted
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.accounting.commit_history import moment_of

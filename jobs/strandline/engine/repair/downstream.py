@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.lateness import shifted
+from strandline.core.kind import shifted
 from strandline.core.table import Derived, Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.flow.batch.event_joins import Again

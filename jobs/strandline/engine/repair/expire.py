@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.lateness import LAST, length_of
+from strandline.core.kind import LAST, length_of
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.new_entry import with_kinds_gone

@@ -25,10 +25,10 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.items import ITEM
+from strandline.core.routes import schemas_from
 from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import computed, judged
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.routes import refuse_undeclared
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.event_joins import joining

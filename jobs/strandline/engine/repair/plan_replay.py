@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from strandline.core.items import ITEM, SKIPPED
+from strandline.core.routes import schemas_from
 from strandline.core.table import Judged
 from strandline.core.topic import ORDER, PLACE
 from strandline.core.verdict import (
@@ -31,7 +32,6 @@ from strandline.core.verdict import (
     judged_items,
     without_skipped,
 )
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.balance_sheet import readable_at
 from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
 from strandline.engine.flow.batch.event_joins import joining

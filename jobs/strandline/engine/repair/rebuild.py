@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from strandline.core.errors import DamagedError, DataError, DefinitionError
-from strandline.core.lateness import in_utc
+from strandline.core.kind import in_utc
 from strandline.core.stateful import AvailableNow
 from strandline.core.table import Recomputed, Table
 from strandline.engine.flow import shadow_lake

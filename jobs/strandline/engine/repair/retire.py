@@ -20,12 +20,11 @@ from datetime import datetime
 from strandline import catalog
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
-from strandline.core.feed import Feed
 from strandline.core.kind import Layer
+from strandline.core.routes import schemas_from
 from strandline.core.stateful import AvailableNow
-from strandline.core.table import Ingested, Recomputed, Table
+from strandline.core.table import Feed, Ingested, Recomputed, Table
 from strandline.core.topic import Topic
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.accounting.routes import NO_ID, NOT_ASKED, UNKNOWN, decided, undeclared
 from strandline.engine.flow import column_lineage, new_entry
 from strandline.engine.flow.ingest import identity, own_of, refuse_retired

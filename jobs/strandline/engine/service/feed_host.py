@@ -23,8 +23,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strandline.core.errors import LakeError, TransientError
-from strandline.core.feed import Feed
 from strandline.core.stateful import FeedMode
+from strandline.core.table import Feed
 from strandline.engine.accounting.table_books import close_feeds
 from strandline.engine.flow import feed_query
 from strandline.engine.flow.feed_ledger import FeedLedger

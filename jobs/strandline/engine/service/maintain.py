@@ -19,8 +19,7 @@ from datetime import datetime, timedelta
 from strandline import catalog
 
 from strandline.core.errors import DataError, LakeError, TransientError
-from strandline.core.feed import Feed
-from strandline.core.table import Ingested, Table
+from strandline.core.table import Feed, Ingested, Table
 from strandline.engine.accounting.table_books import close
 from strandline.engine.flow.readers import How, Reader, readers
 from strandline.engine.flow.shadow_lake import Shadow, refuse_half_done

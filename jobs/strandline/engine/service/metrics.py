@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from strandline.core.lateness import in_utc
+from strandline.core.kind import in_utc
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.routes import fields_by_kind
 from strandline.engine.accounting.table_books import Books

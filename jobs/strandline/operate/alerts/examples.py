@@ -28,9 +28,9 @@ from strandline.alerting.notice import RuleWords
 from strandline.alerting.rule_folder import broken, broken_thresholds, file_of
 from strandline.alerting.sigma import Folder, UnreadableError, read_folder
 from strandline.core.errors import DefinitionError
+from strandline.core.routes import schemas_from
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, own_columns
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.find_rows import Where, look

@@ -25,8 +25,8 @@ from strandline.alerting.sigma import RefusedRule, read_folder
 from strandline.alerting.tables import bronze
 from strandline.alerting.windows import LARGEST
 from strandline.core.errors import DefinitionError
-from strandline.core.feed import Feed
 from strandline.core.stateful import FeedMode
+from strandline.core.table import Feed
 from strandline.engine.accounting.routes import topics_read
 from strandline.engine.flow.feed_query import slots
 from strandline.engine.flow.runner import Site

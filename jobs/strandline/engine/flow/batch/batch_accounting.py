@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from strandline.core.items import NO_ITEMS, SKIPPED, counted_items
-from strandline.core.lateness import Day, Window
+from strandline.core.kind import Day, Window
 from strandline.core.parse import DRIFT, MORE
 from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed

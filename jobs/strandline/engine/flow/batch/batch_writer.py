@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.kind import Emit
+from strandline.core.routes import schemas_from
 from strandline.core.table import Appended, Derived, Judged, Streamed, Upserted, Windowed
-from strandline.core.writer_schema import schemas_from
 from strandline.engine.flow.batch.batch_accounting import (
     Below,
     below_watermark,

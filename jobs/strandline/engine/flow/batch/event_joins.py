@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.lateness import Lateness, shifted
+from strandline.core.kind import Lateness, shifted
 from strandline.core.model import steps
 from strandline.core.static import Static, frames_from
 from strandline.core.table import Computed, Dimension, Judged, Table

@@ -21,7 +21,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import milliseconds
+from strandline.core.kind import milliseconds
 from strandline.core.table import Streamed
 from strandline.engine.flow.spark_plan import LogicalPlan, Node, logical_plan, written
 from strandline.engine.runtime.jvm import jvm

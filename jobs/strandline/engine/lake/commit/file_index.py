@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from strandline.core.lateness import in_utc
+from strandline.core.kind import in_utc
 from strandline.core.table import Computed
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.delta_commit import OPEN, Commit, Written

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from strandline.core.lateness import in_utc
+from strandline.core.kind import in_utc
 from strandline.core.routes import REST
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import Kind, actions, commit_text, is_commit

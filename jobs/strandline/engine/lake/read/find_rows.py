@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from duckdb import BinderException
 
 from strandline.core.errors import DefinitionError
-from strandline.core.lateness import in_utc, shifted
+from strandline.core.kind import in_utc, shifted
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.import_notes import ImportSlices
 from strandline.engine.lake.log.commit_log import committed_at, modified_at
