@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     )
     from strandline.core.topic import CARRIED, PLACE, Counts, Record, Records, Topic, united
     from strandline.engine.ask.lake_reader import lake
-    from strandline.engine.publish.declared import Change, KafkaTopic, PostgresTable, Publish
+    from strandline.engine.publish.books import Change, KafkaTopic, PostgresTable, Publish
     from strandline.operate.alerts.examples import wrong_rules
     from strandline.operate.session import judge, trial_spark
     from strandline.sql_function import sql
@@ -156,7 +156,7 @@ _HOMES = {
         "Topic",
         "united",
     ),
-    "strandline.engine.publish.declared": (
+    "strandline.engine.publish.books": (
         "Change",
         "KafkaTopic",
         "PostgresTable",
@@ -284,7 +284,7 @@ def __getattr__(name: str) -> object:
     try:
         value: object = getattr(import_module(home), name)
     except ModuleNotFoundError as error:
-        from strandline.engine.runtime.missing import missing  # noqa: PLC0415  # only where one is missing
+        from strandline.project import missing  # noqa: PLC0415  # only where one is missing
 
         if found := missing(error):
             raise found from error

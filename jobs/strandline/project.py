@@ -1,4 +1,4 @@
-"""Whose tables these are: those of a project of one's own, or the example that comes with the engine.
+"""Whose tables these are: those of a project of one's own, or the example that comes with the engine; and which extra is not installed.
 
 A project is a folder with ``strandline.toml``; its ``[project]`` names the package whose ``bronze``, ``silver`` and ``gold`` have
 the tables. It is found from the working folder upwards, as git finds its own; a program that another one starts elsewhere finds it by
@@ -163,3 +163,37 @@ def _find_in(folder: Path) -> None:
         sys.path.insert(0, root)
     others = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     os.environ["PYTHONPATH"] = os.pathsep.join([root, *(each for each in others if each != root)])
+
+
+# What a project lacks: a package that none must have, of an extra.
+
+
+class MissingExtraError(DefinitionError):
+    """What was asked for needs an extra that is not installed."""
+
+
+def without(extra: str) -> MissingExtraError:
+    """Return the error for an extra that is not installed."""
+    return MissingExtraError(
+        f"the extra {extra} is not installed: {installation.EXTRAS[extra].for_what}",
+        hint=installation.hint(extra),
+        extra=extra,
+    )
+
+
+def refuse_without(extra: str) -> None:
+    """Refuse to go on without the packages of an extra.
+
+    Raises:
+        MissingExtraError: They are not installed.
+    """
+    if not installation.is_installed(extra):
+        raise without(extra)
+
+
+def missing(error: BaseException) -> MissingExtraError | None:
+    """Return the error that is shown for a module that an extra brings; None for every other error."""
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    extra = installation.of_module(error.name or "")
+    return without(extra) if extra else None

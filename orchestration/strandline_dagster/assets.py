@@ -52,10 +52,10 @@ from strandline.core.model import Model
 from strandline.core.stateful import MicroBatch
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Recomputed, Table
-from strandline.engine.flow.column_lineage import Columns, cached_lineage
+from strandline.engine.flow.function_plan import Columns, cached_lineage
 from strandline.engine.flow.running import Report
 from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, between, entries, is_table, latest_version
 from strandline.engine.lake.read import static_versions
@@ -63,26 +63,24 @@ from strandline.engine.lake.read.open_table import kinds, live_rows
 from strandline.engine.repair.closed_range import Span, both, closed_days
 from strandline.engine.runtime import clock
 from strandline.engine.service.stream_health import heartbeat
-from strandline_dagster import checks
-from strandline_dagster.checks import (
-    MODELS,
-    key,
-    let_the_second_pass,
-    model_key,
-    plain,
-    pool,
-    source_key,
-    topic_key,
-)
+from strandline_dagster import resources
 from strandline_dagster.resources import (
     DAYS,
+    MODELS,
     LakeResource,
     SparkResource,
     again_or_failed,
     begins,
     failure,
+    key,
+    let_the_second_pass,
     linked,
+    model_key,
     parent_of,
+    plain,
+    pool,
+    source_key,
+    topic_key,
     unless_away,
 )
 
@@ -120,7 +118,7 @@ def asset_of(table: Table, days: DailyPartitionsDefinition) -> AssetsDefinition:
     @multi_asset(
         name=plain(table.id),
         specs=[spec_of(table, days)],
-        check_specs=checks.specs(table, key(table)),
+        check_specs=resources.specs(table, key(table)),
         pool=pool(table),
         backfill_policy=BackfillPolicy.single_run(),
     )
@@ -153,12 +151,12 @@ def made(
         else:
             report = lake.recompute(table, span, spark, parent_of(context))
     except GateShutError as error:
-        yield from checks.of_gate(table, key(table), error, linked(lake))
+        yield from resources.of_gate(table, key(table), error, linked(lake))
         raise failure(error) from error
     except LakeError as error:
         raise again_or_failed(error, context.retry_number) from error
     yield _result(table, report, lake, spark)
-    yield from checks.of_report(table, key(table), report, linked(lake))
+    yield from resources.of_report(table, key(table), report, linked(lake))
 
 
 def _chosen(context: AssetExecutionContext, table: Table) -> Span | None:
@@ -382,14 +380,14 @@ def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> 
 
 
 def _of_table(
-    table: Table, lake: Lake, seen: Cursor, pulse: Mapping[str, Any] | None, link: checks.More
+    table: Table, lake: Lake, seen: Cursor, pulse: Mapping[str, Any] | None, link: resources.More
 ) -> Iterator[Event]:
     yield from _batches(table, lake, seen, pulse, link)
     yield from _days(table, lake, seen)
 
 
 def _batches(
-    table: Table, lake: Lake, seen: Cursor, pulse: Mapping[str, Any] | None, link: checks.More
+    table: Table, lake: Lake, seen: Cursor, pulse: Mapping[str, Any] | None, link: resources.More
 ) -> Iterator[Event]:
     version = latest_version(lake.table(table))
     first = seen.get("version", version) + 1
@@ -407,7 +405,7 @@ def _made(
     lake: Lake,
     found: list[Entry],
     pulse: Mapping[str, Any] | None,
-    link: checks.More,
+    link: resources.More,
 ) -> Iterator[Event]:
     report = Report(table=table.id, mode=found[-1].mode)
     for entry in found:
@@ -431,8 +429,8 @@ def _made(
         **(_health(pulse) if pulse else {}),
     }
     yield AssetMaterialization(key(table), metadata=metadata)
-    for each in checks.of_report(table, key(table), report, link):
-        yield checks.evaluation(each)
+    for each in resources.of_report(table, key(table), report, link):
+        yield resources.evaluation(each)
 
 
 def _health(pulse: Mapping[str, Any]) -> dict[str, int | float | str]:

@@ -19,7 +19,7 @@ from dagster import (
 )
 from strandline import catalog
 
-from strandline.engine.runtime.missing import refuse_without
+from strandline.project import refuse_without
 from strandline_dagster import vitals
 from strandline_dagster.assets import assets, look_at_the_stream, model_assets, static_assets
 from strandline_dagster.purge import PURGE, PURGE_OFTEN
@@ -80,7 +80,7 @@ def alerting() -> Alerting:
     # Not imported above: a project without alerts pays nothing for them.
     from strandline.alerting.tables import bronze as alerts  # noqa: PLC0415  # as above
     from strandline_dagster import live_feeds, rule_assets  # noqa: PLC0415  # as above
-    from strandline_dagster.checks import topic_key  # noqa: PLC0415  # as above
+    from strandline_dagster.resources import topic_key  # noqa: PLC0415  # as above
     from strandline_dagster.rule_assets import rule_book  # noqa: PLC0415  # as above
 
     (topic,) = alerts.TABLE.topics

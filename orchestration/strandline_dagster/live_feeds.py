@@ -62,8 +62,15 @@ from strandline.engine.service.stream_health import (
     warned,
     watch,
 )
-from strandline_dagster.checks import model_key, topic_key
-from strandline_dagster.resources import BACK, Alarm, LakeResource, is_back_only_now, unless_away
+from strandline_dagster.resources import (
+    BACK,
+    Alarm,
+    LakeResource,
+    is_back_only_now,
+    model_key,
+    topic_key,
+    unless_away,
+)
 from strandline_dagster.rule_assets import Rule
 from strandline_dagster.vitals import KEEPS_UP, without_figures
 from strandline_dagster.watchdog import Incident, Reason, given_up, requests, started

@@ -58,12 +58,14 @@ from strandline.engine.runtime.outage import AWAY
 from strandline.engine.runtime.settings import settings
 from strandline.operate.alerts.examples import contradictions, live_folder
 from strandline.operate.listener import tenths
-from strandline_dagster.checks import More, evaluation, key
 from strandline_dagster.resources import (
     LakeResource,
+    More,
     SparkResource,
     again_or_failed,
     backtest_linked,
+    evaluation,
+    key,
     note,
     refuse_away,
     unless_away,

@@ -58,10 +58,20 @@ from strandline.engine.service.stream_health import heartbeat
 from strandline.operate import lakes
 from strandline.operate.audit import refuse_different, refuse_untrusted
 from strandline.operate.decisions import GENTLE, orphans, policy_of
-from strandline_dagster import checks
+from strandline_dagster import resources
 from strandline_dagster.assets import made
-from strandline_dagster.checks import Answers, evaluation, key, plain, pool
-from strandline_dagster.resources import LakeResource, SparkResource, begins, failure, linked
+from strandline_dagster.resources import (
+    Answers,
+    LakeResource,
+    SparkResource,
+    begins,
+    evaluation,
+    failure,
+    key,
+    linked,
+    plain,
+    pool,
+)
 from strandline_dagster.vitals import answered
 
 # The job that brings all tables up to date: one step per table, after its sources, in one process and one Spark.
@@ -121,7 +131,7 @@ def update(
                 answers.hand_in(context.instance)  # those of the previous table
                 context.log_event(AssetMaterialization(key(table), metadata=each.metadata))
             else:
-                answers.keep(checks.evaluation(each))
+                answers.keep(resources.evaluation(each))
     except Exception:  # the kept results may explain it
         answers.hand_in(context.instance)
         raise

@@ -40,8 +40,18 @@ from strandline.core.topic import Topic
 from strandline.engine.flow.readers import URGENT, WARNED, Danger, Level, span, worst
 from strandline.engine.kafka.slices import Ends, Part
 from strandline.engine.runtime import clock
-from strandline_dagster.checks import TOPICS, evaluation, key, topic_key
-from strandline_dagster.resources import ALARM, Alarm, LakeResource, page, send_or_keep, unless_away
+from strandline_dagster.resources import (
+    ALARM,
+    TOPICS,
+    Alarm,
+    LakeResource,
+    evaluation,
+    key,
+    page,
+    send_or_keep,
+    topic_key,
+    unless_away,
+)
 
 EVERY = 60
 

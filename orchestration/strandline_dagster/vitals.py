@@ -36,22 +36,25 @@ from strandline import catalog
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Table
-from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.day_verdicts import PROMISE, QUESTIONS, Sign, questions, signs
-from strandline.engine.publish.books import Progress, progress
-from strandline.engine.publish.declared import Publish, declared
+from strandline.engine.publish.books import Progress, Publish, declared, progress
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import AWAY as STORE
 from strandline.engine.service.condition import OVERDUE, Condition, Trouble, condition, damaged
 from strandline.engine.service.stream_health import heartbeat, order, watch
-from strandline_dagster.checks import More, evaluation, key, let_the_second_pass, plain
 from strandline_dagster.resources import (
     Alarm,
     LakeResource,
+    More,
+    evaluation,
+    key,
+    let_the_second_pass,
     linked,
     page,
+    plain,
     refuse_away,
     send_or_keep,
     unless_away,

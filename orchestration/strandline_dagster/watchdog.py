@@ -70,7 +70,6 @@ from strandline.engine.service.stream_health import (
 )
 from strandline.operate import lakes
 from strandline.operate.backfill import backfilled, rewind_lines, rewindable, rewound_to
-from strandline_dagster.checks import key
 from strandline_dagster.resources import (
     ALARM,
     BACK,
@@ -80,6 +79,7 @@ from strandline_dagster.resources import (
     begins,
     failure,
     is_back_only_now,
+    key,
     note,
     page,
     parent_of,

@@ -26,8 +26,8 @@ from dagster import (
 from strandline import catalog
 
 from strandline.engine.proof.day_verdicts import questions
-from strandline_dagster.checks import key
 from strandline_dagster.purge import PURGE, size
+from strandline_dagster.resources import key
 from strandline_infra.dagster_instance import instance as configuration
 from tests.benchmarks import machine
 

@@ -38,7 +38,7 @@ from pyspark.sql.types import (
 from strandline import Scenarios
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.ask.sample_records import Sample, Seen
+from strandline.engine.ask.locate import Sample, Seen
 from strandline.operate.draft import bronze_module, seen_of_rows, table_name
 from strandline.operate.draft_table import Draft, draft, silver, silver_test
 from strandline.operate.sampled_fields import fits, read_json

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from strandline.cli.verbs import project
 from strandline.core.errors import DefinitionError
 from strandline.core.topic import Topic
-from strandline.engine.ask.sample_records import Sample, Seen
+from strandline.engine.ask.locate import Sample, Seen
 from strandline.engine.kafka.broker import down, up
 from strandline.engine.lake.lake import Lake
 from strandline.operate import draft, draft_table, scaffold

@@ -28,7 +28,7 @@ from strandline.operate.drift import (
     wider,
     with_edits,
 )
-from strandline.operate.module_edit import with_field
+from strandline.operate.module_text import with_field
 from tests.cli.typed import Answer, strandline
 from tests.support import by_hand
 from tests.support.rows import NOON

@@ -19,7 +19,7 @@ from strandline.core.table import Computed, Recomputed, Windowed
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.spark_checkpoint import order_close
-from strandline.operate import trial
+from strandline.operate import session
 from tests.cli.inside import strandline, succeeded
 from tests.support import fleet_in_sql
 from tests.support.literal import Log, put
@@ -79,7 +79,7 @@ def test_a_table_that_never_ran_shows_its_rows_masked_and_its_plan_and_writes_no
 @pytest.mark.parametrize("table", [confirmed_logins.TABLE, fleet_in_sql.LOGINS], ids=["py", "sql"])
 def test_a_longer_time_reads_more(spark: SparkSession, lake: Lake, table: Computed) -> None:
     """In SQL as in Python."""
-    found = trial.tried(spark, table, lake, timedelta(hours=3), 1)
+    found = session.tried(spark, table, lake, timedelta(hours=3), 1)
 
     assert (found.count, len(found.rows)) == (3, 1)
 
@@ -88,7 +88,7 @@ def test_what_is_left_out_is_said(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows beyond the most that are read, and those of a window that began before."""
-    monkeypatch.setattr(trial, "MOST", 2)
+    monkeypatch.setattr(session, "MOST", 2)
     windows = Recomputed(
         name="actions_1h",
         reads=(user_actions.TABLE,),
@@ -101,9 +101,9 @@ def test_what_is_left_out_is_said(
     )
 
     cut, whole = (
-        trial.tried(spark, windows, lake, timedelta(hours=each), 9).notes for each in (1, 9)
+        session.tried(spark, windows, lake, timedelta(hours=each), 9).notes for each in (1, 9)
     )
-    unbounded = trial.tried(spark, confirmed_logins.TABLE, lake, timedelta(minutes=5), 9).notes
+    unbounded = session.tried(spark, confirmed_logins.TABLE, lake, timedelta(minutes=5), 9).notes
 
     assert [each.partition(",")[0] for each in cut] == [
         "of silver.user_actions no more than 2 rows are read",
@@ -141,12 +141,12 @@ def test_a_mistake_is_said(words: tuple[str, ...], said: str, lake: Lake) -> Non
 
 @pytest.mark.parametrize(("text", "minutes"), [("1h", 60), ("90m", 90), ("2 days", 2880)])
 def test_a_length_is_short_or_long(text: str, minutes: int) -> None:
-    assert trial.length(text) == timedelta(minutes=minutes)
+    assert session.length(text) == timedelta(minutes=minutes)
 
 
 def test_a_length_that_is_none_is_refused() -> None:
     with pytest.raises(DefinitionError):
-        trial.length("1 month")
+        session.length("1 month")
 
 
 DAY = Day("Europe/Helsinki")
@@ -184,12 +184,12 @@ def test_today_is_shown_and_marked_and_neither_written_nor_read_by_a_certificate
         2     | d         | u1      | login  | 23:59:00 | 23:59:00
     """)}  # fmt: skip
     put(lake, later, "2")
-    first = trial.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True)
+    first = session.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True)
     assert first.count == 2, "of a table that never ran no day is over"
     derive(spark, lake, DAILY)
     before = latest_version(lake.table(DAILY))
 
-    done = trial.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True)
+    done = session.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True)
 
     found = {
         (f"{row['day']:%d}", row["actions"], row["provisional"])
@@ -214,17 +214,17 @@ def test_of_a_lake_written_by_batches_the_windows_that_are_over_are_not_provisio
     put(lake, later, "2")
     derive(spark, lake, DAILY, mode=Batch())
 
-    done = trial.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True)
+    done = session.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True)
 
     days = {f"{dict(zip(done.columns, each, strict=True))['day']:%d}" for each in done.rows}
     assert days == {"21"}
     until = int(datetime(2026, 11, 21, 22, tzinfo=UTC).timestamp() * 1000)
     assert order_close(lake.checkpoint(DAILY), until, "ops", 0) is not None
-    assert trial.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True).count == 0
+    assert session.tried(spark, DAILY, lake, timedelta(hours=1), 20, is_open=True).count == 0
 
 
 def test_a_table_whose_rows_wait_for_nothing_has_no_open_windows(
     spark: SparkSession, lake: Lake
 ) -> None:
     with pytest.raises(DefinitionError, match="has no windows that wait until they are over"):
-        trial.tried(spark, confirmed_logins.TABLE, lake, timedelta(hours=1), 20, is_open=True)
+        session.tried(spark, confirmed_logins.TABLE, lake, timedelta(hours=1), 20, is_open=True)

@@ -29,7 +29,7 @@ QUESTIONS = {
     "with which exit code does an error end?": "jobs/strandline/core/errors.py",
     "where is a verb registered?": "jobs/strandline/cli/main.py",
     "what becomes of a rule of a table?": "quality/strandline_quality/rules.py",
-    "where is a table shown as a check in Dagster?": "orchestration/strandline_dagster/checks.py",
+    "where is a table shown as a check in Dagster?": "orchestration/strandline_dagster/resources.py",
 }
 
 

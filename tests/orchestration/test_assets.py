@@ -11,12 +11,11 @@ from dagster import ExecuteInProcessResult, materialize
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.kind import Day
+from strandline.engine.flow.lineage_events import sender
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
-from strandline.engine.runtime.lineage_sender import sender
 from strandline_dagster.assets import asset_of
-from strandline_dagster.checks import key
-from strandline_dagster.resources import RESOURCES, days_since, note
+from strandline_dagster.resources import RESOURCES, days_since, key, note
 from tests.support import lineage
 from tests.support.instance import ephemeral
 

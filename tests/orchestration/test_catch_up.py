@@ -10,8 +10,7 @@ from strandline.engine.gates.gate_files import open_
 from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
 from strandline_dagster import schedules
-from strandline_dagster.checks import key, plain
-from strandline_dagster.resources import RESOURCES
+from strandline_dagster.resources import RESOURCES, key, plain
 from tests.support.events import received
 from tests.support.instance import ephemeral
 from tests.support.poison import AFTER, GOOD, POISONED, RULE

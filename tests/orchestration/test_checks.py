@@ -12,10 +12,9 @@ from fleet.silver import device_telemetry as silver
 from strandline.engine.gates import gate_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof import daily_report
-from strandline_dagster import checks
+from strandline_dagster import resources
 from strandline_dagster.assets import asset_of
-from strandline_dagster.checks import key, plain
-from strandline_dagster.resources import RESOURCES, days_since
+from strandline_dagster.resources import RESOURCES, days_since, key, plain
 from tests.support.events import received
 from tests.support.modes import derive
 from tests.support.poison import GOOD, POISONED, RULE
@@ -24,14 +23,14 @@ from tests.support.poison import GOOD, POISONED, RULE
 def test_every_rule_of_every_table_is_a_check_of_its_own() -> None:
     """Two rules must not share a name once it is one that Dagster accepts."""
     for table in catalog.tables():
-        found = checks.specs(table, key(table))
+        found = resources.specs(table, key(table))
         assert len({spec.name for spec in found}) == len(found)
         names = {spec.metadata["expectation"] for spec in found}
         assert {rule.name for rule in table.rules} <= names
 
 
 def test_a_table_that_judges_nothing_has_no_checks_of_counters() -> None:
-    assert checks.specs(gold.TABLE, key(gold.TABLE)) == []
+    assert resources.specs(gold.TABLE, key(gold.TABLE)) == []
 
 
 def materialised() -> ExecuteInProcessResult:
@@ -64,7 +63,7 @@ def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
     assert len(red.metadata["samples"].value) == 5
     assert passed.success
     answered = {each.check_name: each for each in passed.get_asset_check_evaluations()}
-    assert set(answered) == {spec.name for spec in checks.specs(silver.TABLE, key(silver.TABLE))}
+    assert set(answered) == {spec.name for spec in resources.specs(silver.TABLE, key(silver.TABLE))}
     failing = [name for name, each in answered.items() if not each.passed]
     assert failing == [plain(RULE)]
     assert answered[plain(RULE)].severity is AssetCheckSeverity.ERROR

@@ -14,7 +14,7 @@ from dagster import (
     op,
 )
 
-from strandline_dagster.checks import Answers
+from strandline_dagster.resources import Answers
 
 pytestmark = pytest.mark.whole
 

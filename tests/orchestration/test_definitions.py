@@ -24,8 +24,8 @@ from strandline import catalog
 
 from strandline.core.kind import Layer
 from strandline.core.table import Ingested
-from strandline_dagster.checks import TOPICS, key, pool, topic_key
 from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.resources import TOPICS, key, pool, topic_key
 from tests.architecture.tree import ROOT
 
 SUBJECT = re.compile(r"(?:source|asset|looked at) (?P<key>[^:]+)")

@@ -8,8 +8,7 @@ from fleet.models.unusual_traffic import MODEL
 from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from strandline_dagster.assets import CHECK, model_assets
-from strandline_dagster.checks import model_key
-from strandline_dagster.resources import RESOURCES
+from strandline_dagster.resources import RESOURCES, model_key
 from tests.support.instance import ephemeral
 from tests.support.modes import derive
 from tests.support.traffic import connected, plan

@@ -16,8 +16,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.day_verdicts import CERTIFICATE
 from strandline.engine.proof.verify import kept
 from strandline_dagster import schedules
-from strandline_dagster.checks import key
-from strandline_dagster.resources import RESOURCES, LakeResource
+from strandline_dagster.resources import RESOURCES, LakeResource, key
 from strandline_dagster.schedules import END, START, last_closed, re_read_nightly
 from tests.support.instance import ephemeral
 

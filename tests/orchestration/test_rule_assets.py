@@ -21,8 +21,7 @@ from fleet.silver import process_events as silver
 from strandline.alerting.alert_rule import rules_folder
 from strandline.alerting.tables import bronze as alerts
 from strandline.engine.lake.lake import Lake
-from strandline_dagster.checks import key, topic_key
-from strandline_dagster.resources import RESOURCES
+from strandline_dagster.resources import RESOURCES, key, topic_key
 from strandline_dagster.rule_assets import (
     EXAMPLES,
     FIRES,

@@ -13,8 +13,7 @@ from strandline.core.topic import CARRIED
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline_dagster.assets import asset_of, static_spec, versions_since
-from strandline_dagster.checks import key, source_key
-from strandline_dagster.resources import RESOURCES
+from strandline_dagster.resources import RESOURCES, key, source_key
 from tests.engine.flow.test_static_join import (
     FIRST,
     LOG,

@@ -13,8 +13,7 @@ from strandline.core.kind import Fresh
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.day_verdicts import LEDGER
 from strandline_dagster import vitals
-from strandline_dagster.checks import key
-from strandline_dagster.resources import LakeResource
+from strandline_dagster.resources import LakeResource, key
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.held import hold, record
 from tests.support.instance import ephemeral

@@ -20,9 +20,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.service.stream_health import Order, order, write_desired
 from strandline_dagster import watchdog as on_call
-from strandline_dagster.checks import key
 from strandline_dagster.definitions import DEFINITIONS
-from strandline_dagster.resources import DAYS, RESOURCES, LakeResource
+from strandline_dagster.resources import DAYS, RESOURCES, LakeResource, key
 from strandline_dagster.vitals import CHECK, KEY, look_whether_it_is_well
 from strandline_dagster.watchdog import watchdog
 from tests.cli.inside import strandline

@@ -22,9 +22,8 @@ from strandline.engine.lake.log.ledger import entries
 from strandline.engine.repair.closed_range import closed_days
 from strandline_dagster import assets
 from strandline_dagster.assets import look_at_the_stream
-from strandline_dagster.checks import key
 from strandline_dagster.definitions import DEFINITIONS
-from strandline_dagster.resources import LakeResource, days_since, first_day
+from strandline_dagster.resources import LakeResource, days_since, first_day, key
 from tests.support.events import received
 from tests.support.four_days import noon
 from tests.support.instance import ephemeral

@@ -17,7 +17,7 @@ from strandline.core.table import Table
 from strandline.core.topic import CARRIED, RECEIVED
 from strandline.core.verdict import WARNED, judged
 from strandline.engine.gates.batch_check import counted
-from strandline_dagster import checks
+from strandline_dagster import resources
 from strandline_dagster.assets import key
 from strandline_quality.expectations import Counts, shares
 from strandline_quality.rules import Rule, broken
@@ -103,7 +103,7 @@ def test_all_four_agree_on_hostile_values(
     found = Suite(table.id, shares(table.rules)).of_rows(rows)
     by_suite = {each.name: each.failed for each in found}
     asked = Suite(table.id, shares(table.rules)).of_counts(Counts(rows=ROWS, broke=by_counters))
-    known = {spec.metadata["expectation"] for spec in checks.specs(table, key(table))}
+    known = {spec.metadata["expectation"] for spec in resources.specs(table, key(table))}
     rows.unpersist()
 
     names = [rule.name for rule in table.rules]

@@ -21,9 +21,8 @@ from strandline.alerting.alert_rule import (
 )
 from strandline.alerting.compile import holds
 from strandline.alerting.condition import Glob, Text
-from strandline.alerting.correlate import correlated
 from strandline.alerting.tables.silver import FIELDS as ALERT
-from strandline.alerting.windows import Hit, fired
+from strandline.alerting.windows import Hit, correlated, fired
 from strandline.core.errors import DefinitionError
 from tests.support.rows import NOON
 

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline.alerting.alert_rule import ThresholdRule, sources_of
-from strandline.alerting.correlate import correlated
 from strandline.alerting.live import Counting, Stage
+from strandline.alerting.windows import correlated
 from tests.rules.test_correlate import ACTIONS, END, RULES, micros, tables
 
 pytestmark = pytest.mark.whole

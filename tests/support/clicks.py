@@ -11,9 +11,9 @@ from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.kind import Layer
-from strandline_dagster import checks
-from strandline_dagster.checks import key
+from strandline_dagster import resources
 from strandline_dagster.definitions import DEFINITIONS
+from strandline_dagster.resources import key
 from tests.cli.inside import succeeded
 from tests.faults.lives import sheets
 from tests.support.console import ENDED, Console, opened
@@ -94,7 +94,7 @@ def find_every_table(console: Console, page: Tab) -> None:
 
 def see_green_checks(console: Console, page: Tab) -> None:
     """Read the answers to all expectations of a silver table."""
-    names = [spec.name for spec in checks.specs(silver.TABLE, key(silver.TABLE))]
+    names = [spec.name for spec in resources.specs(silver.TABLE, key(silver.TABLE))]
     page.go(f"{console.address}{ASSET}?view=checks")
     page.sees(*(rf"{name}\s+Succeeded" for name in names))
     page.shot("checks")
@@ -145,7 +145,7 @@ def asset_runs(console: Console, many: int) -> list[str]:
 
 def read_the_report(console: Console, page: Tab) -> None:
     """Follow the link beside the answer of a check; each batch of the stream answers it again."""
-    asked = checks.specs(silver.TABLE, key(silver.TABLE))[0].name
+    asked = resources.specs(silver.TABLE, key(silver.TABLE))[0].name
     page.go(f"{console.address}{ASSET}?view=checks&checkDetail={asked}")
     report = page.click_out("/report-", on="a", exact=False)
     report.sees("Data quality of lake", "The numbers of .* can be trusted", silver.TABLE.id)

@@ -14,7 +14,7 @@ from strandline.core.topic import Topic
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.duckdb_table import Columns, columns_of
 from strandline.engine.lake.read.open_table import delta_options
-from strandline.engine.publish.declared import KafkaTopic, PostgresTable, Publish, identity
+from strandline.engine.publish.books import KafkaTopic, PostgresTable, Publish, identity
 from strandline.engine.publish.publisher import Publisher, Route
 from strandline.engine.publish.targets import Target
 

@@ -11,8 +11,7 @@ from strandline import DefinitionError, Scenario, Scenarios
 from fleet.bronze import user_actions as bronze
 from fleet.gold import confirmed_logins
 from fleet.silver.user_actions import TABLE
-from strandline.testing.event_time import EventTime, moment, payload
-from strandline.testing.look import differences
+from strandline.testing.look import EventTime, differences, moment, payload
 
 HOUR = datetime(2026, 11, 20, 9, tzinfo=UTC)
 

@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession, Windo
 from pyspark.sql import functions as F
 
 from strandline.alerting.alert_rule import AlertRule, AlertSource, Rule, ThresholdRule
-from strandline.alerting.correlate import correlated
 from strandline.alerting.one_plan import raised
 from strandline.alerting.tables import gold
+from strandline.alerting.windows import correlated
 from strandline.core.table import Table
 from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake

@@ -2,7 +2,7 @@
 
 Pattern rules are feeds by table, threshold rules by the tables that they count.
 
-The plans are those that a backtest runs over the tables' rows (jobs/strandline/alerting/one_plan.py, jobs/strandline/alerting/correlate.py), so the two
+The plans are those that a backtest runs over the tables' rows (jobs/strandline/alerting/one_plan.py, jobs/strandline/alerting/windows.py), so the two
 cannot differ in what an event means.
 """
 
@@ -27,13 +27,12 @@ from strandline.alerting.alert_rule import (
     sources_of,
 )
 from strandline.alerting.compile import quoted
-from strandline.alerting.correlate import TIME, hits
 from strandline.alerting.one_plan import raised
 from strandline.alerting.sigma import names_of, read_correlation, read_rule
 from strandline.alerting.sigma_tree import UnsupportedError
 from strandline.alerting.tables import bronze as alerts
 from strandline.alerting.tables.silver import FIELDS as ALERT
-from strandline.alerting.windows import fold
+from strandline.alerting.windows import TIME, fold, hits
 from strandline.core.stateful import folded
 from strandline.core.table import CountingFeed, EventFeed, Feed
 
@@ -149,7 +148,7 @@ def _is_before(since: Offsets) -> str:
 
 # Threshold rules as the function of a feed: what their parts find in each table, counted in one state for all rules.
 #
-# The parts are one plan a table, as in a backtest (jobs/strandline/alerting/correlate.py); the state is that of jobs/strandline/alerting/windows.py.
+# The parts are one plan a table, as in a backtest (jobs/strandline/alerting/windows.py); the state is that of jobs/strandline/alerting/windows.py.
 # Rules that count events of several tables read them as one stream, whose watermark is that of the table that is furthest
 # behind. So what waits for the watermark waits for events of all of the tables: counts that more events may spoil, and the
 # moment at which state is forgotten. Growing counts wait for nothing.

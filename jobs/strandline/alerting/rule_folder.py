@@ -242,7 +242,7 @@ def _broken(rules: list[AlertRule], spark: SparkSession) -> list[Broken]:
 # Run the examples of threshold rules: lists of events on which they must fire, or must not.
 #
 # In Python, without Spark: what finds the events is the evaluator that tests/rules/test_compile.py compares with Spark, and
-# what counts them is the very function that Spark calls (jobs/strandline/alerting/correlate.py).
+# what counts them is the very function that Spark calls (jobs/strandline/alerting/windows.py).
 
 
 MICROSECOND = timedelta(microseconds=1)

@@ -32,10 +32,11 @@ from strandline.cli.groups import ABOUT, Grouped, Whole
 from strandline.cli.screen import complain
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime import processes
-from strandline.engine.runtime.missing import SparkGoneError, refuse_without
+from strandline.engine.runtime.jvm import SparkGoneError
 from strandline.engine.runtime.settings import choose_profile, line_of_shell
 from strandline.operate import play
 from strandline.operate.listener import UNFORESEEN, foreseen
+from strandline.project import refuse_without
 
 if TYPE_CHECKING:
     from strandline.engine.runtime.meter import Work

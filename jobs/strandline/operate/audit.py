@@ -33,8 +33,7 @@ from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import GateShutError, Where
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.completeness import fed, retired
-from strandline.engine.lake.files.damage import damage
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of

@@ -19,8 +19,7 @@ from strandline.engine.flow.running import Parent
 from strandline.engine.gates.batch_check import Guard
 from strandline.engine.gates.gate_files import Where
 from strandline.engine.lake.completeness import refuse_expired
-from strandline.engine.lake.files.damage import damage
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.history_file import HistoryFile, files_of, milliseconds_of
 from strandline.engine.lake.import_notes import (
     ImportNote,

@@ -30,7 +30,7 @@ from strandline.operate import scaffold
 from strandline.operate.contract import FRESHNESS, SEVERITIES, days_of, ours_of
 from strandline.operate.contract_file import Contract, read
 from strandline.operate.draft import table_name
-from strandline.operate.draft_text import (
+from strandline.operate.module_text import (
     call,
     free,
     imported,

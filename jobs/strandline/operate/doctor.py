@@ -20,11 +20,10 @@ from strandline.engine.flow.readers import recreated, topic_readers
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.lake import refuse_unsafe
-from strandline.engine.runtime.missing import refuse_without
 from strandline.engine.runtime.settings import Settings, chosen_profile, lineage_namespace, settings
 from strandline.engine.runtime.spark_session import allowed, carried, refuse_too_many
 from strandline.operate import lakes
-from strandline.project import project
+from strandline.project import project, refuse_without
 from strandline_infra import installation, setup
 from strandline_infra.setup import Check
 
@@ -266,7 +265,7 @@ def _lineage() -> Check:
     try:
         refuse_without("lineage")
         # Not imported above: its client takes most of a second.
-        from strandline.engine.runtime.lineage_sender import receiver  # noqa: PLC0415  # as above
+        from strandline.engine.flow.lineage_events import receiver  # noqa: PLC0415  # as above
 
         kind, address = receiver()
     except LakeError as error:

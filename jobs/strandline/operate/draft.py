@@ -20,12 +20,12 @@ from strandline.core.kind import Layer
 from strandline.core.routes import WriterSchema
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import Topic
-from strandline.engine.ask.sample_records import Sample, of_bronze, of_topic, topics_beside
+from strandline.engine.ask.locate import Sample, of_bronze, of_topic, topics_beside
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes, scaffold
 from strandline.operate.draft_table import NEEDED, Draft, draft, silver, silver_test
-from strandline.operate.draft_text import call, free, in_docstring, quoted, type_text
+from strandline.operate.module_text import call, free, in_docstring, quoted, type_text
 from strandline.operate.sampled_fields import MOST_NAMES, percent
 from strandline.operate.sampled_topic import (
     Format,

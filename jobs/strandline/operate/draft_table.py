@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from strandline.engine.lake.commit.create_table import ddl
-from strandline.operate.draft_text import (
+from strandline.operate.module_text import (
     ALWAYS,
     WIDTH,
     call,

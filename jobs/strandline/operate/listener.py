@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeAlias
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
-from strandline.engine.runtime.missing import missing
+from strandline.project import missing
 
 Says: TypeAlias = Callable[[str], None]
 """Hears a line."""

@@ -14,8 +14,8 @@ from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table
 from strandline.engine.flow import preflight, shadow_lake
-from strandline.engine.flow.column_lineage import hidden
 from strandline.engine.flow.compare_plans import Remedy
+from strandline.engine.flow.function_plan import hidden
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow

@@ -16,7 +16,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.parse_registered import decoder
 from strandline.core.routes import Decode as Decoder
 from strandline.core.routes import MalformedError, WriterSchema
-from strandline.engine.ask.sample_records import Sample, Seen
+from strandline.engine.ask.locate import Sample, Seen
 from strandline.operate.sampled_fields import Decode, Field, Record, read_json
 from strandline.operate.sampled_traits import Kinds, Labels
 

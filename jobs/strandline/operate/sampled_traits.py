@@ -28,7 +28,7 @@ from strandline.core.items import OWN
 from strandline.core.kind import Lateness
 from strandline.core.routes import KIND, KIND_BY, LONGEST
 from strandline.core.topic import CARRIED
-from strandline.engine.ask.sample_records import Seen
+from strandline.engine.ask.locate import Seen
 from strandline.operate.sampled_fields import (
     FEW,
     LONG_TEXT,

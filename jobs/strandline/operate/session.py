@@ -1,34 +1,49 @@
-"""Spark for the use cases that need it, and a small one for the tests of a project; the others must not even import all of it."""
+"""Spark for the use cases that need it, and what is tried with it: an edit of a table over its last rows, and the tests of a project; the others must not even import all of it."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from datetime import UTC, datetime
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from strandline import catalog
 
+from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM, SKIPPED
+from strandline.core.kind import length_of, shifted
 from strandline.core.routes import WriterSchema, schemas_from
+from strandline.core.stateful import explained
 from strandline.core.static import frames_from
-from strandline.core.table import Judged
+from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.topic import IDENTITY, RECEIVED
-from strandline.core.verdict import judged, judged_items, own_columns, without_skipped
+from strandline.core.verdict import good_rows, judged, judged_items, own_columns, without_skipped
 from strandline.engine.flow.batch.batch_accounting import skip_of
 from strandline.engine.flow.batch.event_joins import frame_of_now
+from strandline.engine.flow.function_plan import hidden_if_run
+from strandline.engine.flow.provisional import moment_of, over_now, reads_from, since
 from strandline.engine.flow.run_recorder import Recorder, RunRecorder, unrecorded
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.running import Parent
+from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.plain_files import is_scratch
+from strandline.engine.lake.provisional_rows import PROVISIONAL
 from strandline.engine.runtime import clock, spark_session
-from strandline.engine.runtime.missing import refuse_without
+from strandline.engine.runtime.jvm import loss
 from strandline.engine.runtime.processes import let_give_way, own
 from strandline.engine.runtime.settings import Settings, lineage_namespace
 from strandline.engine.service.stream_health import heartbeat
 from strandline.operate.listener import Says
+from strandline.project import refuse_without
 
 BESIDE = 5
 """How much work beside a stream gives way: a third of the share of a program that does not. With 10, a tenth, a migration on two cores
@@ -99,7 +114,7 @@ def recorder(
         return unrecorded
     # Not imported above: most programs send no events, and the client takes a third of a second.
     refuse_without("lineage")
-    from strandline.engine.runtime.lineage_sender import sender  # noqa: PLC0415  # as above
+    from strandline.engine.flow.lineage_events import sender  # noqa: PLC0415  # as above
 
     sends = sender(says)
     if sends is None:
@@ -206,3 +221,258 @@ def _items(rows: DataFrame, table: Judged) -> Iterator[Placed]:
             (shown["_offset"], shown[ITEM]),
             {name: value for name, value in shown.items() if name not in IDENTITY},
         )
+
+
+# A table is tried: its function over the last rows of what it reads, in a batch, and nothing is written.
+#
+# For one that is not in the lake yet, and for an edit before it runs: what are its rows, and what does Spark make of it?
+
+MOST = 1_000_000
+"""Rows of a table that are read at most."""
+
+SHORT = {
+    "ms": "milliseconds",
+    "s": "seconds",
+    "m": "minutes",
+    "min": "minutes",
+    "h": "hours",
+    "d": "days",
+    "w": "weeks",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a table gives.
+
+    Args:
+        table: Its name.
+        since: The beginning of the time whose rows were read.
+        until: Its end, the newest event of what it reads.
+        read: The number of rows read of each table.
+        columns: The names and types of its columns.
+        rows: Some of its rows, sensitive values masked.
+        count: How many there are.
+        held: Of a table that judges: how many records each reason would hold.
+        skipped: Of such a table: how many it passes over, by name.
+        plan: What Spark does, an operator a line.
+        notes: What is not as it will be when the table runs, each a sentence.
+    """
+
+    table: str
+    since: datetime
+    until: datetime
+    read: Mapping[str, int]
+    columns: Mapping[str, str]
+    rows: Sequence[Sequence[object]]
+    count: int
+    plan: Sequence[str]
+    held: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def named(name: str) -> Computed:
+    """Return the table of a name, with or without its layer.
+
+    Raises:
+        DefinitionError: There is none, several have the name, or it is of bronze.
+    """
+    same = [
+        each for each in catalog.tables() if each.name == name and not isinstance(each, Ingested)
+    ]
+    if len(same) > 1:
+        raise DefinitionError(
+            f"several tables are named {name}",
+            hint=f"name one of {' and '.join(each.id for each in same)}.",
+        )
+    table = same[0] if same else catalog.find(name)
+    if isinstance(table, Ingested):
+        raise DefinitionError(
+            f"{table.id} is as received; there is no function to try",
+            hint="name a table of silver or gold.",
+            table=table.id,
+        )
+    return table
+
+
+def length(text: str) -> timedelta:
+    """Return a length from a text such as ``1h``, ``90 minutes`` or ``2d``.
+
+    Raises:
+        DefinitionError: It is none.
+    """
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", text.lower())
+    unit = SHORT.get(found[2], found[2]) if found else ""
+    with suppress(ValueError, OverflowError):
+        return length_of(f"{found[1]} {unit}" if found else text)
+    raise DefinitionError(f"{text!r} is no length of time", hint="write 1h, 30m, 2d or 90 minutes.")
+
+
+def refuse_unread(table: Computed, lake: Lake) -> None:
+    """Refuse a table whose sources have no rows, before Spark starts.
+
+    Raises:
+        DefinitionError: One was never made.
+    """
+    for source in table.upstream:
+        if not lake.exists(source):
+            raise DefinitionError(
+                f"{table.id} reads {source.id}, which has no rows in {lake.root} yet",
+                hint=f"run it first: `strandline run {source.id}`; or `strandline demo` fills the lake.",
+                table=table.id,
+                source=source.id,
+            )
+
+
+def tried(  # noqa: PLR0913  # which table, where, and what is shown
+    spark: SparkSession,
+    table: Computed,
+    lake: Lake,
+    last: timedelta,
+    most: int,
+    *,
+    is_open: bool = False,
+) -> Trial:
+    """Run a table's function over the last rows of what it reads.
+
+    Args:
+        spark: The session.
+        table: The table.
+        lake: The lake; nothing is written.
+        last: How much of event time is read; of bronze, of arrivals.
+        most: How many rows are returned.
+        is_open: Whether all windows that are not over are computed instead, from all rows that are known of them; each row is marked.
+
+    Raises:
+        DefinitionError: What it reads has no rows, or the function does not run; or it has no windows that are ever open.
+    """
+    whole = [
+        rows_at(spark, lake.table(each), latest_version(lake.table(each)))
+        for each in table.upstream
+    ]
+    until = _newest(table, whole)
+    over = over_now(table, lake, spark) if is_open else None
+    begin = reads_from(spark, table, lake, over) if over else shifted(until, -last)
+    sources = [
+        _within(rows, source, begin, until)
+        for rows, source in zip(whole, table.upstream, strict=True)
+    ]
+    read = {source.id: rows.count() for rows, source in zip(sources, table.upstream, strict=True)}
+    secret = hidden_if_run(spark, table, lake)
+    try:
+        with frames_from(frame_of_now):
+            rows, held, skipped = _computed(table, sources)
+            if over is not None:
+                is_not_over = F.col(str(table.closes_at)) > F.lit(over)
+                rows = rows.where(is_not_over).withColumn(PROVISIONAL, F.lit(True))  # a value
+            kept = rows.persist()
+            try:
+                count, shown = kept.count(), [[*row] for row in kept.limit(most).collect()]
+            finally:
+                kept.unpersist()
+            plan = short(explained(rows))
+    except PySparkException as error:
+        if loss(error):
+            raise
+        raise DefinitionError(
+            f"{table.id} does not run over these rows: {str(error).strip().splitlines()[0]}",
+            hint="correct its function, and try again.",
+            table=table.id,
+        ) from error
+    salt = secrets.token_hex()
+    return Trial(
+        table=table.id,
+        since=begin,
+        until=until,
+        read=read,
+        columns={each.name: each.dataType.simpleString() for each in rows.schema},
+        rows=[_masked(row, rows.columns, secret, salt) for row in shown],
+        count=count,
+        plan=plan,
+        held=held,
+        skipped=skipped,
+        notes=[*_notes(table, read, begin, is_open=is_open)],
+    )
+
+
+def _notes(
+    table: Computed, read: Mapping[str, int], since: datetime, *, is_open: bool
+) -> Iterator[str]:
+    for source, count in read.items():
+        if count >= MOST:
+            less = (
+                "the open windows lack the others" if is_open else "read less of the time by --last"
+            )
+            yield f"of {source} no more than {MOST:,} rows are read, and which is chance: {less}"
+    if getattr(table, "window_from", None):
+        yield f"a window that begins before {since:%Y-%m-%d %H:%M:%S} has only its rows from then on"
+
+
+def _newest(table: Computed, sources: Sequence[DataFrame]) -> datetime:
+    """Return the time of the newest event of what is read; an interval's begin is none."""
+    timed = [
+        (rows, source)
+        for rows, source in zip(sources, table.upstream, strict=True)
+        if not source.valid_until
+    ] or [*zip(sources, table.upstream, strict=True)]
+    found = [
+        rows.agg(F.max(F.unix_micros(moment_of(source)))).collect()[0][0] for rows, source in timed
+    ]
+    known = [each for each in found if each is not None]
+    if not known:
+        names = " and ".join(source.id for _, source in timed)
+        raise DefinitionError(
+            f"{names} has no rows yet, so there is nothing to try {table.id} on",
+            hint="let rows come first: `strandline run`, or `strandline demo`.",
+            table=table.id,
+        )
+    return shifted(datetime.fromtimestamp(0, tz=UTC), timedelta(microseconds=max(known)))
+
+
+def _within(rows: DataFrame, source: Table, begin: datetime, until: datetime) -> DataFrame:
+    return since(rows, source, begin).where(F.col(moment_of(source)) <= until).limit(MOST)
+
+
+def _computed(
+    table: Computed, sources: Sequence[DataFrame]
+) -> tuple[DataFrame, dict[str, int], dict[str, int]]:
+    """Return the rows of a table, and of one that judges how many records are none, and why."""
+    if not isinstance(table, Judged):
+        return table.computed(*sources), {}, {}
+    (events,) = sources
+    verdicts = judged(events, table, keeps_skipped=True)
+    reasons = without_skipped(verdicts, table).select(F.explode("_reasons").alias("why"))
+    skipped: dict[str, int] = {}
+    if table.passes_over:
+        passed = verdicts.where(F.col(SKIPPED).isNotNull())
+        skipped = dict(passed.groupBy(SKIPPED).count().collect())
+    held: dict[str, int] = dict(reasons.groupBy("why").count().collect())
+    return good_rows(without_skipped(verdicts, table), table), held, skipped
+
+
+def _masked(
+    row: Sequence[Any], columns: Sequence[str], secret: frozenset[str], salt: str
+) -> list[object]:
+    """Return a row with its sensitive values as `query` shows them: a hash, salted with a number that is drawn anew."""
+    return [
+        f"[{sha256(f'{salt}{value}'.encode()).hexdigest()[:12]}]"
+        if name in secret and value is not None
+        else value
+        for name, value in zip(columns, row, strict=True)
+    ]
+
+
+WIDE, LONG = 110, 16
+
+
+def short(plan: str) -> list[str]:
+    r"""Return a plan without numbers and details, an operator a line.
+
+    >>> short("== Physical Plan ==\n*(1) Project [a#1, b#2L]\n+- FileScan parquet [a#1] Batched: true, PushedFilters: []")
+    ['Project [a, b]', '+- FileScan parquet [a] Batched: true, PushedFilters: []']
+    """
+    lines = [each.rstrip() for each in plan.splitlines() if each.strip() and "==" not in each]
+    bare = (re.sub(r"\*\(\d+\) |#\d+L?", "", each) for each in lines)
+    found = [each if len(each) <= WIDE else f"{each[: WIDE - 1]}…" for each in bare]
+    return found if len(found) <= LONG else [*found[:LONG], f"… and {len(found) - LONG} more"]

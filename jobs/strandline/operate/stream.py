@@ -20,7 +20,7 @@ from strandline.core.topic import Topic
 from strandline.engine.accounting.routes import read_before, topics_read
 from strandline.engine.accounting.table_books import Closed
 from strandline.engine.flow import readers
-from strandline.engine.flow.column_lineage import hidden
+from strandline.engine.flow.function_plan import hidden
 from strandline.engine.kafka import broker
 from strandline.engine.kafka import broker as kafka_broker
 from strandline.engine.kafka.broker import Broker
@@ -30,7 +30,7 @@ from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.read.duckdb_table import Range, columns_of
 from strandline.engine.lake.shelves import Promotion, promotions
 from strandline.engine.lake.store_lease import FencedError
-from strandline.engine.publish.declared import (
+from strandline.engine.publish.books import (
     KafkaTopic,
     PostgresTable,
     Publish,

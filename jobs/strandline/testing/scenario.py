@@ -23,9 +23,20 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.given_topics import GivenTopics, Sent
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.operate.trial import length
-from strandline.testing.event_time import BEGIN, EventTime, Fields, Write, moment, payload
-from strandline.testing.look import Look, Row, below, refuse_unknown, waited_for
+from strandline.operate.session import length
+from strandline.testing.look import (
+    BEGIN,
+    EventTime,
+    Fields,
+    Look,
+    Row,
+    Write,
+    below,
+    moment,
+    payload,
+    refuse_unknown,
+    waited_for,
+)
 from strandline.testing.ways import POINTS, Bounded, Death, Live, Way
 
 MODES = ("batch", "catch-up", "stream")

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError
 from strandline.core.topic import Topic
-from strandline.engine.ask.sample_records import (
+from strandline.engine.ask.locate import (
     MOST_BYTES,
     of_bronze,
     of_topic,

@@ -8,7 +8,7 @@ from fleet.gold import confirmed_logins, device_daily, device_signal_10m, ip_hol
 from fleet.silver import device_telemetry
 from strandline.core.kind import Layer
 from strandline.core.topic import IDENTITY
-from strandline.engine.flow.column_lineage import cached_lineage, derive_lineage, lineage
+from strandline.engine.flow.function_plan import cached_lineage, derive_lineage, lineage
 from strandline.engine.lake.lake import Lake
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.core.stateful import AvailableNow
 from strandline.core.table import Recomputed
-from strandline.engine.flow.foreign_text import INSTEAD, may_search, searches, sentences
+from strandline.engine.flow.function_plan import INSTEAD, may_search, searches, sentences
 from strandline.engine.flow.preflight import Answer, judge, needs_look, refuse
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.commit.delta_commit import rows_at

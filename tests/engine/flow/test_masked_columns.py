@@ -15,7 +15,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Appended
 from strandline.engine.ask.lake_views import sources, view_of
 from strandline.engine.ask.sql_query import ask
-from strandline.engine.flow.column_lineage import (
+from strandline.engine.flow.function_plan import (
     cached_lineage,
     hidden,
     learn,

@@ -14,7 +14,7 @@ from fleet.gold import confirmed_logins, device_daily, device_signal_10m
 from strandline.core.stateful import AvailableNow
 from strandline.core.table import Judged
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.flow.column_lineage import derive_lineage
+from strandline.engine.flow.function_plan import derive_lineage
 from strandline.engine.flow.preflight import Answer, judge, needs_look
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import sums_of

@@ -21,7 +21,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.parse import parse_json
 from strandline.core.topic import Parse
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.flow.column_lineage import derive_lineage
+from strandline.engine.flow.function_plan import derive_lineage
 from strandline.engine.flow.spark_plan import Node, columns, planned, tree, written
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.spark_checkpoint import read_record

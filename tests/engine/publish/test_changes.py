@@ -16,8 +16,7 @@ from strandline.core.errors import DataError, TransientError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.duckdb_table import Range
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.publish.books import publications, refusals
-from strandline.engine.publish.declared import Change
+from strandline.engine.publish.books import Change, publications, refusals
 from strandline.engine.publish.publisher import ROWS, Publisher
 from strandline.engine.publish.targets import ToFunction, as_json
 from tests.support import publishing

@@ -12,8 +12,7 @@ from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.kafka import broker, topic_log
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import FencedError
-from strandline.engine.publish.books import publications, refusals
-from strandline.engine.publish.declared import KafkaTopic
+from strandline.engine.publish.books import KafkaTopic, publications, refusals
 from strandline.engine.publish.publisher import Publisher
 from strandline.engine.publish.targets import ToKafka
 from tests.cli.inside import succeeded

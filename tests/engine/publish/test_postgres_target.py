@@ -13,8 +13,7 @@ from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.duckdb_table import Range
 from strandline.engine.lake.store_lease import FencedError
-from strandline.engine.publish.books import publications, refusals
-from strandline.engine.publish.declared import PostgresTable
+from strandline.engine.publish.books import PostgresTable, publications, refusals
 from strandline.engine.publish.publisher import Publisher
 from strandline.engine.publish.targets import ToPostgres
 from tests.support import publishing

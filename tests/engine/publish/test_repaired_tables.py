@@ -20,7 +20,7 @@ from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.read.duckdb_table import columns_of
 from strandline.engine.lake.read.open_table import opened
-from strandline.engine.publish.declared import KafkaTopic, PostgresTable, Publish, identity
+from strandline.engine.publish.books import KafkaTopic, PostgresTable, Publish, identity
 from strandline.engine.publish.publisher import Publisher, Route
 from strandline.engine.publish.targets import Target, ToKafka, ToPostgres
 from strandline.engine.repair.backfill import backfill

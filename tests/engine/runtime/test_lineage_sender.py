@@ -11,7 +11,7 @@ import pytest
 from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 
-from strandline.engine.runtime.lineage_sender import Sender, sender
+from strandline.engine.flow.lineage_events import Sender, sender
 from strandline.engine.runtime.processes import bind
 from strandline.engine.runtime.settings import lineage_namespace
 from tests.support.lineage import PATH, cataloguing, read

@@ -20,13 +20,14 @@ from strandline.core.errors import TransientError
 from strandline.core.stateful import MicroBatch
 from strandline.core.table import Judged, Table
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.flow import running
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.commit.delta_commit import Commit
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_written
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.runtime.jvm import jvm
-from strandline.engine.service import last_batches, stream_host
+from strandline.engine.service import stream_host
 from strandline.engine.service.stream_host import Host
 from tests.engine.service.test_failing import Served
 from tests.support.events import readings, received
@@ -41,8 +42,8 @@ LONGER = 6
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(last_batches, "STILL", 3.0)
-    monkeypatch.setattr(last_batches, "LOOK", 0.2)
+    monkeypatch.setattr(running, "STILL", 3.0)
+    monkeypatch.setattr(running, "LOOK", 0.2)
     monkeypatch.setattr(stream_host, "LOOK", 0.2)
 
 
@@ -187,7 +188,7 @@ def test_one_that_takes_longer_than_that_loses_and_repeats_nothing(
 ) -> None:
     """The stream has ended, and the commit comes all the same; the next start has read those rows."""
     received(lake, EVENTS)
-    monkeypatch.setattr(last_batches, "ENDS", 1.0)
+    monkeypatch.setattr(running, "ENDS", 1.0)
     with served((SILVER,), lake, site, tmp_path / "answered") as stream:
         stream.until(slow.is_set)
         stream.stop.set()

@@ -21,7 +21,7 @@ from strandline.engine.flow.readers import Level
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.completeness import fed, retired
-from strandline.engine.lake.files.damage import remedy
+from strandline.engine.lake.files.place import remedy
 from strandline.engine.lake.lake import Lake
 from strandline.engine.publish.books import publications, published
 from strandline.engine.runtime import clock

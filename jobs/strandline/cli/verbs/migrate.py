@@ -16,7 +16,7 @@ from strandline.engine.proof.trial_lakes import Tried
 from strandline.engine.repair import closed_range
 from strandline.engine.repair.migrate import Stage, Step
 from strandline.engine.runtime.meter import code_version
-from strandline.operate import drift, session, trial
+from strandline.operate import drift, session
 from strandline.operate import migrate as work
 from strandline.operate.drift import Found
 from strandline.operate.lakes import seconds
@@ -273,13 +273,13 @@ def try_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline try device_signal_10m --last 2d --rows 5
     strandline try device_signal_10m --open
     """
-    table = trial.named(name)
-    length = trial.length(last)
+    table = session.named(name)
+    length = session.length(last)
     found, where = place.existing(lake)
-    trial.refuse_unread(table, where)
+    session.refuse_unread(table, where)
     note("starting Spark …")
     site = session.site(found, where, None, is_brief=True, says=note)
-    done = trial.tried(site.spark, table, where, length, rows, is_open=is_open)
+    done = session.tried(site.spark, table, where, length, rows, is_open=is_open)
     site.spark.stop()
     if as_json:
         emit({**asdict(done), "since": done.since.isoformat(), "until": done.until.isoformat()})

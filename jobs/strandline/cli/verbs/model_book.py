@@ -13,7 +13,7 @@ from strandline.engine.lake import shelves
 from strandline.engine.lake.shelves import DECIDED, Decision
 from strandline.engine.learning.promote_model import Desk
 from strandline.engine.repair.closed_range import moment, typed
-from strandline.operate import models
+from strandline.operate import decisions
 from strandline.project import package
 
 COLUMNS = (
@@ -52,7 +52,7 @@ def shown(name: str, version: str | None, lake: str | None, *, as_json: bool) ->
     _, where = place.existing(lake)
     model = catalog.model(name)
     if version is not None:
-        words = shelves.version(where, name, models.version_of(where, name, version))
+        words = shelves.version(where, name, decisions.version_of(where, name, version))
         if as_json:
             emit(words)
             return
@@ -97,7 +97,7 @@ def trained(name: str, ends: tuple[str, str], lake: str | None, *, as_json: bool
     """Train a version."""
     found, where = place.existing(lake, writes=True)
     model, span = catalog.model(name), typed(*ends)
-    words = models.trained(model, span, found, where, note)
+    words = decisions.trained(model, span, found, where, note)
     if as_json:
         emit(words)
         return
@@ -112,8 +112,8 @@ def evaluated(  # each is an option of the command line
     """Evaluate a version on a range."""
     found, where = place.existing(lake, writes=True)
     model, span = catalog.model(name), typed(*ends)
-    wanted = models.version_of(where, name, version)
-    figures = models.evaluated(model, wanted, span, found, where, note)
+    wanted = decisions.version_of(where, name, version)
+    figures = decisions.evaluated(model, wanted, span, found, where, note)
     if as_json:
         emit({"model": name, "version": wanted, **figures, "against": model.complaints(figures)})
         return
@@ -127,16 +127,16 @@ def promoted(
 ) -> None:
     """Promote a version."""
     _, where = place.existing(lake, writes=True)
-    desk = models.desk_of(name, where)
-    done = desk.promote(models.version_of(where, name, version), _moment(since))
+    desk = decisions.desk_of(name, where)
+    done = desk.promote(decisions.version_of(where, name, version), _moment(since))
     _say(desk, done, as_json=as_json)
 
 
 def rescored(name: str, version: str, since: str, lake: str | None, *, as_json: bool) -> None:
     """Let a version score history."""
     _, where = place.existing(lake, writes=True)
-    desk = models.desk_of(name, where)
-    done = desk.rescore(models.version_of(where, name, version), moment(since, "--from"))
+    desk = decisions.desk_of(name, where)
+    done = desk.rescore(decisions.version_of(where, name, version), moment(since, "--from"))
     table = desk.model.of.id
     _say(desk, done, as_json=as_json)
     if not as_json:
@@ -146,7 +146,7 @@ def rescored(name: str, version: str, since: str, lake: str | None, *, as_json: 
 def rolled_back(name: str, since: str | None, lake: str | None, *, as_json: bool) -> None:
     """Roll the last promotion back."""
     _, where = place.existing(lake, writes=True)
-    desk = models.desk_of(name, where)
+    desk = decisions.desk_of(name, where)
     _say(desk, desk.roll_back(_moment(since)), as_json=as_json)
 
 

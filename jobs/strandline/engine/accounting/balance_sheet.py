@@ -32,8 +32,7 @@ from strandline.engine.accounting.table_books import (
 )
 from strandline.engine.kafka.slices import part_of
 from strandline.engine.lake.commit.delta_commit import ClaimedRows
-from strandline.engine.lake.files.damage import damage
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.import_notes import range_to_follow
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_written

@@ -26,8 +26,7 @@ from strandline.core.kind import in_utc
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.history_queries import Past
 from strandline.engine.lake.commit.delta_commit import ClaimedRows, compact
-from strandline.engine.lake.files.damage import damage
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
 from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry, latest_version

@@ -36,8 +36,8 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.plain_files import write_down
 from strandline.engine.lake.read.duckdb_table import Duck, Relation, literal, session
 from strandline.engine.runtime import clock, spark_session
-from strandline.engine.runtime.missing import refuse_without
 from strandline.engine.runtime.settings import Settings, settings
+from strandline.project import refuse_without
 
 # The rows of a table or of a question in Python: as DuckDB, Arrow, Polars or Spark, read anew each time that they are asked for.
 

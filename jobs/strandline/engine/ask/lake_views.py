@@ -11,7 +11,7 @@ from strandline.core.items import ITEM
 from strandline.core.kind import Layer
 from strandline.core.table import Judged, Table
 from strandline.core.topic import QUARANTINE
-from strandline.engine.flow.column_lineage import hidden, hidden_in_bronze
+from strandline.engine.flow.function_plan import hidden, hidden_in_bronze
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table

@@ -1,4 +1,4 @@
-"""An event of OpenLineage about a run of a table: what it reads and writes, with columns, where they come from, and figures.
+"""Events of OpenLineage about runs of tables, and their way to a receiver: what a run reads and writes, with columns, where they come from, and figures.
 
 Datasets are named as OpenLineage's specification has it: a topic by ``kafka://host:port``, a table by its folder or by its bucket
 and key. So another tool that reads or writes the same topic or folder is joined to it.
@@ -6,12 +6,19 @@ and key. So another tool that reads or writes the same topic or folder is joined
 No event has a value of a row. The message of an error is the one that the command line prints.
 """
 
-from collections.abc import Iterator, Mapping
+import atexit
+import queue
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from importlib.metadata import version
 
 import attr
+from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import (
     InputDataset,
     Job,
@@ -37,9 +44,9 @@ from openlineage.client.facet_v2 import (
 )
 from openlineage.client.naming.dataset import S3, DatasetNaming, Kafka, LocalFileSystem
 
-from strandline.core.errors import LakeError
+from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Ingested, Judged, Table
-from strandline.engine.flow.column_lineage import Columns
+from strandline.engine.flow.function_plan import Columns
 from strandline.engine.flow.running import Parent, Report
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -251,3 +258,107 @@ def _lineage(run: TableRun, table: Table, columns: Columns) -> dict[str, Dataset
         if fields
         else {}
     )
+
+
+# Send events to a receiver of OpenLineage, from a thread of their own.
+#
+# Where they go is OpenLineage's own configuration: ``OPENLINEAGE_URL``, ``openlineage.yml`` and what else its client reads. Where it
+# names nothing there is no sender, and the client is not even imported.
+#
+# A receiver that is down or slow holds up nothing: an event is put into a queue of bounded length, and one that finds it full is
+# dropped. At its end a program waits for the queue for seconds at most. Each reason for a failure is reported once.
+
+LENGTH = 1_000
+"""Events that wait: a run of a table has two, so a receiver may be away for some hundred runs."""
+
+PATIENCE = 3.0
+"""Seconds that a program waits at its end for what is not sent."""
+
+USER = re.compile(r"//[^/@\s]+@")
+"""The user of an address, who may have a password."""
+
+NOT_SENT = "console"
+"""What the client does with events where no receiver is configured."""
+
+
+class Sender:
+    """Sends events in the order in which they came."""
+
+    def __init__(
+        self, client: OpenLineageClient, on_failure: Callable[[str], None], length: int = LENGTH
+    ) -> None:
+        """Begin to send.
+
+        Args:
+            client: Knows the receiver.
+            on_failure: Called with a reason why events are not sent.
+            length: How many events may wait.
+        """
+        self._client, self._on_failure = client, on_failure
+        self._waiting = queue.Queue[RunEvent](length)
+        self._reason = ""
+        threading.Thread(target=self._work, name="lineage", daemon=True).start()
+
+    def send(self, event: RunEvent) -> None:
+        """Send an event later, without waiting for anything."""
+        try:
+            self._waiting.put_nowait(event)
+        except queue.Full:
+            self.failed(f"more than {self._waiting.maxsize:,} events wait; newer ones are dropped")
+
+    def failed(self, reason: str) -> None:
+        """Report why an event is not sent, unless that was the last reason as well; without a password in an address."""
+        reason = USER.sub("//", reason)
+        if reason != self._reason:
+            self._reason = reason
+            self._on_failure(f"no lineage is sent: {reason}")
+
+    def drain(self, patience: float = PATIENCE) -> None:
+        """Wait until all events are sent, but no longer than some seconds."""
+        until = time.monotonic() + patience
+        while self._waiting.unfinished_tasks and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def _work(self) -> None:
+        while True:
+            event = self._waiting.get()
+            try:
+                self._client.emit(event)
+            except Exception as error:  # noqa: BLE001  # a receiver may refuse in any way, and no run depends on it
+                self.failed(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            else:
+                self._reason = ""
+            finally:
+                self._waiting.task_done()
+
+
+def receiver() -> tuple[str, str | None]:
+    """Return the kind of the receiver that the configuration names, and its address where it has one.
+
+    Raises:
+        DefinitionError: The client cannot read the configuration.
+    """
+    try:
+        transport = OpenLineageClient().transport
+    except Exception as error:
+        # Each transport refuses in a way of its own; nothing of it is repeated, it may have a key.
+        raise DefinitionError(
+            f"OpenLineage's client does not take its configuration: {type(error).__name__}",
+            hint="correct the variables OPENLINEAGE_… or openlineage.yml.",
+        ) from error
+    return str(transport.kind), getattr(transport, "url", None)
+
+
+@cache
+def sender(on_failure: Callable[[str], None]) -> Sender | None:
+    """Return the sender of this process; None where the configuration names no receiver."""
+    client = OpenLineageClient()
+    if client.transport.kind == NOT_SENT:
+        return None
+    where = client.config.facets.source_code_location
+    if where.repo_url is None:
+        # Asked for git's facet, the client sends the address of the remote as git has it, often with a password in it.
+        where.disabled = True
+    made = Sender(client, on_failure)
+    atexit.register(made.drain)
+    return made

@@ -36,13 +36,12 @@ from strandline.engine.flow.compare_plans import (
     state_differences,
     stateful_plan,
 )
-from strandline.engine.flow.foreign_text import may_search, of_function, searches, sentences
+from strandline.engine.flow.function_plan import may_search, of_function, searches, sentences
 from strandline.engine.flow.plan import Frames, framed
 from strandline.engine.flow.spark_plan import StatefulPlan, output_mode, refusal
 from strandline.engine.kafka.slices import range_ends
 from strandline.engine.kafka.topic_log import deleted, identities_in
-from strandline.engine.lake.files.damage import damage
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import STATE, Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of

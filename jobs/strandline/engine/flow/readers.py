@@ -43,8 +43,7 @@ from strandline.engine.kafka.slices import (
 from strandline.engine.kafka.slices import name_of as topic_named
 from strandline.engine.kafka.topic_log import current, identities_in, lost_of
 from strandline.engine.lake.completeness import fed, retired
-from strandline.engine.lake.files.damage import damage
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import (
     commit_file,

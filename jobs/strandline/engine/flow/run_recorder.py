@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pyspark.sql import SparkSession
 
 from strandline.core.table import Table
-from strandline.engine.flow.column_lineage import lineage
+from strandline.engine.flow.function_plan import lineage
 from strandline.engine.flow.running import Parent, Report
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.lake.lake import Lake
@@ -23,8 +23,7 @@ from strandline.engine.lake.log.ledger import Entry
 if TYPE_CHECKING:  # the client of OpenLineage is imported only where events are sent
     from openlineage.client.event_v2 import RunState
 
-    from strandline.engine.flow.lineage_events import TableRun
-    from strandline.engine.runtime.lineage_sender import Sender
+    from strandline.engine.flow.lineage_events import Sender, TableRun
 
 NEWS = 60.0
 """Seconds between two events about a run that goes on."""

@@ -16,11 +16,11 @@ from strandline.core.routes import schemas_from
 from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Computed, Ingested, Recomputed, Streamed, Table
 from strandline.engine.accounting.table_books import close_or_reason
-from strandline.engine.flow import column_lineage
+from strandline.engine.flow import function_plan
 from strandline.engine.flow.batch.batch_writer import Writer
 from strandline.engine.flow.batch.event_joins import Again, Pinned, Taker, joining
 from strandline.engine.flow.batch.governor import Governor, TriggerLimit
-from strandline.engine.flow.foreign_text import of_function, sentences
+from strandline.engine.flow.function_plan import of_function, sentences
 from strandline.engine.flow.ingest import Intake
 from strandline.engine.flow.preflight import refuse_without_source
 from strandline.engine.flow.provisional import Aside
@@ -262,7 +262,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and what
         recorded.append(wrote)
         refuse_retired(table, lake)  # since the look above: who retires it looks at the lease
         if not isinstance(table, Ingested):
-            column_lineage.learn(site.spark, table, lake)
+            function_plan.learn(site.spark, table, lake)
         if pace.every is not None:
             patience.outlast(partial(_feed, work, stopped, rest))
         else:

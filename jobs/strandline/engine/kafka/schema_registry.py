@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.routes import Format, Reference, WriterSchema
-from strandline.engine.runtime.missing import refuse_without
+from strandline.project import refuse_without
 
 NO_SCHEMA = 40403
 """The registry's own code for an id that it does not know."""

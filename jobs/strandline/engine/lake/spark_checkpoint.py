@@ -15,9 +15,8 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from strandline.core.errors import DamagedError, DataError, TransientError
-from strandline.engine.lake.files.damage import is_outage
 from strandline.engine.lake.files.local_files import sync_all
-from strandline.engine.lake.files.place import Place, keep_files
+from strandline.engine.lake.files.place import Place, is_outage, keep_files
 from strandline.engine.lake.log.log_actions import Added, appended, table_id
 from strandline.engine.lake.read.open_table import live_rows
 

@@ -29,7 +29,7 @@ from strandline.core.items import ITEM
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import read_until, readable_at, rows_until
-from strandline.engine.flow.column_lineage import hidden
+from strandline.engine.flow.function_plan import hidden
 from strandline.engine.gates import gate_files
 from strandline.engine.gates.gate_files import READ_AS_IT_WAS, Shut, Where
 from strandline.engine.lake.commit.delta_commit import rows_at

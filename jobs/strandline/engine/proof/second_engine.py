@@ -18,7 +18,7 @@ from strandline.core.kind import Emit
 from strandline.core.model import SCORED
 from strandline.core.table import Appended, Computed, Ingested, Judged, Recomputed, Table, Upserted
 from strandline.engine.accounting.balance_sheet import readable_at
-from strandline.engine.flow.column_lineage import hidden
+from strandline.engine.flow.function_plan import hidden
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import refuse_never_whole, whole_from
 from strandline.engine.lake.lake import Lake

@@ -23,8 +23,16 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.read.duckdb_table import Columns, Range, Row, all_rows, changed_rows
 from strandline.engine.lake.read.open_table import pin_versions
 from strandline.engine.lake.store_lease import FencedError, HeldError, hold
-from strandline.engine.publish.books import LOCK, Books, Position, books_of, file_of, mark_of
-from strandline.engine.publish.declared import Change, Publish
+from strandline.engine.publish.books import (
+    LOCK,
+    Books,
+    Change,
+    Position,
+    Publish,
+    books_of,
+    file_of,
+    mark_of,
+)
 from strandline.engine.publish.targets import Refused, Target, as_json
 from strandline.engine.runtime.outage import skipped_in_outage
 from strandline.engine.runtime.processes import own

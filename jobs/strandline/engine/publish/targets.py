@@ -15,8 +15,7 @@ from strandline.core.errors import DataError, DefinitionError, LakeError, Transi
 from strandline.engine.kafka.broker import JAVA_ONLY, topics
 from strandline.engine.kafka.topic_log import admin, consumer
 from strandline.engine.lake.store_lease import FencedError
-from strandline.engine.publish.books import Position, position
-from strandline.engine.publish.declared import Change, Function
+from strandline.engine.publish.books import Change, Function, Position, position
 from strandline.engine.runtime.settings import POSTGRES, POSTGRES_HINT, POSTGRES_SHAPE, address_in
 from strandline_infra import installation
 

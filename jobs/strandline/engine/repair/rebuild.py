@@ -23,7 +23,7 @@ from strandline.core.kind import in_utc
 from strandline.core.stateful import AvailableNow
 from strandline.core.table import Recomputed, Table
 from strandline.engine.flow import shadow_lake
-from strandline.engine.flow.column_lineage import take_over_lineage
+from strandline.engine.flow.function_plan import take_over_lineage
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow, summed
 from strandline.engine.gates import gate_files

@@ -26,7 +26,7 @@ from strandline.core.stateful import AvailableNow
 from strandline.core.table import Feed, Ingested, Recomputed, Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.routes import NO_ID, NOT_ASKED, UNKNOWN, decided, undeclared
-from strandline.engine.flow import column_lineage, new_entry
+from strandline.engine.flow import function_plan, new_entry
 from strandline.engine.flow.ingest import identity, own_of, refuse_retired
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site
@@ -471,7 +471,7 @@ def take_back_anew(table: Recomputed, lake: Lake, site: Site) -> Entry:
     """
     with lease(site.spark, table, lake), schemas_from(Shelf(lake.schemas)):
         _refuse_unready(table, retired(lake))
-        column_lineage.learn(site.spark, table, lake)
+        function_plan.learn(site.spark, table, lake)
         entry = Afresh(site.spark, table, lake, AvailableNow().name).anew()
         with changed(lake) as known:
             _refuse_unready(

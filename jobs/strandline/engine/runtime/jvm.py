@@ -17,7 +17,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import TransientError
-from strandline.engine.runtime.missing import SparkGoneError
 
 SLOW = "Python worker failed to connect back"
 """Spark's message on a machine that is too busy; seen with four Sparks on two cores."""
@@ -50,6 +49,10 @@ RUNS = "RUNNING"
 
 ENDING = 1.0
 """Seconds that a JVM may take to end once its connections are closed."""
+
+
+class SparkGoneError(TransientError):
+    """The JVM is gone, or was killed because it answered to nothing; threads that waited for it may still be there at the end."""
 
 
 def jvm(spark: SparkSession) -> Any:  # noqa: ANN401  # py4j's objects have no types

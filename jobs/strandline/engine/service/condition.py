@@ -16,7 +16,7 @@ from strandline.engine.accounting.routes import routes_of, sentences
 from strandline.engine.flow import readers
 from strandline.engine.flow.readers import Level
 from strandline.engine.gates import gate_files
-from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of

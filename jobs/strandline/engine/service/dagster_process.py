@@ -26,8 +26,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.log_files import bound
-from strandline.engine.runtime.missing import refuse_without
 from strandline.engine.runtime.processes import family
+from strandline.project import refuse_without
 from strandline_infra.broker import HOST
 from strandline_infra.dagster_instance import WORKSPACE, instance
 

@@ -25,8 +25,7 @@ from strandline.engine.flow.readers import How, Reader, readers
 from strandline.engine.flow.shadow_lake import Shadow, refuse_half_done
 from strandline.engine.lake.commit.compact import Choice, left_apart, merge_files
 from strandline.engine.lake.completeness import fed, let_go, retired
-from strandline.engine.lake.files.damage import damage
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import described, is_held
 from strandline.engine.lake.log.commit_log import committed_at, is_commit

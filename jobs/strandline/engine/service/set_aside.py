@@ -24,8 +24,7 @@ from strandline import catalog
 
 from strandline.core.errors import DamagedError
 from strandline.core.table import Ingested, Judged, Recomputed, Table
-from strandline.engine.lake.files.damage import damage
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.forgotten import requests
 from strandline.engine.lake.import_notes import FOLDER as IMPORTS
 from strandline.engine.lake.import_notes import ImportSlices

@@ -23,12 +23,12 @@ from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.table_books import Closed, close
 from strandline.engine.flow.batch.governor import chosen_size
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.flow.running import Running
+from strandline.engine.flow.running import LOOK, LastBatches, Running
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka.broker import bound_log
 from strandline.engine.lake.completeness import RetiredError, fed
-from strandline.engine.lake.files.damage import damage
+from strandline.engine.lake.files.place import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import REQUESTS, HasWriterError, asker, is_held
 from strandline.engine.lake.log.commit_log import commit_file
@@ -47,7 +47,6 @@ from strandline.engine.service.edited_code import (
     refused,
     requested,
 )
-from strandline.engine.service.last_batches import LOOK, LastBatches
 from strandline.engine.service.sleeping import AFTER, Sleepers
 from strandline.engine.service.stream_health import HANDED_OVER, TURN, Failing, failing, write_beat
 

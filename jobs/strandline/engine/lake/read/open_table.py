@@ -18,8 +18,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from strandline.core.errors import DamagedError, DataError, DefinitionError
 from strandline.core.table import Table
-from strandline.engine.lake.files.damage import is_outage, mended, remedy
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.files.place import Place, is_outage, mended, remedy
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import (
     Kind,
@@ -217,7 +216,7 @@ def declared_schema(path: Place, version: int | None = None) -> StructType:
 
 
 WAS = "strandline.was."
-"""Before a column's name: the property with the name that the column had first (jobs/strandline/engine/lake/commit/rename_columns.py)."""
+"""Before a column's name: the property with the name that the column had first (jobs/strandline/engine/lake/commit/create_table.py)."""
 
 
 def first_names(path: Place) -> dict[str, str]:
