@@ -28,7 +28,7 @@ from strandline import catalog
 from strandline.engine.proof.day_verdicts import questions
 from strandline_dagster.purge import PURGE, size
 from strandline_dagster.resources import key
-from strandline_infra.dagster_instance import instance as configuration
+from strandline_infra.programs import instance as configuration
 from tests.benchmarks import machine
 
 ROUNDS = 6

@@ -16,8 +16,7 @@ import pytest
 from strandline.core.errors import DataError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.log_files import MOST, bound
-from strandline.engine.runtime.log_writer import logger
+from strandline.engine.runtime.log_files import MOST, bound, logger
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import ENVIRONMENT, ESCAPE, PROGRAM
 

@@ -25,7 +25,7 @@ from strandline.engine.kafka import broker as local_broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import bind
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 from tests.cli.typed import succeeded
 from tests.support.image import Image, built, first, inside, python, running
 from tests.support.manifest_checks import VALUES

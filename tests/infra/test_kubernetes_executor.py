@@ -13,8 +13,8 @@ import pytest
 
 from strandline.engine.runtime.processes import bind
 from strandline_infra import java
-from strandline_infra.broker import HOST
-from strandline_infra.kubernetes_executor import BACKEND, OPTION, command
+from strandline_infra.executors import BACKEND, OPTION, command
+from strandline_infra.programs import HOST
 
 GIVEN = {
     "SPARK_DRIVER_URL": f"spark://CoarseGrainedScheduler@{HOST}:1",
@@ -84,7 +84,7 @@ def test_an_executor_that_is_started_like_a_pod_does_the_work_of_a_driver(tmp_pa
             opened = {f"{OPTION}{n}": each for n, each in enumerate(shlex.split(options))}
             url = f"spark://CoarseGrainedScheduler@{HOST}:{address}"
             pod = {**GIVEN, **opened, "SPARK_DRIVER_URL": url, "SPARK_APPLICATION_ID": application}
-            program = [sys.executable, "-m", "strandline_infra.kubernetes_executor"]
+            program = [sys.executable, "-m", "strandline_infra.executors"]
             started.append(
                 subprocess.Popen(program, stdout=log, stderr=log, env={**env, **pod}, cwd=tmp_path)
             )

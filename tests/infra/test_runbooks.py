@@ -14,7 +14,7 @@ from fleet.bronze import device_telemetry
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.log_writer import logger
+from strandline.engine.runtime.log_files import logger
 from strandline.engine.service.stream_health import Ill, Order, write_desired
 from strandline_dagster.resources import UNFORESEEN, Alarm, page
 from tests.architecture.tree import ROOT

@@ -23,7 +23,7 @@ from sqlalchemy import text
 from strandline_dagster import purge
 from strandline_dagster.purge import PURGE, left_files, old_runs, shrunk, size
 from strandline_dagster.purge import old_events as events_purged
-from strandline_infra.dagster_instance import instance as configuration
+from strandline_infra.programs import instance as configuration
 from tests.support.postgres import served
 
 POSTGRES = "postgres"

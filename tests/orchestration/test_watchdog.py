@@ -23,7 +23,7 @@ from strandline.core.errors import TransientError
 from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.log_writer import logger
+from strandline.engine.runtime.log_files import logger
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.stream_health import DELAYS, Order, order, write_desired
 from strandline_dagster import watchdog as on_call

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from strandline.engine.runtime import processes
-from strandline_infra.dagster_instance import instance
+from strandline_infra.programs import instance
 from tests.support.console import LAUNCH
 from tests.support.tab import Tab, opened_tab
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 from tests.support.manifests import ROOT
 
 FILE = ROOT / "infra" / "image" / "Dockerfile"

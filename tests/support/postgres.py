@@ -17,7 +17,7 @@ import psycopg2
 import pytest
 
 from strandline.engine.runtime import processes
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 
 DEBIAN = Path("/usr/lib/postgresql")
 MISSING = "no PostgreSQL here (Debian: apt install postgresql)"

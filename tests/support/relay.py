@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 
 CHUNK = 65_536
 BEGIN = re.compile(rb"[A-Z]+ \S+ HTTP/1\.[01]\r\n")

@@ -20,7 +20,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError
 from obstore.store import S3Store
 
 from strandline.engine.runtime.processes import bind
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 
 PROGRAM = Path(sys.executable).with_name("weed")
 BUCKET = "lakes"

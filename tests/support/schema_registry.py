@@ -18,7 +18,7 @@ from zipfile import ZipFile
 
 from strandline.engine.runtime.processes import bind
 from strandline_infra import java
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 
 VENV = Path(sys.prefix)
 LISTS = Path(__file__).with_name("apicurio")

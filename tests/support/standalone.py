@@ -21,7 +21,7 @@ import pyspark
 
 from strandline.engine.runtime.processes import family
 from strandline_infra import java
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 
 VARIABLE, MASTER = "TEST_MASTER", "STRANDLINE_MASTER"
 """The first makes a run of the tests set the second (tests/conftest.py)."""

@@ -162,7 +162,7 @@ def _read(stored: dict[str, Any]) -> Books:
 
 
 class Logger(Protocol):
-    """What a courier needs of a logger of structlog (jobs/strandline/engine/runtime/log_writer.py)."""
+    """What a courier needs of a logger of structlog (jobs/strandline/engine/runtime/log_files.py)."""
 
     def info(self, event: str, *words: object, **figures: object) -> object:
         """Log what is as it should be."""

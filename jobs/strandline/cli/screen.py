@@ -1,4 +1,4 @@
-"""All output of the command line: tables, progress, JSON, errors. No other module prints.
+"""All output of the command line: tables, progress, JSON, errors; and the words that most verbs take. No other module prints.
 
 Without a terminal everything is plain text, a line at a time, so that logs stay readable.
 Colour never carries a meaning alone.
@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
@@ -21,9 +22,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Grid
 from rich.text import Text
 from rich.tree import Tree
+from strandline import catalog
 
+from strandline.core.errors import LakeError
 from strandline.engine.runtime import clock
 from strandline.operate.listener import Log, exit_code, foreseen, tenths
+
+if TYPE_CHECKING:
+    from strandline.engine.lake.lake import Lake
+    from strandline.engine.runtime.settings import Settings
 
 ENDLESS = 1_000_000
 """The width of a log: no line of it is cut off."""
@@ -98,7 +105,7 @@ def lines(parts: Iterable[Sequence[tuple[str, str]]]) -> None:
 def logged(*, as_json: bool) -> Iterator[Log]:
     """Yield the log; with JSON, the error that ends the stream is its last record."""
     # Not imported above: it takes a third of a second, for which no other verb should wait.
-    from strandline.engine.runtime.log_writer import logger  # noqa: PLC0415  # as above
+    from strandline.engine.runtime.log_files import logger  # noqa: PLC0415  # as above
 
     log = logger(record if as_json else note, clock.now, as_json=as_json)
     try:
@@ -176,3 +183,46 @@ def is_watched() -> bool:
 def is_terminal() -> bool:
     """Return whether a terminal shows the answer."""
     return OUT.is_terminal
+
+
+# The words that most verbs take: the lake, tables, which the Tab key completes, JSON; and the lake that they name.
+
+
+def tables(incomplete: str) -> list[str]:
+    """Return the tables whose names begin with a text; none while the catalog cannot be read."""
+    try:
+        return [each.id for each in catalog.tables() if each.id.startswith(incomplete)]
+    except LakeError:
+        return []
+
+
+LakeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--lake",
+        metavar="<path>",
+        help="The lake's folder; STRANDLINE_LAKE, or .lake, when absent.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+TablesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TABLE",
+        help="Such as silver.device_telemetry; all when absent.",
+        autocompletion=tables,
+    ),
+]
+
+SINCE = "First moment of event time: 2026-11-01 or 2026-11-01T06:00, in UTC."
+UNTIL = "The moment after the last, written the same way."
+
+
+def existing(
+    lake: str | None, *, briefly: bool = False, writes: bool = False
+) -> "tuple[Settings, Lake]":
+    """Return the settings and a lake that exists; what is to be said of it is noted (jobs/strandline/operate/lakes.py)."""
+    # Not imported above: the lake takes a third of a second, for which a Tab or --version should not wait.
+    from strandline.operate import lakes  # noqa: PLC0415  # as above
+
+    return lakes.existing(lake, says=note, briefly=briefly, writes=writes)

@@ -185,7 +185,7 @@ def _history(lake: str | None) -> Check:
         found, _ = lakes.configured(lake)
         if found.postgres is not None:
             refuse_without("postgres")
-            from strandline.engine.service.dagster_database import check_reachable  # noqa: PLC0415  # part of an extra
+            from strandline.engine.service.dagster_process import check_reachable  # noqa: PLC0415  # part of an extra
 
             check_reachable(found.postgres)
     except LakeError as error:
@@ -240,7 +240,7 @@ def _packages(archive: Path) -> Check:
         name="executor_python",
         ok=False,
         detail=f"there is no archive {archive}",
-        hint="`python -m strandline_infra.executor_packages FILE.tar.gz` makes one, or correct `executor_python`.",
+        hint="`python -m strandline_infra.executors FILE.tar.gz` makes one, or correct `executor_python`.",
     )
 
 

@@ -16,7 +16,7 @@ Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[int]
 
 
 class Log(Protocol):
-    """What a stream needs of a logger of structlog (jobs/strandline/engine/runtime/log_writer.py)."""
+    """What a stream needs of a logger of structlog (jobs/strandline/engine/runtime/log_files.py)."""
 
     def info(self, event: str, *words: object, **figures: object) -> object:
         """Log what is as it should be."""

@@ -20,7 +20,7 @@ from strandline.engine.kafka import broker
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import processes
-from strandline_infra import broker as recipe
+from strandline_infra import programs as recipe
 
 needs_kafka = pytest.mark.kafka
 LONG_AGO = 915_148_800_000  # 1999

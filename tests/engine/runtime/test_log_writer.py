@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DataError
-from strandline.engine.runtime.log_files import as_text, concerns, last_error, record
-from strandline.engine.runtime.log_writer import MOST_OF_A_TRACEBACK, logger
+from strandline.engine.runtime.log_files import (
+    MOST_OF_A_TRACEBACK,
+    as_text,
+    concerns,
+    last_error,
+    logger,
+    record,
+)
 
 AT = datetime(2026, 11, 20, 12, 0, 1, 234_000, tzinfo=UTC)
 

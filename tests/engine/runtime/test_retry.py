@@ -8,8 +8,7 @@ import pytest
 
 from strandline.core.errors import DataError, ReplacedError, TransientError
 from strandline.engine.lake.store_lease import FencedError
-from strandline.engine.runtime.log_files import Record
-from strandline.engine.runtime.log_writer import logger
+from strandline.engine.runtime.log_files import Record, logger
 from strandline.engine.runtime.outage import FIRST, LONGEST, Patience, Pause, soon
 from strandline.engine.service.stream_host import Pulse
 from strandline.operate.listener import Log

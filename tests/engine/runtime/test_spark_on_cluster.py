@@ -15,7 +15,7 @@ from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.jvm import jvm
 from strandline.engine.runtime.settings import Settings, settings
 from strandline.engine.runtime.spark_on_cluster import environment, keep_keys, options
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 
 BUCKET = "s3a://bucket/lake"
 
@@ -82,7 +82,7 @@ def test_packages_are_sent_in_an_archive_and_found_by_the_path(port: int, tmp_pa
     found = on(port, executor_python=archive.as_posix())
     with pytest.raises(DefinitionError, match="no archive") as caught:
         options(found, [])
-    assert "strandline_infra.executor_packages" in caught.value.hint
+    assert "strandline_infra.executors" in caught.value.hint
     archive.write_bytes(b"")
 
     chosen = options(found, [])

@@ -22,7 +22,7 @@ from strandline.engine.runtime.outage import (
     reason,
     skipped_in_outage,
 )
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
-from strandline.engine.service.dagster_database import (
+from strandline.engine.service.dagster_process import (
     LOCK,
     Reservation,
     SharedError,

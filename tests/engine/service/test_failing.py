@@ -28,8 +28,7 @@ from strandline.engine.lake.locks import HasWriterError, is_written
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.log_files import Record
-from strandline.engine.runtime.log_writer import logger
+from strandline.engine.runtime.log_files import Record, logger
 from strandline.engine.service import stream_host
 from strandline.engine.service.stream_health import (
     LONGEST,

@@ -10,8 +10,20 @@ import typer
 from rich.table import Table as Grid
 
 from strandline.cli import main
-from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption
-from strandline.cli.screen import emit, grid, is_terminal, live, logged, note, say, show
+from strandline.cli.screen import (
+    SINCE,
+    UNTIL,
+    JsonOption,
+    LakeOption,
+    emit,
+    grid,
+    is_terminal,
+    live,
+    logged,
+    note,
+    say,
+    show,
+)
 from strandline.core.stateful import Continuous, FeedMode, MicroBatch, RealTime
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import refuse_if_taken

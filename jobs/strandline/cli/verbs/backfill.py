@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 from strandline import catalog
 
-from strandline.cli import place
-from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption
-from strandline.cli.screen import emit, note, say, show
+from strandline.cli import screen
+from strandline.cli.screen import SINCE, UNTIL, JsonOption, LakeOption, emit, note, say, show
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Ingested, Table
 from strandline.engine.lake.completeness import refuse_expired, refuse_retired
@@ -77,7 +76,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02
     strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02 --downstream
     """
-    found, where = place.existing(lake, writes=True)
+    found, where = screen.existing(lake, writes=True)
     chosen = lakes.derived(table, where)
     span = closed_range.typed(since, until, chosen)
     refuse_open(chosen, where, span)
@@ -152,7 +151,7 @@ def rewind_(  # each is an option of the command line
     strandline rewind gold.device_signal_10m --to 2026-11-01T06:00
     strandline rewind silver.device_telemetry --to device-telemetry/2:40000 --go
     """
-    found, where = place.existing(lake, writes=go)
+    found, where = screen.existing(lake, writes=go)
     chosen = lakes.derived(table, where)
     plan = rewind(chosen, where, rewound_to(to))
     if as_json:
@@ -203,7 +202,7 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     strandline rebuild silver.device_telemetry
     strandline rebuild gold.device_signal_10m --json
     """
-    found, where = place.existing(lake, writes=True)
+    found, where = screen.existing(lake, writes=True)
     chosen = rebuildable(table, where)
     differences = rebuilt(chosen, found, where, note, note_batch)
     if as_json:
@@ -226,7 +225,7 @@ def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption =
     \b
     strandline promote silver.device_telemetry
     """
-    found, where = place.existing(lake, writes=True)
+    found, where = screen.existing(lake, writes=True)
     chosen = rebuildable(table, where)
     entry = promoted(chosen, found, where, note, note_batch)
     _print_rebuilt(chosen, where, entry, ("promote", "promoted"), as_json=as_json)
@@ -240,7 +239,7 @@ def undo(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = Fa
     \b
     strandline undo silver.device_telemetry
     """
-    found, where = place.existing(lake, writes=True)
+    found, where = screen.existing(lake, writes=True)
     chosen = rebuildable(table, where)
     entry = undone(chosen, found, where, note)
     _print_rebuilt(chosen, where, entry, ("undo", "reverted"), as_json=as_json)

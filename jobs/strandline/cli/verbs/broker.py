@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import typer
 from strandline import catalog
 
-from strandline.cli import place
-from strandline.cli.place import JsonOption, LakeOption
-from strandline.cli.screen import emit, lines, note, say
+from strandline.cli import screen
+from strandline.cli.screen import JsonOption, LakeOption, emit, lines, note, say
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Streamed
 from strandline.core.topic import Topic
@@ -361,7 +360,7 @@ def logs(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         typer.Argument(
             metavar="TABLE",
             help="Such as silver.device_telemetry; all when absent.",
-            autocompletion=place.tables,
+            autocompletion=screen.tables,
         ),
     ] = None,
     follow: Annotated[
@@ -399,7 +398,7 @@ def logs(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     # Of a lake on a store the logs are on this machine, and they are read most while it is away.
     _, where = lakes.configured(lake)
     if where.root.is_local:
-        place.existing(lake)
+        screen.existing(lake)
     most = newest if newest is not None or since else NEWEST
 
     with closing(LogReader(log_of(where, of))) as reader:

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 from strandline import catalog
 
-from strandline.cli import place
-from strandline.cli.place import JsonOption, LakeOption
-from strandline.cli.screen import emit, note, say, show
+from strandline.cli import screen
+from strandline.cli.screen import JsonOption, LakeOption, emit, note, say, show
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.engine.gates import gate_files
@@ -54,7 +53,7 @@ def gate_(
     strandline gate silver.device_telemetry
     strandline gate silver.device_telemetry --open "the sensors were calibrated, INC-204"
     """
-    _, where = place.existing(lake, writes=open_ is not None)
+    _, where = screen.existing(lake, writes=open_ is not None)
     chosen = [catalog.find(table)] if table else list(catalog.tables())
     if open_ is not None:
         _open(chosen, where, open_, named=table is not None)
@@ -164,7 +163,7 @@ def accept_loss(
             "a loss is accepted for a reason",
             hint='give it: --because "the outage was longer than the topic keeps its records".',
         )
-    found, where = place.existing(lake, writes=True)
+    found, where = screen.existing(lake, writes=True)
     done = accepted(table, because.strip(), found, where, note)
     if as_json:
         ranges = {name: list(ends) for name, ends in done.entry.lost.items()}
@@ -192,7 +191,7 @@ def mend_(
         typer.Argument(
             metavar="TABLE",
             help="Such as gold.device_signal_10m.",
-            autocompletion=place.tables,
+            autocompletion=screen.tables,
         ),
     ],
     lake: LakeOption = None,
@@ -209,7 +208,7 @@ def mend_(
     \b
     strandline mend gold.device_signal_10m
     """
-    _, where = place.existing(lake, writes=True)
+    _, where = screen.existing(lake, writes=True)
     chosen = catalog.find(table)
     done: list[SetAside] = []
     with mending(chosen, where, note) as taken_out:
@@ -253,7 +252,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
     as_json: bool,
 ) -> None:
     """Judge open rows again, or only report what would become of them."""
-    found, where = place.existing(lake, writes=not dry_run)
+    found, where = screen.existing(lake, writes=not dry_run)
     span = closed_range.both(*ends, "neither to judge all rows")
     chosen, choice = catalog.find(table), Choice(reason=reason, span=span)
     result, done = decisions.replayed(chosen, choice, found, where, note, dry_run=dry_run)
@@ -280,7 +279,7 @@ def discarded(  # noqa: PLR0913  # as above
     as_json: bool,
 ) -> None:
     """Discard open rows, or revert the last discard."""
-    found, where = place.existing(lake, writes=True)
+    found, where = screen.existing(lake, writes=True)
     chosen, choice = catalog.find(table), Choice(reason=reason, place=at)
     count = decisions.discarded(chosen, choice, because, found, where, note, undo=undo)
     if as_json:

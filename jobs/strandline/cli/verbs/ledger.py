@@ -14,9 +14,19 @@ from typing import Annotated
 import typer
 from strandline import catalog
 
-from strandline.cli import place
-from strandline.cli.place import JsonOption, LakeOption, TablesArgument
-from strandline.cli.screen import emit, note, progress, record, say, show, yes
+from strandline.cli import screen
+from strandline.cli.screen import (
+    JsonOption,
+    LakeOption,
+    TablesArgument,
+    emit,
+    note,
+    progress,
+    record,
+    say,
+    show,
+    yes,
+)
 from strandline.core.errors import DamagedError, DefinitionError
 from strandline.core.table import Feed, Table
 from strandline.engine.accounting.balance_sheet import Balance
@@ -101,7 +111,7 @@ def ledger(
     strandline ledger --audit
     strandline ledger silver.device_telemetry --json
     """
-    _, where = place.existing(lake, briefly=True)
+    _, where = screen.existing(lake, briefly=True)
     sheets = sheets_of(where, tables, audited=audit)
     if as_json:
         ended = retired(where)
@@ -241,7 +251,7 @@ def radar(
     strandline radar
     strandline radar bronze.device_telemetry --json
     """
-    found, where = place.existing(lake, briefly=True)
+    found, where = screen.existing(lake, briefly=True)
     _refuse_unknown(tables)
     dangers = dangers_of(found, where)
     wanted = [each for each in dangers if not tables or each.reader.split(" ")[0] in tables]
@@ -320,7 +330,7 @@ def why_(
         typer.Option(
             "--in",
             metavar="TABLE",
-            autocompletion=place.tables,
+            autocompletion=screen.tables,
             help="The silver or gold table in which it is missing; the one that judges it when absent.",
         ),
     ] = None,
@@ -347,7 +357,7 @@ def why_(
     strandline why dev-00042,temperature,2026-11-01T06:00 --in gold.device_signal_10m
     strandline why --quick - < places.txt
     """
-    found, where = place.existing(lake, briefly=True)
+    found, where = screen.existing(lake, briefly=True)
     asked = catalog.find(table) if table else None
     world = World(
         lake=where,

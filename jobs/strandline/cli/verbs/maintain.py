@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from strandline.cli import place
-from strandline.cli.place import JsonOption, LakeOption, TablesArgument
-from strandline.cli.screen import emit, note, progress, say, show, yes
+from strandline.cli import screen
+from strandline.cli.screen import JsonOption, LakeOption, TablesArgument, emit, note, say, show
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.routes import NOT_ASKED
 from strandline.engine.lake.files.place import Place
@@ -96,7 +95,7 @@ def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command
     strandline maintain --keep 1h --for 1m
     strandline maintain --gone worker-7
     """
-    _, where = place.existing(lake, writes=not dry_run)
+    _, where = screen.existing(lake, writes=not dry_run)
     os.nice(GENTLE)
     if gone is not None:
         held = release(where, gone, go=not dry_run)
@@ -177,7 +176,7 @@ def snapshot(  # noqa: PLR0913, PLR0917  # the options of a verb
     strandline snapshot /backup/lake gold.device_signal_10m --dry-run
     strandline snapshot /backup/lake --keep 7
     """
-    _, where = place.existing(lake, writes=not dry_run)
+    _, where = screen.existing(lake, writes=not dry_run)
     chosen, store = lakes.filled(where, tables), Place.of(target)
     with _counted("files") as done:
         found = take(where, chosen, store, clock.now(), note=note, progress=done, dry=dry_run)
@@ -259,7 +258,7 @@ def _counted(what: str) -> Iterator[Progress]:
 
         def done(count: int, total: int) -> None:
             if not shown:
-                shown.append(held.enter_context(progress(what, total)))
+                shown.append(held.enter_context(screen.progress(what, total)))
             shown[0](count)
 
         yield done
@@ -272,7 +271,7 @@ def _show_copies(tables: Mapping[str, Mapping[str, Any]]) -> None:
 def _kept_row(name: str, sheet: Mapping[str, Any]) -> Sequence[object]:
     found, kept = sheet["balance"], sheet["certificate"]
     verified = "none" if kept is None else "equal" if kept["equal"] else "NOT EQUAL"
-    return name, sheet["version"], found["rows"], yes(not found["faults"]), verified
+    return name, sheet["version"], found["rows"], screen.yes(not found["faults"]), verified
 
 
 def register(app: typer.Typer) -> None:
@@ -351,7 +350,7 @@ def forget(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             "--where, --scrub and --search are three steps",
             hint="type them one after the other.",
         )
-    found, place_of_lake = place.existing(lake, writes=go)
+    found, place_of_lake = screen.existing(lake, writes=go)
     if text is not None:
         _search(place_of_lake, text, as_json=as_json)
     elif where is not None:
@@ -448,7 +447,7 @@ def expire_(
     strandline expire silver.device_telemetry
     strandline expire --go
     """
-    found, where = place.existing(lake, writes=go)
+    found, where = screen.existing(lake, writes=go)
     chosen = [table for table in lakes.filled(where, tables) if declares(table)]
     shown = [each for table in chosen for each in overdue(table, where, clock.now())]
     if go and any(each.is_due for each in shown):
@@ -486,12 +485,12 @@ AnyTableArgument = Annotated[
     typer.Argument(
         metavar="TABLE",
         help="Such as gold.site_traffic_1h; of a topic the bronze table.",
-        autocompletion=place.tables,
+        autocompletion=screen.tables,
     ),
 ]
 TableArgument = Annotated[
     str,
-    typer.Argument(metavar="TABLE", help="A bronze table.", autocompletion=place.tables),
+    typer.Argument(metavar="TABLE", help="A bronze table.", autocompletion=screen.tables),
 ]
 BecauseOption = Annotated[str, typer.Option("--because", help="The reason, for the ledger.")]
 FromOption = Annotated[
@@ -583,7 +582,7 @@ def _retire_table(  # noqa: PLR0913  # options of the command line
     name: str, because: str, lake: str | None, *, deletes: bool, undo: bool, as_json: bool
 ) -> None:
     refuse_without_reason(because)
-    settings, where = place.existing(lake, writes=True)
+    settings, where = screen.existing(lake, writes=True)
     found: dict[str, object] = {"table": name}
     if deletes:
         retiring.delete(name, where)
@@ -616,7 +615,7 @@ def _retire_topic(  # noqa: PLR0913  # as above
 ) -> None:
     topic, former, leave_unread = named
     refuse_without_reason(because)
-    found, where = place.existing(lake, writes=True)
+    found, where = screen.existing(lake, writes=True)
     chosen = received(table, where)
     leave = Leave(because=because, former=former, leaves_unread=leave_unread, undo=undo)
     entry = topic_left(chosen, topic, leave, found, where, note)
@@ -663,7 +662,7 @@ def move(  # noqa: PLR0913, PLR0917  # as above
     strandline move bronze.dhcp_events --undo --because "the new cluster is not ready"
     """
     refuse_without_reason(because)
-    found, where = place.existing(lake, writes=True)
+    found, where = screen.existing(lake, writes=True)
     chosen = received(table, where)
     leave = Leave(because=because, former=former, leaves_unread=leave_unread, undo=undo)
     entry = moved(chosen, leave, since, found, where, note)

@@ -7,14 +7,13 @@ import typer
 from strandline import catalog
 
 from strandline.cli import main
-from strandline.cli.place import LakeOption
-from strandline.cli.screen import note, record, say
+from strandline.cli.screen import LakeOption, note, record, say
 from strandline.core.errors import TransientError
 from strandline.engine.runtime import clock
 from strandline.engine.service.background_stream import ALERTS, STREAM, refuse_ill
 from strandline.operate import lakes
 from strandline.operate.lakes import seconds
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 
 PORT = 9464
 """The usual port of programs that expose metrics beside their own work."""

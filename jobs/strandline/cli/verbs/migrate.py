@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from strandline.cli import place
-from strandline.cli.place import JsonOption, LakeOption, TablesArgument
-from strandline.cli.screen import emit, note, say, show
+from strandline.cli import screen
+from strandline.cli.screen import JsonOption, LakeOption, TablesArgument, emit, note, say, show
 from strandline.cli.verbs.backfill import note_batch, print_samples, rebuilt_row
 from strandline.core.errors import DefinitionError
 from strandline.engine.proof.trial_lakes import Tried
@@ -101,7 +100,7 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             "--undo takes back the whole of the last migration",
             hint="type it by itself: `strandline migrate --undo`.",
         )
-    found, where = place.existing(lake, briefly=not (go or undo), writes=go or undo)
+    found, where = screen.existing(lake, briefly=not (go or undo), writes=go or undo)
     if rename:
         name, names = str((tables or [""])[0]), _names(rename)
         if go:
@@ -275,7 +274,7 @@ def try_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """
     table = session.named(name)
     length = session.length(last)
-    found, where = place.existing(lake)
+    found, where = screen.existing(lake)
     session.refuse_unread(table, where)
     note("starting Spark …")
     site = session.site(found, where, None, is_brief=True, says=note)
@@ -342,7 +341,7 @@ def drift_(
     strandline drift silver.orders --since 2026-11-24
     strandline drift silver.orders --apply
     """
-    _, where = place.existing(lake, briefly=True)
+    _, where = screen.existing(lake, briefly=True)
     found = drift.looked_through(where, tables, _text_of(since))
     if apply:
         for each in found if tables else drift.evolving(found):

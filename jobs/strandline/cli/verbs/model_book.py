@@ -6,7 +6,7 @@ from typing import Any
 
 from strandline import catalog
 
-from strandline.cli import place
+from strandline.cli import screen
 from strandline.cli.screen import emit, note, say, show
 from strandline.core.model import Model
 from strandline.engine.lake import shelves
@@ -31,7 +31,7 @@ COLUMNS = (
 
 def listed(lake: str | None, *, as_json: bool) -> None:
     """List models and their versions."""
-    _, where = place.existing(lake)
+    _, where = screen.existing(lake)
     rows = []
     for model in catalog.models():
         decided = shelves.terms(where, model.name).every
@@ -49,7 +49,7 @@ def listed(lake: str | None, *, as_json: bool) -> None:
 
 def shown(name: str, version: str | None, lake: str | None, *, as_json: bool) -> None:
     """Show the decisions about a model, or the certificate of a version."""
-    _, where = place.existing(lake)
+    _, where = screen.existing(lake)
     model = catalog.model(name)
     if version is not None:
         words = shelves.version(where, name, decisions.version_of(where, name, version))
@@ -95,7 +95,7 @@ def shown(name: str, version: str | None, lake: str | None, *, as_json: bool) ->
 
 def trained(name: str, ends: tuple[str, str], lake: str | None, *, as_json: bool) -> None:
     """Train a version."""
-    found, where = place.existing(lake, writes=True)
+    found, where = screen.existing(lake, writes=True)
     model, span = catalog.model(name), typed(*ends)
     words = decisions.trained(model, span, found, where, note)
     if as_json:
@@ -110,7 +110,7 @@ def evaluated(  # each is an option of the command line
     name: str, version: str, ends: tuple[str, str], lake: str | None, *, as_json: bool
 ) -> None:
     """Evaluate a version on a range."""
-    found, where = place.existing(lake, writes=True)
+    found, where = screen.existing(lake, writes=True)
     model, span = catalog.model(name), typed(*ends)
     wanted = decisions.version_of(where, name, version)
     figures = decisions.evaluated(model, wanted, span, found, where, note)
@@ -126,7 +126,7 @@ def promoted(
     name: str, version: str, since: str | None, lake: str | None, *, as_json: bool
 ) -> None:
     """Promote a version."""
-    _, where = place.existing(lake, writes=True)
+    _, where = screen.existing(lake, writes=True)
     desk = decisions.desk_of(name, where)
     done = desk.promote(decisions.version_of(where, name, version), _moment(since))
     _say(desk, done, as_json=as_json)
@@ -134,7 +134,7 @@ def promoted(
 
 def rescored(name: str, version: str, since: str, lake: str | None, *, as_json: bool) -> None:
     """Let a version score history."""
-    _, where = place.existing(lake, writes=True)
+    _, where = screen.existing(lake, writes=True)
     desk = decisions.desk_of(name, where)
     done = desk.rescore(decisions.version_of(where, name, version), moment(since, "--from"))
     table = desk.model.of.id
@@ -145,7 +145,7 @@ def rescored(name: str, version: str, since: str, lake: str | None, *, as_json: 
 
 def rolled_back(name: str, since: str | None, lake: str | None, *, as_json: bool) -> None:
     """Roll the last promotion back."""
-    _, where = place.existing(lake, writes=True)
+    _, where = screen.existing(lake, writes=True)
     desk = decisions.desk_of(name, where)
     _say(desk, desk.roll_back(_moment(since)), as_json=as_json)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption
+from strandline.cli.screen import SINCE, UNTIL, JsonOption, LakeOption
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Such as unusual_traffic.")]
 VersionArgument = Annotated[

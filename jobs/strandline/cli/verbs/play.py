@@ -14,8 +14,7 @@ from rich.markup import escape
 from rich.tree import Tree
 from strandline import catalog
 
-from strandline.cli.place import JsonOption, LakeOption
-from strandline.cli.screen import as_typed, draw, emit, note, progress, say
+from strandline.cli.screen import JsonOption, LakeOption, as_typed, draw, emit, note, progress, say
 from strandline.cli.verbs.ledger import print_sheets
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer

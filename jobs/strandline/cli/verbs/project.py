@@ -20,8 +20,7 @@ import typer
 
 from strandline.cli import main
 from strandline.cli.groups import ABOUT
-from strandline.cli.place import JsonOption, LakeOption
-from strandline.cli.screen import emit, say
+from strandline.cli.screen import JsonOption, LakeOption, emit, say
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.kind import Layer
 from strandline.engine.runtime.settings import choose_profile

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 from strandline import catalog
 
-from strandline.cli import place
-from strandline.cli.place import JsonOption, LakeOption
-from strandline.cli.screen import emit, note, say, show
+from strandline.cli import screen
+from strandline.cli.screen import JsonOption, LakeOption, emit, note, say, show
 from strandline.core.table import Judged, Table
 from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
@@ -68,7 +67,7 @@ def list_(
     strandline quarantine list
     strandline quarantine list silver.device_telemetry --json
     """
-    _, where = place.existing(lake)
+    _, where = screen.existing(lake)
     chosen = (
         [each for each in catalog.tables() if isinstance(each, Judged) and where.exists(each)]
         if table is None
@@ -110,7 +109,7 @@ def show_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline quarantine show silver.device_telemetry --reason malformed --limit 5
     strandline quarantine show silver.device_telemetry --at device-telemetry/0/17 --json
     """
-    _, where = place.existing(lake)
+    _, where = screen.existing(lake)
     judged = catalog.find(table)
     spot = placed(at)
     if unmasked is not None:
@@ -199,7 +198,7 @@ def export_(
     strandline quarantine export silver.device_telemetry --to held.ndjson
     strandline quarantine export silver.device_telemetry --reason late --to late.parquet
     """
-    _, where = place.existing(lake)
+    _, where = screen.existing(lake)
     count = export(catalog.find(table), where, Place.of(to), reason=reason)
     if as_json:
         emit({"table": table, "file": str(to), "rows": count})

@@ -19,9 +19,8 @@ import typer
 from pyspark.sql.types import VariantVal
 from strandline import catalog
 
-from strandline.cli import place
-from strandline.cli.place import JsonOption, LakeOption
-from strandline.cli.screen import note, of_json, say, show
+from strandline.cli import screen
+from strandline.cli.screen import JsonOption, LakeOption, note, of_json, say, show
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.sql_query import Answer, ask, asked
 from strandline.engine.lake.plain_files import write_down
@@ -301,7 +300,7 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline query "FROM gold.device_daily" --to daily.parquet
     """
     how = chosen(form, to, as_json=as_json)
-    _, where = place.existing(lake, briefly=True)
+    _, where = screen.existing(lake, briefly=True)
     if unmasked is not None:
         write_down(where, {"sql": sql}, who=clock.login(), at=clock.now(), why=unmasked)
     if how is Format.PARQUET and to is not None:

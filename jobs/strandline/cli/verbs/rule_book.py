@@ -11,7 +11,7 @@ from typing import Any
 from strandline.alerting.alert_rule import AlertRule, ThresholdRule
 from strandline.alerting.compile import Explanation
 from strandline.alerting.sigma import Folder
-from strandline.cli import place
+from strandline.cli import screen
 from strandline.cli.screen import emit, note, progress, say, show
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.shelves import Promotion
@@ -121,7 +121,7 @@ def explained(  # noqa: PLR0913  # as the command line has them
     as_json: bool,
 ) -> None:
     """Show what rules say of one event."""
-    source, row = event_of(asked, table, lambda: place.existing(lake)[1])
+    source, row = event_of(asked, table, lambda: screen.existing(lake)[1])
     fired, missed, said = explained_rules(source, row, read_rules(folder), near)
     if as_json:
         emit([_explanation(each) for each in (*fired, *missed)])
@@ -142,7 +142,7 @@ def undone(lake: str | None, *, as_json: bool) -> None:
     """Take the last promotion back."""
     from strandline.operate.alerts.backtest import take_back  # noqa: PLC0415  # the other subcommands do not promote
 
-    _, where = place.existing(lake, writes=True)
+    _, where = screen.existing(lake, writes=True)
     gone, again = take_back(where)
     if as_json:
         emit({"taken_back": gone.version, "live": again.version if again else None})
@@ -279,7 +279,7 @@ def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
     """Run rules over history, print what they would have raised, and write the page."""
     span = closed_range.both(words.since, words.until, "neither for all that is closed")
     own = runnable(chosen(words.rules), words.rules)
-    settings, where = place.existing(lake)
+    settings, where = screen.existing(lake)
     trial = prepared(own, words, span, settings, where)
     note("starting Spark …")
     spark = session.site(settings, where, None, says=note).spark

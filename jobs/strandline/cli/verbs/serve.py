@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 from strandline import catalog
 
-from strandline.cli import main, place
-from strandline.cli.place import JsonOption, LakeOption
-from strandline.cli.screen import emit, is_terminal, note, say, show
+from strandline.cli import main, screen
+from strandline.cli.screen import JsonOption, LakeOption, emit, is_terminal, note, say, show
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.routes import topics_read
 from strandline.engine.kafka import broker
@@ -93,7 +92,7 @@ def serve_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if context.invoked_subcommand is not None:
         return
     asked = main.asked()
-    _, where = place.existing(lake)
+    _, where = screen.existing(lake)
     sql_server.refuse_without_users(where)
     _refuse_open_door(host, certificate, key)
     processes.refuse_taken(port)
@@ -175,7 +174,7 @@ def users(lake: LakeOption = None, as_json: JsonOption = False) -> None:
 
 
 def _existing(lake: str | None) -> Lake:
-    return place.existing(lake)[1]
+    return screen.existing(lake)[1]
 
 
 def _refuse_open_door(host: str, certificate: Path | None, key: Path | None) -> None:
@@ -309,7 +308,7 @@ def notebook(
     strandline notebook --folder mine --port 9999 --no-open
     strandline notebook --run explore --run quality
     """
-    found, where = place.existing(lake)
+    found, where = screen.existing(lake)
     mine = toured(folder.absolute(), where)
     variables = environment_of(found, where, mine)
     barred = bar_writes(writable(where, mine))

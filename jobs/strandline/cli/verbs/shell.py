@@ -24,8 +24,8 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 from strandline import catalog
 
-from strandline.cli import place, screen
-from strandline.cli.place import LakeOption
+from strandline.cli import screen
+from strandline.cli.screen import LakeOption
 from strandline.cli.verbs import query
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.engine.ask.lake_views import sources
@@ -78,7 +78,7 @@ def shell(
     strandline shell --lake .lake/demo
     strandline shell --unmasked "fraud case 17"
     """
-    _, where = place.existing(lake)
+    _, where = screen.existing(lake)
     asking = _Shell(where, unmasked)
     if sys.stdin.isatty():
         asking.talk()

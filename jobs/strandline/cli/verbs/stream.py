@@ -9,9 +9,23 @@ from typing import Annotated
 import typer
 from rich.table import Table as Grid
 
-from strandline.cli import main, place
-from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption, TablesArgument
-from strandline.cli.screen import emit, grid, is_terminal, is_watched, live, logged, note, say, show
+from strandline.cli import main, screen
+from strandline.cli.screen import (
+    SINCE,
+    UNTIL,
+    JsonOption,
+    LakeOption,
+    TablesArgument,
+    emit,
+    grid,
+    is_terminal,
+    is_watched,
+    live,
+    logged,
+    note,
+    say,
+    show,
+)
 from strandline.core.errors import DamagedError, DefinitionError
 from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Ingested, Table
@@ -363,7 +377,7 @@ def pause(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     \b
     strandline pause --why "the disk is being changed"
     """
-    found, where = place.existing(lake, briefly=True)
+    found, where = screen.existing(lake, briefly=True)
     stopped = always(found, where).pause(why)
     if as_json:
         emit({"stopped": stopped})
@@ -378,7 +392,7 @@ def drain(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     \b
     strandline drain --why "a new version comes"
     """
-    found, where = place.existing(lake, briefly=True, writes=True)
+    found, where = screen.existing(lake, briefly=True, writes=True)
     always(found, where).pause(why)
     note("the stream is stopped; reading the backlog …")
     run_and_show(found, where, lakes.to_feed(None, where), as_json=as_json)
@@ -392,7 +406,7 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     \b
     strandline restart
     """
-    found, where = place.existing(lake, briefly=True, writes=True)
+    found, where = screen.existing(lake, briefly=True, writes=True)
     lakes.demanded_address(found, where)
     stream = always(found, where)
     asked = asked_of(stream, (), where)
@@ -431,7 +445,7 @@ def preflight(
     strandline preflight
     strandline preflight gold.device_signal_10m --json
     """
-    found, where = place.existing(lake, briefly=True)
+    found, where = screen.existing(lake, briefly=True)
     chosen = [
         table
         for table in lakes.to_feed(tables, where)
@@ -524,7 +538,7 @@ def publish(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline publish paid-orders --again --since 2026-11-01 --until 2026-11-02
     strandline publish paid-orders --refused
     """
-    found, where = place.existing(lake, writes=not refused)
+    found, where = screen.existing(lake, writes=not refused)
     all_ = work.publishers(found, where, tuple(names or ()), sends=not refused)
     if refused:
         _list(where, [each.name for each in all_], as_json=as_json)

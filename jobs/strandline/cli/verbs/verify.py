@@ -9,9 +9,19 @@ from typing import Annotated
 
 import typer
 
-from strandline.cli import place
-from strandline.cli.place import SINCE, UNTIL, JsonOption, LakeOption, TablesArgument
-from strandline.cli.screen import emit, note, say, show, yes
+from strandline.cli import screen
+from strandline.cli.screen import (
+    SINCE,
+    UNTIL,
+    JsonOption,
+    LakeOption,
+    TablesArgument,
+    emit,
+    note,
+    say,
+    show,
+    yes,
+)
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.core.topic import PLACE
@@ -95,7 +105,7 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline verify gold.ip_holds --since 2026-11-01 --until 2026-11-02
     strandline verify gold.orders_10m --by duckdb
     """
-    found, where = place.existing(lake)
+    found, where = screen.existing(lake)
     chosen = all_derived(where) if everything else named_derived(tables)
     for each in chosen:
         refuse_retired(each, where)
@@ -208,7 +218,7 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline check silver.device_telemetry --since 2026-11-01 --until 2026-11-02
     strandline check --docs
     """
-    found, where = place.existing(lake)
+    found, where = screen.existing(lake)
     span = closed_range.both(since, until, "neither to audit all rows")
     chosen = audited_tables(tables, where)
     note("starting Spark …")
@@ -333,7 +343,7 @@ def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline report --day yesterday --to trust.html
     strandline report --since 2026-11-01 --until 2026-11-08 --json
     """
-    _, where = place.existing(lake, briefly=True)
+    _, where = screen.existing(lake, briefly=True)
     found = report_of(where, day=day, since=since, until=until)
     file = write_report(found, where, to) if to or not as_json else None
     if as_json:
@@ -378,7 +388,7 @@ def history_(
     strandline history silver.device_telemetry --last 30
     strandline history --json
     """
-    _, where = place.existing(lake)
+    _, where = screen.existing(lake)
     chosen = lakes.filled(where, tables)
     commit_history.catch_up(where, chosen)
     past = Past(where)

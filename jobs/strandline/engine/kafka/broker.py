@@ -27,8 +27,8 @@ from strandline.engine.lake.lake import Lake, unwritable
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.log_files import bound
-from strandline_infra import broker as recipe
 from strandline_infra import java
+from strandline_infra import programs as recipe
 from strandline_infra.installation import setup_command
 
 PATIENCE = 4.0
@@ -229,7 +229,7 @@ def _reason(error: KafkaError) -> str:
 # A real Kafka broker for a lake: one node, on loopback, its data in the lake's folder.
 #
 # Why a real one: offsets, keys, transactions and time-outs of a substitute are never those of Kafka, and this one is
-# up in about three seconds without Docker (infra/strandline_infra/broker.py has the figures).
+# up in about three seconds without Docker (infra/strandline_infra/programs.py has the figures).
 #
 # Everything that a user may do at the wrong moment is expected: a kill of the broker or of the command that starts it,
 # at any point; two commands at once; a recorded pid that belongs to another process by now.

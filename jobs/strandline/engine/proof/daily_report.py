@@ -52,7 +52,7 @@ from strandline.engine.proof.day_verdicts import (
 from strandline.engine.proof.freshness import freshness
 from strandline.engine.quarantine.browse import open_rows, samples
 from strandline.engine.repair.migrate import made
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 from strandline_quality.findings import (
     Day,
     Drift,

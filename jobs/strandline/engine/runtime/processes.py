@@ -37,7 +37,7 @@ from typing import Any, Self
 import psutil
 
 from strandline.core.errors import DefinitionError
-from strandline_infra.broker import HOST
+from strandline_infra.programs import HOST
 
 # Enough to run a JVM, and nothing from the caller: an option in the caller's JAVA_TOOL_OPTIONS would otherwise
 # work until another user starts the broker. UTF-8, because folders have names in every language.

@@ -1,7 +1,7 @@
 """Java's class-data archives for Spark's JVM and the broker's: the classes of every start, in a form that the JVM only maps.
 
 Without it every process parses and verifies the same classes anew: a `strandline run` with nothing to do took
-14.0 s, from an archive 8.8 s (medians of three, side by side on 2 cores). infra/strandline_infra/broker.py has the figures of the broker.
+14.0 s, from an archive 8.8 s (medians of three, side by side on 2 cores). infra/strandline_infra/programs.py has the figures of the broker.
 
 Set-up makes each once: it starts the broker, and runs one table of each layer and way of emitting rows, whatever the
 domain, in a lake that is then removed. A Java that cannot make an archive leaves an empty file and starts as before.

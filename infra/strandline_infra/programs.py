@@ -1,4 +1,4 @@
-"""Starts and configures the lake's own Kafka broker: one node, small, without retention limits.
+"""How programs beside a lake are configured: its own Kafka broker, one node, small, without retention limits; and Dagster.
 
 Why C1 only (``TieredStopAtLevel=1``): measured on 2 cores, the broker answers after 1.6 s instead of 3.3 s, and
 a million produced events cost it 0.7 s of CPU instead of 1.5 s. Compiling costs it more than its own work.
@@ -7,6 +7,7 @@ From a class-data archive it answers after 0.74 s instead of 1.39 s, with its st
 instead of 0.54 s; both starts and the stop cost 1.6 s of CPU instead of 2.6 s [three starts of each].
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -86,3 +87,21 @@ def format_command(java: Sequence[str], cluster: str) -> list[str]:
 def java_with(home: Path, jars: Sequence[Path], more: Sequence[str] = ()) -> list[str]:
     """Return the beginning of both commands: Java with the broker's jars, and options of this machine."""
     return [str(home / "bin" / "java"), *JVM, *more, "-cp", ":".join(str(jar) for jar in jars)]
+
+
+# The configuration of Dagster's instance, of the parts in infra/strandline_infra/dagster.
+
+PARTS = Path(__file__).parent / "dagster"
+WORKSPACE = PARTS / "workspace.yaml"
+"""Where the definitions are, and under which name Dagster knows them."""
+
+
+def instance(*, in_database: bool) -> str:
+    """Return the text of ``dagster.yaml``, with its history in PostgreSQL or in files."""
+    names = ["dagster.yaml", "postgres.yaml"] if in_database else ["dagster.yaml"]
+    return "".join((PARTS / name).read_text() for name in names)
+
+
+# Where no `strandline ui` writes it: infra/kubernetes/base/patches/history.yaml.
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(instance(in_database=True))
