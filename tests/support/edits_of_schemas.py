@@ -9,8 +9,8 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from strandline.core.table import Appended, Computed, Windowed
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.commit.create_table import rename_columns
 from strandline.engine.lake.commit.delta_commit import rows_at
+from strandline.engine.lake.commit.replace_rows import rename_columns
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry, latest_version
 from strandline.engine.repair.migrate import rename

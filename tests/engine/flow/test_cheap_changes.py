@@ -31,7 +31,8 @@ from strandline.engine.flow.preflight import Answer, judge
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.spark_plan import Node, StatefulPlan, tree
 from strandline.engine.lake.commit.compact import Choice, merge_files
-from strandline.engine.lake.commit.create_table import alter, rename_columns
+from strandline.engine.lake.commit.create_table import alter
+from strandline.engine.lake.commit.replace_rows import rename_columns
 from strandline.engine.lake.lake import COLUMNS, FORMS, Lake, forms
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import live_files

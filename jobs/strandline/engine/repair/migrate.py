@@ -35,7 +35,8 @@ from strandline.engine.flow.plan import Frames, framed
 from strandline.engine.flow.preflight import Answer, Verdict, columns_of, judge, tight_columns
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.shadow_lake import Shadow
-from strandline.engine.lake.commit.create_table import alter, altered, let_be_null, rename_columns
+from strandline.engine.lake.commit.create_table import alter, altered, let_be_null
+from strandline.engine.lake.commit.replace_rows import rename_columns
 from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import COLUMNS, Lake

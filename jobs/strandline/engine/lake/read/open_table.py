@@ -216,7 +216,7 @@ def declared_schema(path: Place, version: int | None = None) -> StructType:
 
 
 WAS = "strandline.was."
-"""Before a column's name: the property with the name that the column had first (jobs/strandline/engine/lake/commit/create_table.py)."""
+"""Before a column's name: the property with the name that the column had first (jobs/strandline/engine/lake/commit/replace_rows.py)."""
 
 
 def first_names(path: Place) -> dict[str, str]:
