@@ -15,8 +15,8 @@ import pytest
 from hypothesis import is_hypothesis_test, seed
 from pyspark.sql import SparkSession
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from tests.support import engine, lakes, s3_server, standalone
 from tests.support.proofs import Proofs, Times
 from tests.support.rows import NOON

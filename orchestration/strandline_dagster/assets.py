@@ -52,14 +52,14 @@ from strandline.core.model import Model
 from strandline.core.stateful import MicroBatch
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Recomputed, Table
+from strandline.engine.accounting.gate_files import GateShutError
 from strandline.engine.flow.function_plan import Columns, cached_lineage
 from strandline.engine.flow.running import Report
-from strandline.engine.gates.gate_files import GateShutError
-from strandline.engine.lake.files.place import damage
+from strandline.engine.lake import static_versions
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, between, entries, is_table, latest_version
-from strandline.engine.lake.read import static_versions
-from strandline.engine.lake.read.open_table import kinds, live_rows
+from strandline.engine.lake.open_table import kinds, live_rows
+from strandline.engine.lake.place import damage
 from strandline.engine.repair.closed_range import Span, both, closed_days
 from strandline.engine.runtime import clock
 from strandline.engine.service.stream_health import heartbeat

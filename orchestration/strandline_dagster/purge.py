@@ -29,7 +29,7 @@ from dagster import (
 from pydantic import Field
 from sqlalchemy import bindparam, text
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
 from strandline_dagster.schedules import by_itself
 

@@ -44,16 +44,16 @@ from strandline.core.stateful import AvailableNow
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.commit_history import moment_of
+from strandline.engine.accounting.gate_files import GateShutError
 from strandline.engine.flow.function_plan import Columns, lineage
 from strandline.engine.flow.readers import Danger
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Parent, Report
-from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka.slices import Ends, Part, ends_of
 from strandline.engine.lake.completeness import fed
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import earliest, kinds, live_rows
+from strandline.engine.lake.open_table import earliest, kinds, live_rows
+from strandline.engine.lake.place import Place
 from strandline.engine.proof import daily_report
 from strandline.engine.repair.backfill import MODE
 from strandline.engine.repair.closed_range import Span

@@ -51,8 +51,8 @@ from strandline.alerting.notice import is_address, newest_alerts, place_of, word
 from strandline.alerting.rule_folder import state
 from strandline.alerting.sigma import Folder, RefusedRule, UnreadableError, read_folder
 from strandline.core.errors import LakeError
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.proof import daily_report
 from strandline.engine.runtime.outage import AWAY
 from strandline.engine.runtime.settings import settings

@@ -36,9 +36,9 @@ from strandline import catalog
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import damage
 from strandline.engine.proof.day_verdicts import PROMISE, QUESTIONS, Sign, questions, signs
 from strandline.engine.publish.books import Progress, Publish, declared, progress
 from strandline.engine.runtime import clock

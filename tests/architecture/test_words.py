@@ -22,7 +22,7 @@ BANNED = re.compile(
 
 NAMED = {
     (
-        "jobs/strandline/engine/gates/gate_files.py",
+        "jobs/strandline/engine/accounting/gate_files.py",
         '"gates-stand-open"',
     ),  # a file's name in every lake
 }

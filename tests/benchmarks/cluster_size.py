@@ -22,9 +22,9 @@ from strandline import catalog
 from fleet.bronze import device_telemetry as bronze
 from fleet.play.plan import Plan
 from strandline.engine.kafka import broker
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, last_entry
+from strandline.engine.lake.place import Place
 from tests.benchmarks import machine
 from tests.benchmarks.cluster_size_report import Measured, Report
 from tests.benchmarks.feed import ROWS, Events, wait_for

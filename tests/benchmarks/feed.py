@@ -21,8 +21,8 @@ from strandline.core.topic import Topic
 from strandline.engine.kafka.broker import create_topic
 from strandline.engine.kafka.topic_log import Log
 from strandline.engine.lake.commit.delta_commit import SUMS_KEPT, forget_sum
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import is_table, latest_version
+from strandline.engine.lake.place import Place
 
 ROWS = 100
 PATIENCE = 180.0

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from strandline.cli import main as line
+from strandline.engine.accounting.batch_check import Guard
 from strandline.engine.flow import recompute
 from strandline.engine.flow.batch import batch_writer, event_joins
-from strandline.engine.gates.batch_check import Guard
 from strandline.engine.repair import backfill
 
 Words = ParamSpec("Words")

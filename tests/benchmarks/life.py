@@ -16,9 +16,9 @@ from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import LOOKED_AGAIN, Entry, entries, is_table, latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.jvm import jvm
 from tests.benchmarks.feed import PATIENCE, FeedError, Versions, adds, keep_sums
 

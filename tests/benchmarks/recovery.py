@@ -30,9 +30,9 @@ from fleet.play.plan import Plan
 from strandline.core.topic import Topic
 from strandline.engine.kafka import broker as local_broker
 from strandline.engine.kafka.broker import create_topic
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entry_at, latest_version
+from strandline.engine.lake.place import Place
 from tests.benchmarks import machine
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER
 from tests.benchmarks.feed import wait_for

@@ -32,10 +32,10 @@ from strandline.core.stateful import AvailableNow
 from strandline.core.table import Table
 from strandline.core.verdict import good_rows
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.batch_check import Guard
 from strandline.engine.flow.batch.batch_writer import Writer
 from strandline.engine.flow.query import Write, start
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.gates.batch_check import Guard
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
 from strandline.engine.runtime.settings import settings

@@ -31,9 +31,9 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.broker import create_topic
 from strandline.engine.lake.commit.delta_commit import Commit
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.spark_session import start
 from tests.benchmarks import machine

@@ -27,9 +27,9 @@ from fleet.play.domain import readings
 from fleet.play.plan import Plan
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.broker import create_topic
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from tests.benchmarks import machine
 from tests.benchmarks.feed import ROWS, events_in
 from tests.benchmarks.old_lakes import DEVICES, NAMES, SEED, SINCE, SPAN, aged, read_all

@@ -6,8 +6,8 @@ from unittest.mock import patch
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock, processes, spark_session
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.stream_health import write_beat

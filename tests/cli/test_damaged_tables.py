@@ -25,8 +25,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import IMPORT, latest_version, part_of_imports
-from strandline.engine.lake.read.open_table import opened
-from strandline.engine.lake.read.static_versions import refuse_untaken
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.static_versions import refuse_untaken
 from strandline.engine.repair.downstream import refuse_behind_above
 from strandline.engine.repair.rebuild import can_be_read
 from strandline.engine.repair.replay import refuse_unled

@@ -14,9 +14,9 @@ from strandline.core.table import Judged
 from strandline.core.topic import RECEIVED
 from strandline.engine.accounting.routes import Beside, Seen
 from strandline.engine.flow.ingest import PROPERTIES
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.place import Place
 from strandline.operate.drift import (
     Found,
     Proposal,

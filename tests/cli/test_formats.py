@@ -15,8 +15,8 @@ from fleet.silver import device_telemetry as silver
 from strandline.cli.verbs.query import Format, chosen, deliver, shown, stream, text_of
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.sql_query import Answer, ask, asked
+from strandline.engine.lake.duckdb_table import DuckError, session
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.duckdb_table import DuckError, session
 from tests.cli.inside import strandline, succeeded
 
 ONE = "SELECT event_id, value, event_at FROM silver.device_telemetry ORDER BY event_id"

@@ -7,9 +7,9 @@ import pytest
 
 from strandline.core.topic import RECEIVED
 from strandline.engine.flow.ingest import PROPERTIES
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.place import Place
 from tests.cli.typed import Answer, strandline
 from tests.support import by_hand
 from tests.support.rows import NOON

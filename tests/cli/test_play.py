@@ -13,9 +13,9 @@ from strandline.core.errors import DataError, DefinitionError
 from strandline.core.topic import RECEIVED, Counts
 from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.kafka.broker import topics
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.place import Place
 from strandline.operate.demo import Truth, refuse_untruth
 from tests.cli.typed import Answer, strandline
 from tests.support.by_hand import commit, create

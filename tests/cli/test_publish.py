@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from tests.cli.typed import Answer, strandline
 from tests.support.paid_shop import Orders, made
 

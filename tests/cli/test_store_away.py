@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.metrics_page import LakeLook

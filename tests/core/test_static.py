@@ -13,7 +13,7 @@ from pyarrow import parquet
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
 from strandline.core.static import Static
-from strandline.engine.lake.read import static_versions
+from strandline.engine.lake import static_versions
 
 PLAIN: dict[str, Any] = {
     "name": "products",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from strandline.engine.kafka import broker
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
 from strandline_infra import executors
 from tests.cli import inside, typed

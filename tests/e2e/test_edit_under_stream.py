@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
 from tests.cli.typed import Answer, start, strandline
 

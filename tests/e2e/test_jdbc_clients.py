@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from strandline import catalog
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, latest_version
+from strandline.engine.lake.place import Place
 from tests.cli import typed
 from tests.cli.serving import PASSWORD, serving
 from tests.support.jdbc import Driver, SqlError, driver

@@ -10,11 +10,11 @@ import pytest
 from strandline import catalog
 
 from strandline.engine.kafka import broker
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import requests
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
 from tests.cli.typed import start, strandline, succeeded
 from tests.faults.lives import SLICE

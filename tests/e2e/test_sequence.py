@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import start

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from tests.cli.serving import PASSWORD, asked_lake, serving
 from tests.engine.written import SILVER, entry, numbers, written
 from tests.support.jdbc import SqlError, driver

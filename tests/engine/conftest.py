@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from strandline.core.topic import Topic
 from strandline.engine.kafka.broker import down, up
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from tests.support import schema_registry
 from tests.support.morning import MORNING, streamed
 from tests.support.schema_registry import SchemaRegistry

@@ -11,10 +11,10 @@ from deltalake import CommitProperties, write_deltalake
 from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.read.open_table import delta_options
+from strandline.engine.lake.open_table import delta_options
+from strandline.engine.lake.place import Place
 
 BRONZE, SILVER, GOLD = silver.TABLE.upstream[0], silver.TABLE, device_signal_10m.TABLE
 NUMBER = pa.schema([("number", pa.int64())])

@@ -11,7 +11,7 @@ from subprocess import Popen
 from fleet.bronze import process_events
 from strandline.alerting.one_plan import alert_id
 from strandline.alerting.tables import bronze
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from tests.faults.lives import PATIENCE, running
 from tests.support import lakes
 from tests.support.feeds import DECODES, records, send, start

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from tests.cli.inside import succeeded
 from tests.faults.disk import outcomes
 

@@ -22,9 +22,9 @@ from strandline import catalog
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Table
 from strandline.engine.kafka import broker
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
 from strandline.engine.service.background_stream import Always
 from strandline.engine.service.condition import condition

@@ -12,7 +12,7 @@ from pathlib import Path
 from dagster import SensorResult, build_sensor_context
 from prometheus_client.parser import text_string_to_metric_families as families
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import processes
 from strandline.engine.service.background_stream import Always
 from strandline_dagster.definitions import DEFINITIONS

@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 from strandline import catalog
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
 from tests.cli import typed
 from tests.cli.inside import succeeded

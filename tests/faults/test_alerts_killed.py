@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from strandline.alerting.alert_rule import rules_folder
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
 from tests.cli.inside import strandline, succeeded
 from tests.faults.alerting import Sent, log, raised, raising, wait_for

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, build_sensor_context
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.service.background_stream import Always
 from strandline_dagster import live_feeds as feeds_module
 from strandline_dagster.definitions import DEFINITIONS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.faults.lives import SLICE, life, moved, progress, received, sheets, total
 

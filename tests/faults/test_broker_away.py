@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import environment, settings
 from strandline.engine.service.background_stream import Always

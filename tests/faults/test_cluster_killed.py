@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from strandline.engine.kafka import broker
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
 from tests.cli import inside
 from tests.cli.typed import start

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from tests.cli import typed

@@ -15,8 +15,8 @@ from fleet.bronze import process_events, user_actions
 from strandline.alerting.live import feeds
 from strandline.alerting.sigma import read_folder
 from strandline.core.table import Feed
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import kafka_ends
 from strandline.engine.runtime.processes import family
 from tests.cli.inside import succeeded

@@ -12,9 +12,9 @@ from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry, latest_version
+from strandline.engine.lake.place import Place
 from strandline_quality.rules import Rule
 from tests.engine.written import entry, numbers, written
 from tests.support import lakes

@@ -9,8 +9,8 @@ from subprocess import Popen
 import pytest
 
 from strandline.alerting.tables import bronze
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
 from strandline.engine.service.condition import receivers
 from tests.cli.inside import strandline

@@ -15,11 +15,11 @@ import pytest
 from strandline import catalog
 
 from strandline.engine.kafka import broker
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read.open_table import live_files, opened
+from strandline.engine.lake.open_table import live_files, opened
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
 from strandline_dagster.resources import LakeResource
 from tests.cli.inside import succeeded

@@ -12,8 +12,8 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from tests.cli import typed
 from tests.faults.disk import outcomes
 from tests.faults.disk.operations import OPERATIONS, PROGRAM, Operation, faults, state

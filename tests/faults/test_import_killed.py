@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import start
 from tests.engine.records import drop, make

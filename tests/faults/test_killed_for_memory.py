@@ -14,9 +14,9 @@ import psutil
 import pytest
 from strandline import catalog
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
 from tests.cli.inside import succeeded
 from tests.cli.typed import start

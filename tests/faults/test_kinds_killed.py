@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.lake.place import Place
 from tests.cli import typed
 from tests.faults.lives import PATIENCE, running
 from tests.support import lakes

@@ -14,8 +14,8 @@ from strandline.core.stateful import MicroBatch
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka.topic_log import ExpiredError
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.engine.records import NOON, admin, expire, put
 

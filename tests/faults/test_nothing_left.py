@@ -16,9 +16,9 @@ import pytest
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.engine.kafka import broker
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import pins
+from strandline.engine.lake.open_table import pins
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT, PROGRAM

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from strandline import catalog
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from tests.cli import inside
 from tests.cli.inside import succeeded
 from tests.faults.disk import outcomes

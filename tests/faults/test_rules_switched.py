@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from strandline.alerting.rule_folder import MUTED
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from tests.faults.alerting import EVENTS, TOPIC, log, raising
 from tests.faults.lives import PATIENCE
 from tests.support.feeds import records, send, start

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import find, snapshots
 from strandline.engine.service.snapshot import restore, take
 from tests.architecture.tree import ROOT
@@ -26,7 +26,7 @@ import os, signal, sys
 from strandline.engine.service.snapshot import restore
 from strandline.engine.service.snapshot import take
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import find
 from tests.support.days import TABLES
 from tests.support.snapshots import NOON

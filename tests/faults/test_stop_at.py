@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from fleet.silver.user_actions import TABLE
 from strandline.core.stateful import MicroBatch
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, is_table
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.testing.scenario import Scenario
 from strandline.testing.ways import POINTS
 from tests.architecture.tree import ROOT

@@ -15,8 +15,8 @@ from subprocess import Popen
 import pytest
 
 from strandline.engine.kafka import broker
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from tests.cli.typed import succeeded
 from tests.faults.lives import PATIENCE, equals_an_undisturbed_run, life, log, moved, progress
 from tests.support import s3_server

@@ -9,11 +9,11 @@ import pytest
 from deltalake import DeltaTable
 
 from fleet.bronze import user_actions as bronze
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import entry_at, latest_version
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from tests.support.lossy_proxy import losing
 from tests.support.proofs import Times
 from tests.support.s3_server import S3Server

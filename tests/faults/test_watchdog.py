@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, DefaultSensorStatus, SensorResult, build_sensor_context
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
 from strandline.engine.service import stream_health as orders
 from strandline.engine.service.background_stream import Always

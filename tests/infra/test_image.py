@@ -22,8 +22,8 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from strandline.engine.kafka import broker as local_broker
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import bind
 from strandline_infra.programs import HOST
 from tests.cli.typed import succeeded

@@ -64,7 +64,7 @@ FAULTS = (
     ),
     Mutant(
         "the log of a table is kept for its quickest reader alone",
-        "jobs/strandline/engine/lake/read/open_table.py",
+        "jobs/strandline/engine/lake/open_table.py",
         "min(version, found.get(table, version))",
         "max(version, found.get(table, version))",
         ("tests/engine/flow/test_readers.py",),
@@ -127,17 +127,17 @@ FAULTS = (
     ),
     Mutant(
         "an opened gate lets any batch pass",
-        "jobs/strandline/engine/gates/gate_files.py",
+        "jobs/strandline/engine/accounting/gate_files.py",
         "and self.is_of(other.stream, other.batch)",
         "and bool(other.stream)",
-        ("tests/engine/gates/test_gate_files.py",),
+        ("tests/engine/accounting/test_gate_files.py",),
     ),
     Mutant(
         "a batch that breaks a rule is published",
-        "jobs/strandline/engine/gates/batch_check.py",
+        "jobs/strandline/engine/accounting/batch_check.py",
         "raise GateShutError.before(shut)",
         "return checked",
-        ("tests/engine/gates/test_batch_check.py",),
+        ("tests/engine/accounting/test_batch_check.py",),
     ),
     Mutant(
         "without Great Expectations figures of a batch without rows are judged",

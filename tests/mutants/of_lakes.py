@@ -92,7 +92,7 @@ FAULTS = (
     ),
     Mutant(
         "a decision about an item is one about any item of its record",
-        "jobs/strandline/engine/quarantine/held_records.py",
+        "jobs/strandline/engine/accounting/held_records.py",
         "    record = (*RECORD, ITEM) if has_item else RECORD\n    names",
         "    record = RECORD\n    names",
         ("tests/engine/flow/test_held_items.py",),

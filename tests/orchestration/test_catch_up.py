@@ -6,7 +6,7 @@ from strandline import catalog
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.engine.gates.gate_files import open_
+from strandline.engine.accounting.gate_files import open_
 from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
 from strandline_dagster import schedules

@@ -9,7 +9,7 @@ from strandline import catalog
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.engine.gates import gate_files
+from strandline.engine.accounting import gate_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof import daily_report
 from strandline_dagster import resources

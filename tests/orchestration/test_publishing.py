@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.publish.books import file_of
 from tests.architecture.tree import ROOT
 from tests.cli.typed import strandline

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from dagster import SensorDefinition, SensorResult, SkipReason, build_sensor_context
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.stream_health import Order, write_desired

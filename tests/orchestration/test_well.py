@@ -15,7 +15,7 @@ from dagster._core.storage.partition_status_cache import (  # noqa: TID251  # wh
 from strandline import catalog
 
 from strandline.core.table import Ingested
-from strandline.engine.lake.files import object_files
+from strandline.engine.lake import object_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime import clock
 from strandline.engine.service.stream_health import Order, order, write_desired

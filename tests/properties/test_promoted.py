@@ -25,7 +25,7 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.read.open_table import live_rows
+from strandline.engine.lake.open_table import live_rows
 from strandline.engine.repair.rebuild import promote, rebuild
 from tests.support import by_hand
 from tests.support.proofs import Times

@@ -16,7 +16,7 @@ from strandline import catalog
 from strandline.core.table import Table
 from strandline.core.topic import CARRIED, RECEIVED
 from strandline.core.verdict import WARNED, judged
-from strandline.engine.gates.batch_check import counted
+from strandline.engine.accounting.batch_check import counted
 from strandline_dagster import resources
 from strandline_dagster.assets import key
 from strandline_quality.expectations import Counts, shares

@@ -177,8 +177,8 @@ def test_the_gates_shut_without_the_library(tmp_path: Path) -> None:
     """Those who know what a gate must do ask it where the library is not installed."""
     words = ["-q", "-p", "no:randomly", "-p", "no:xdist", "-o", f"cache_dir={tmp_path}"]
     files = [
-        "engine/gates/test_batch_check.py",
-        "engine/gates/test_gate_files.py",
+        "engine/accounting/test_batch_check.py",
+        "engine/accounting/test_gate_files.py",
         "engine/proof/test_row_audit.py",
     ]
 

@@ -24,11 +24,11 @@ from pyspark.sql.types import StructType
 
 from strandline.core.table import Table
 from strandline.engine.lake.commit.create_table import ALWAYS
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, commit_file, sum_file
 from strandline.engine.lake.log.ledger import Entry, entries, is_table, last_entry, latest_version
 from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.place import Place
 from strandline.engine.service.maintain import Policy, maintain
 from tests.support import by_hand
 from tests.support.history import Age, Pieces

@@ -20,9 +20,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from strandline.engine.lake.commit.create_table import ALWAYS, write_first_commit
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import commit_file, sum_file
 from strandline.engine.lake.log.ledger import is_table, latest_version
+from strandline.engine.lake.place import Place
 
 NO_EXTREMES = (pa.types.is_binary, pa.types.is_boolean, pa.types.is_nested)
 """Columns of which Delta counts the NULLs alone."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 
 TABLES = (BRONZE, SILVER, GOLD)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from strandline.engine.lake.files.place import FILE, Place
+from strandline.engine.lake.place import FILE, Place
 from strandline.engine.runtime.settings import S3A
 from tests.support.s3_server import BUCKET
 

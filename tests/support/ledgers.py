@@ -6,10 +6,10 @@ from random import Random
 from uuid import uuid4
 
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry
 from tests.support import lakes
 

@@ -7,7 +7,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.stateful import Batch
 from strandline.core.table import Table
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.proof.compare import compare
 from tests.support import lakes
 from tests.support.events import TABLE, readings, received

@@ -13,14 +13,14 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance, waiting
+from strandline.engine.accounting.held_records import held
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Report
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
-from strandline.engine.lake.read.open_table import opened
-from strandline.engine.quarantine.held_records import held
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from tests.support import lakes
 from tests.support.events import TABLE, Event, commits, received
 from tests.support.rows import NOON, Row, shown

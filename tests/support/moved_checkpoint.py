@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import newest_done
 
 NUMBERED = re.compile(r"(?P<number>\d+)(?P<rest>\.changelog|\.zip|)")

@@ -4,8 +4,8 @@ import pytest
 from deltalake import DeltaTable
 
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log import commit_log, vacuum
+from strandline.engine.lake.place import Place
 from tests.engine.written import SILVER, entry, numbers, written
 
 PACKED = 10

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 TOPIC, TABLE = "paid-orders", "shop_paid_orders"

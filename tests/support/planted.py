@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 
 
 def holding(words: tuple[str, ...], *places: Path | Place) -> list[str]:

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from strandline.core.kind import Layer
 from strandline.core.table import Computed, Ingested, Judged, Upserted, Windowed
 from strandline.core.topic import Topic
+from strandline.engine.lake.duckdb_table import Columns, columns_of
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.duckdb_table import Columns, columns_of
-from strandline.engine.lake.read.open_table import delta_options
+from strandline.engine.lake.open_table import delta_options
 from strandline.engine.publish.books import KafkaTopic, PostgresTable, Publish, identity
 from strandline.engine.publish.publisher import Publisher, Route
 from strandline.engine.publish.targets import Target

@@ -25,7 +25,7 @@ from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.preflight import Answer, Cleared, Verdict, judge
 from strandline.engine.lake.commit.create_table import alter
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.repair.migrate import migrate
 from tests.support.edits import FIELDS, OTHER, VISITS, Edit
 from tests.support.events import readings, received

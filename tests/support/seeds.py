@@ -3,8 +3,8 @@
 import hashlib
 from collections.abc import Callable
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import hold
 from tests.support import engine, lakes
 

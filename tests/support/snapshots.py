@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from strandline.engine.accounting.table_books import close
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import Forgotten
 from strandline.engine.lake.forgotten import keep as keep_request
 from strandline.engine.lake.import_notes import notes_of
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.proof.verify import Certificate, keep
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import TABLES, morning

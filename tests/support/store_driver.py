@@ -22,11 +22,11 @@ from strandline.core.errors import LakeError
 from strandline.core.table import Table
 from strandline.engine.lake.commit.create_table import create
 from strandline.engine.lake.commit.delta_commit import Commit
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.jvm import jvm
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.spark_session import start

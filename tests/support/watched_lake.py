@@ -13,10 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families as families
 from strandline import catalog
 
 from strandline.alerting.courier import Books
+from strandline.engine.accounting import gate_files
+from strandline.engine.accounting.gate_files import Shut, Where
 from strandline.engine.flow import readers
 from strandline.engine.flow.readers import Danger, Level
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import Shut, Where
 from strandline.engine.lake.lake import Lake
 from strandline.engine.publish import books as publish
 from strandline.engine.runtime.processes import own

@@ -30,8 +30,8 @@ from strandline.alerting.notice import Alert, Digest, NoAlertError, Payload, Rul
 from strandline.core.errors import DataError, LakeError, TransientError
 from strandline.core.topic import Topic
 from strandline.engine.kafka.topic_log import Log
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import FencedError, HeldError, hold
 from strandline.engine.runtime.outage import Pause, absence, skipped_in_outage
 from strandline.engine.runtime.processes import own

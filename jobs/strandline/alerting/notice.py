@@ -29,10 +29,10 @@ from strandline.core.kind import RECENT, in_utc
 from strandline.engine.ask.locate import World
 from strandline.engine.ask.why import why
 from strandline.engine.kafka.topic_log import TopicWriter
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.find_rows import Where, look, newest_rows
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import append_line, takes_lines
-from strandline.engine.lake.read.find_rows import Where, look, newest_rows
 from strandline.engine.runtime.webhook import post
 from strandline.project import project
 from strandline_infra import installation

@@ -1,6 +1,6 @@
 """A static table: a small table from elsewhere, joined to rows as of their event, before they are counted.
 
-The lake keeps each content that it had as a version, with the moment from which that version holds (jobs/strandline/engine/lake/read/static_versions.py).
+The lake keeps each content that it had as a version, with the moment from which that version holds (jobs/strandline/engine/lake/static_versions.py).
 A version begins later than any event that a batch of before can have, so which version a row meets follows from its event time
 and from the lake alone: all modes and every recomputation give the same rows.
 """

@@ -11,6 +11,7 @@ from strandline import catalog
 from strandline.core.errors import DamagedError, DataError, DefinitionError
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged, Table
+from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.balance_sheet import (
     LIVE,
     UNSOUGHT,
@@ -19,6 +20,7 @@ from strandline.engine.accounting.balance_sheet import (
     feed_balances,
     held_rows,
 )
+from strandline.engine.accounting.gate_files import GateShutError, Where
 from strandline.engine.accounting.routes import listed, remedy, said, undeclared
 from strandline.engine.flow.readers import (
     Danger,
@@ -29,16 +31,14 @@ from strandline.engine.flow.readers import (
     topic_dangers,
     topic_readers,
 )
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import GateShutError, Where
 from strandline.engine.kafka.topic_log import WAY
+from strandline.engine.lake import static_versions
 from strandline.engine.lake.completeness import fed, retired
-from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.lake.read import static_versions
-from strandline.engine.lake.read.open_table import live_rows
+from strandline.engine.lake.open_table import live_rows
+from strandline.engine.lake.place import Place, damage
 from strandline.engine.proof.compare import Audit, Comparison, audit, compare, expected
 from strandline.engine.proof.daily_report import Period, gather, newest_day
 from strandline.engine.proof.verify import Certificate, status

@@ -10,16 +10,16 @@ from strandline import catalog
 from strandline.core.errors import DamagedError, DefinitionError, LakeError
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import Topic
+from strandline.engine.accounting.batch_check import Guard
+from strandline.engine.accounting.gate_files import Where
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.accounting.table_books import close_or_reason
 from strandline.engine.ask.locate import Spot
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.run_recorder import Wrote
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.running import Parent
-from strandline.engine.gates.batch_check import Guard
-from strandline.engine.gates.gate_files import Where
 from strandline.engine.lake.completeness import refuse_expired
-from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.history_file import HistoryFile, files_of, milliseconds_of
 from strandline.engine.lake.import_notes import (
     ImportNote,
@@ -31,9 +31,9 @@ from strandline.engine.lake.import_notes import (
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import WriterWatch, handed_over, lease
 from strandline.engine.lake.log.ledger import IMPORT, Entry
-from strandline.engine.lake.read.open_table import broken_files
+from strandline.engine.lake.open_table import broken_files
+from strandline.engine.lake.place import Place, damage
 from strandline.engine.proof.compare import Comparison, compare
-from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair import closed_range, rebuild
 from strandline.engine.repair.backfill import MODE, backfill
 from strandline.engine.repair.bring_imported import (

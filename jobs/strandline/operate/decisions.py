@@ -16,6 +16,7 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.model import Model
 from strandline.core.table import Feed, Ingested, Recomputed, Table
+from strandline.engine.accounting.held_records import REPLAY, Signed
 from strandline.engine.accounting.routes import remedy, undeclared
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake import shelves
@@ -24,9 +25,8 @@ from strandline.engine.lake.forgotten import Forgotten
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import handed_over
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.read.open_table import let_go
+from strandline.engine.lake.open_table import let_go
 from strandline.engine.learning.promote_model import Desk
-from strandline.engine.quarantine.held_records import REPLAY, Signed
 from strandline.engine.repair import replay, retire
 from strandline.engine.repair.close import Accepted, accept, accept_of_feed
 from strandline.engine.repair.closed_range import Span, moment

@@ -23,9 +23,9 @@ from strandline.engine.flow.runner import run
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.send_records import Sent, at_once, send_records
 from strandline.engine.kafka.topic_log import WAY
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.settings import Settings, environment, settings
 from strandline.operate import session
 from strandline.operate.audit import sheets_of

@@ -25,8 +25,8 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
 from strandline.engine.accounting.routes import SELDOM, Beside, Seen, seen_by, unsettled
+from strandline.engine.lake.find_rows import Where, look, newest_rows
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.find_rows import Where, look, newest_rows
 from strandline.engine.runtime.code_files import module_file
 from strandline.operate.module_text import NAME, Edited, UnclearError, steps, with_field, with_type
 from strandline_quality.mask import mask_value

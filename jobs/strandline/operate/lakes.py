@@ -9,8 +9,8 @@ from strandline.core.table import Ingested, Table
 from strandline.engine.kafka import broker
 from strandline.engine.lake import lake
 from strandline.engine.lake.completeness import fed, refuse_retired
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.settings import Settings, settings
 from strandline.operate.listener import Says
 
@@ -33,7 +33,7 @@ def asked(lake: str | None, *, small: bool = False) -> tuple[Settings, Lake]:
     """
     found, where = configured(lake)
     if not where.root.is_local:
-        from strandline.engine.lake.files.object_files import be_brief, refuse_silent  # noqa: PLC0415  # few lakes are on a store, and its import takes time
+        from strandline.engine.lake.object_files import be_brief, refuse_silent  # noqa: PLC0415  # few lakes are on a store, and its import takes time
 
         if small:
             be_brief()

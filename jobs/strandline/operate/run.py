@@ -15,7 +15,9 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.stateful import AvailableNow, Batch, Mode
 from strandline.core.table import Ingested, Table
+from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.balance_sheet import waiting
+from strandline.engine.accounting.gate_files import GateShutError
 from strandline.engine.flow.preflight import (
     Verdict,
     judge,
@@ -27,8 +29,6 @@ from strandline.engine.flow.preflight import (
 )
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Report
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.slices import Backlog, Part, range_ends
 from strandline.engine.lake.completeness import fed, refuse_retired, with_below

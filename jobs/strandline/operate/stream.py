@@ -25,9 +25,9 @@ from strandline.engine.kafka import broker
 from strandline.engine.kafka import broker as kafka_broker
 from strandline.engine.kafka.broker import Broker
 from strandline.engine.lake.completeness import fed
+from strandline.engine.lake.duckdb_table import Range, columns_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.log_actions import table_id
-from strandline.engine.lake.read.duckdb_table import Range, columns_of
 from strandline.engine.lake.shelves import Promotion, promotions
 from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.publish.books import (

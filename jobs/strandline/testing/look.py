@@ -17,12 +17,12 @@ from strandline.core.routes import takes_kind
 from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.topic import PLACE, Topic
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.held_records import held
 from strandline.engine.accounting.routes import seen_by
 from strandline.engine.flow.plan import emits_over_time
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
-from strandline.engine.lake.read.open_table import opened
-from strandline.engine.quarantine.held_records import held
+from strandline.engine.lake.open_table import opened
 
 # The event time within a record: where it is written, and how; and moments as a person writes them.
 #

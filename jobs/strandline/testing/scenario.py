@@ -21,8 +21,8 @@ from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.given_topics import GivenTopics, Sent
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.operate.session import length
 from strandline.testing.look import (
     BEGIN,

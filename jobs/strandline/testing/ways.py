@@ -14,10 +14,10 @@ from strandline.core.errors import TransientError
 from strandline.core.stateful import MicroBatch, Mode
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
+from strandline.engine.accounting.gate_files import GateShutError
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Running
-from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka.given_topics import GivenTopics
 from strandline.engine.kafka.slices import range_ends
 from strandline.engine.lake.lake import Lake

@@ -9,10 +9,10 @@ from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.table_books import SCHEMA, close, subject_of
 from strandline.engine.lake.commit.delta_commit import ClaimedRows
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import name_of, snapshot_file
 from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
 pytestmark = pytest.mark.core

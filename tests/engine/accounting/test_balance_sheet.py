@@ -12,9 +12,9 @@ import pytest
 
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
 pytestmark = pytest.mark.core
@@ -200,7 +200,7 @@ def test_a_file_that_was_removed_by_hand_is_found_missing(sound: Lake) -> None:
 
 HOLD = """
 import fcntl, sys
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import take
 place = Place.of(sys.argv[1])
 if place.is_local:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from strandline.engine.accounting.batch_check import Usual
 from strandline.engine.accounting.commit_history import catch_up
-from strandline.engine.gates.batch_check import Usual
 from strandline.engine.lake.lake import Lake
 from strandline_quality.expectations import HELD_SHARE, VOLUME, Bounds, Counts, of_counters
 from strandline_quality.rules import Severity

@@ -7,12 +7,12 @@ import pytest
 
 from strandline.engine.accounting import table_books
 from strandline.engine.accounting.table_books import close, close_or_reason, texts
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.ledger_sums import name_of, snapshot, snapshot_file
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.ledgers import histories, made, write_log
 

@@ -7,8 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 from strandline.engine.accounting.commit_history import Measured, fingerprint, measured
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from tests.engine.written import SILVER, numbers, written
 from tests.support.days import commit
 

@@ -8,10 +8,10 @@ from fleet.bronze import process_events
 from strandline.alerting.tables import bronze as alerts
 from strandline.engine.accounting.balance_sheet import feed_balances
 from strandline.engine.accounting.table_books import close_feeds
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.log.ledger_sums import snapshot_file
+from strandline.engine.lake.place import Place
 from tests.engine.written import entry, numbers, written
 
 pytestmark = pytest.mark.core

@@ -4,9 +4,9 @@ import pytest
 
 from strandline.engine.accounting.balance_sheet import Balance, balance
 from strandline.engine.flow.shadow_lake import summed
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.place import Place
 from strandline.engine.proof.day_verdicts import sheet
 from tests.engine.written import BRONZE, SILVER, entry, numbers, small_lake, written
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.gates.gate_files import GateShutError
+from strandline.engine.accounting.gate_files import GateShutError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline_quality.rules import OnFail, Rule

@@ -7,10 +7,10 @@ from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import audit, balance, held_rows
 from strandline.engine.accounting.table_books import close
 from strandline.engine.lake.completeness import horizon, whole_from
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import EXPIRE, FORGET, Entry
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
 pytestmark = pytest.mark.core

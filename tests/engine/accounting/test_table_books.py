@@ -11,11 +11,11 @@ from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import read_until, rows_until, waiting
 from strandline.engine.accounting.table_books import Books, close
 from strandline.engine.flow.shadow_lake import Shadow
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.log.ledger_sums import snapshot, sums_of
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry
 from tests.support.ledgers import Log, histories, made, write_log
 

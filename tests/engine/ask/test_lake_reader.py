@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.lake_reader import Readable, lake
+from strandline.engine.lake.duckdb_table import DuckError
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.duckdb_table import DuckError
 from tests.engine.written import small_lake, written
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

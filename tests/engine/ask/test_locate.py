@@ -13,7 +13,7 @@ from strandline.engine.ask.locate import (
     records_with_key,
     rows_per_second,
 )
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from tests.engine.written import SILVER, entry, numbers, written
 
 AVRO = b"\x0aabc-1\x0cserver\x02"

@@ -10,12 +10,12 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.sql_query import Answer, ask
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log import commit_log
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.vacuum import cut, sweep
-from strandline.engine.lake.read.open_table import opened, version_at
+from strandline.engine.lake.open_table import opened, version_at
+from strandline.engine.lake.place import Place
 from tests.engine.written import SILVER, numbers, small_lake, written
 
 NAME = "silver.device_telemetry"
@@ -84,7 +84,7 @@ def test_a_moment_means_the_last_version_committed_until_then(
     looked: list[int] = []
     real = commit_log.committed_at
     monkeypatch.setattr(
-        "strandline.engine.lake.read.open_table.committed_at",
+        "strandline.engine.lake.open_table.committed_at",
         lambda path, version: looked.append(version) or real(path, version),
     )
     version_at(aged.table(SILVER), NAME, datetime(2026, 11, 5, tzinfo=UTC))

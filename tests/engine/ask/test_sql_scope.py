@@ -8,8 +8,8 @@ from strandline import catalog
 from fleet.silver import user_actions
 from strandline.core.errors import DataError, DefinitionError
 from strandline.engine.ask.sql_query import ask
+from strandline.engine.lake.duckdb_table import Duck, DuckError, session
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.duckdb_table import Duck, DuckError, session
 from tests.engine.written import entry, small_lake, written
 
 SALT = "5a17" * 16

@@ -9,10 +9,10 @@ from strandline import catalog
 
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
+from strandline.engine.accounting import gate_files
+from strandline.engine.accounting.gate_files import Shut
 from strandline.engine.ask.locate import Finding, Verdict, World
 from strandline.engine.ask.why import why
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import Shut
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span

@@ -33,11 +33,11 @@ from strandline.engine.flow.spark_plan import Node, StatefulPlan, tree
 from strandline.engine.lake.commit.compact import Choice, merge_files
 from strandline.engine.lake.commit.create_table import alter
 from strandline.engine.lake.commit.replace_rows import rename_columns
+from strandline.engine.lake.duckdb_table import all_rows, columns_of, scan, session
 from strandline.engine.lake.lake import COLUMNS, FORMS, Lake, forms
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import live_files
-from strandline.engine.lake.read.duckdb_table import all_rows, columns_of, scan, session
-from strandline.engine.lake.read.open_table import (
+from strandline.engine.lake.open_table import (
     declared_schema,
     first_names,
     open_version,

@@ -18,9 +18,9 @@ from strandline.engine.flow.batch import event_joins
 from strandline.engine.flow.batch.event_joins import Again
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.replace_rows import changes
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import LOOKED_AGAIN, Entry, entries
+from strandline.engine.lake.place import Place
 from tests.support.literal import TWO, in_every_way, put
 from tests.support.modes import derive
 from tests.support.rows import rows, shown

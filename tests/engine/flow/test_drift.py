@@ -20,11 +20,11 @@ from strandline.core.topic import CARRIED
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.batch import batch_accounting
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries
 from strandline.engine.lake.log.ledger_sums import MOST_LINES, Drift, sums_of
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.replay import replay
 from tests.support.events import TOPIC, Event, received

@@ -12,9 +12,9 @@ from strandline.core.table import EventFeed
 from strandline.core.topic import Topic
 from strandline.engine.flow.feed_ledger import NO_ROWS, FeedLedger
 from strandline.engine.lake.commit import create_table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import kafka_ends
 from tests.engine.records import make, put
 from tests.support.feeds import feed

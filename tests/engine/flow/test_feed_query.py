@@ -21,9 +21,9 @@ from strandline.core.table import Feed
 from strandline.core.topic import Topic
 from strandline.engine.flow import feed_query
 from strandline.engine.flow.feed_ledger import FeedLedger
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, last_entry
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.jvm import running_tasks
 from tests.engine.records import drop, make
 from tests.rules.test_correlate import RULES

@@ -28,16 +28,16 @@ from strandline.core.table import Judged
 from strandline.core.topic import CARRIED
 from strandline.core.verdict import bad_items, good_rows, judged
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.browse_held import rows as held_rows
+from strandline.engine.accounting.held_records import Signed, held
 from strandline.engine.ask.locate import Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries
-from strandline.engine.lake.read.open_table import kinds, opened
+from strandline.engine.lake.open_table import kinds, opened
+from strandline.engine.lake.place import Place
 from strandline.engine.proof.compare import audit
-from strandline.engine.quarantine.browse import rows as held_rows
-from strandline.engine.quarantine.held_records import Signed, held
 from strandline.engine.repair import backfill as backfills
 from strandline.engine.repair import replay as replays
 from strandline.engine.repair.backfill import backfill

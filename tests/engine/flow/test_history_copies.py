@@ -10,8 +10,8 @@ from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.explain_silver import explain_spot
 from strandline.engine.ask.locate import Spot, World
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from tests.support.events import TOPIC, readings

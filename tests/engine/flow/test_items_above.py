@@ -28,10 +28,10 @@ from strandline.engine.ask.why import why
 from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.preflight import judge
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.proof.compare import audit
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span

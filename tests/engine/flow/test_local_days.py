@@ -19,7 +19,7 @@ from strandline.engine.ask.explain_gold import Step, emitted_by
 from strandline.engine.flow.batch.batch_accounting import begins_windows
 from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.proof.verify import count_faults
 from strandline.engine.repair import closed_range
 from strandline.engine.repair.backfill import backfill

@@ -14,7 +14,7 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.repair.migrate import migrate
 from strandline.engine.repair.rebuild import promote, rebuild
 from tests.support.edits import CLICKS, FIELDS, TEN

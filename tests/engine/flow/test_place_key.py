@@ -18,10 +18,10 @@ from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.plan import framed
 from strandline.engine.flow.preflight import judge
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
 from strandline.engine.lake.mend_checkpoint import operator_names
+from strandline.engine.lake.place import Place
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.forget import Forgetting, carry_out

@@ -13,12 +13,12 @@ from strandline.core.table import Table
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.readers import How, readers
 from strandline.engine.flow.shadow_lake import Promotion, Shadow
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import logged_versions
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import table_id
-from strandline.engine.lake.read.open_table import lowest
+from strandline.engine.lake.open_table import lowest
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import begin_whole
 from tests.engine.written import BRONZE, GOLD, SILVER, entry
 from tests.support.ledgers import write_log

@@ -13,9 +13,9 @@ from strandline.core.errors import DamagedError
 from strandline.core.stateful import AvailableNow, Batch
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.recompute import Afresh
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import live_files, opened
+from strandline.engine.lake.open_table import live_files, opened
+from strandline.engine.lake.place import Place
 from tests.support.literal import put, written
 from tests.support.modes import derive
 from tests.support.shapes import INTERVALS, SIGNALS

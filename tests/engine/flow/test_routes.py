@@ -22,6 +22,7 @@ from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import CARRIED, PLACE, Topic
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.browse_held import piles, rows
 from strandline.engine.accounting.table_books import close
 from strandline.engine.ask.locate import Verdict, World
 from strandline.engine.ask.why import why
@@ -29,12 +30,11 @@ from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.feed_query import believed
 from strandline.engine.flow.preflight import judge
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.lake.place import Place
 from strandline.engine.proof.daily_report import Period, gather
 from strandline.engine.proof.day_verdicts import ROUTED, signs
-from strandline.engine.quarantine.browse import piles, rows
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.expire import expire

@@ -19,9 +19,9 @@ from strandline.engine.flow.lineage_events import Sender, dataset_of
 from strandline.engine.flow.run_recorder import RunRecorder, unrecorded
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Parent
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from tests.support.events import readings, received
 from tests.support.lineage import facets, into, read
 from tests.support.morning import MORNING

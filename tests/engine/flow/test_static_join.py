@@ -22,13 +22,13 @@ from strandline.engine.flow.batch import batch_writer
 from strandline.engine.flow.batch.event_joins import Taker, joining, outlook
 from strandline.engine.flow.ingest import PROPERTIES
 from strandline.engine.flow.runner import Site, run
+from strandline.engine.lake import static_versions
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.lake.read import static_versions
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.service.snapshot import frozen
 from strandline.operate.session import judge
 from strandline_quality.rules import required

@@ -15,9 +15,9 @@ from strandline.core.static import Static
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.batch import event_joins
 from strandline.engine.flow.batch.event_joins import Taker, outlook
+from strandline.engine.lake import static_versions
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read import static_versions
 from tests.cli.typed import strandline
 from tests.engine.flow.test_static_join import (
     COUNTED,
@@ -222,7 +222,7 @@ def test_without_the_driver_the_extra_is_named(tmp_path: Path) -> None:
     """A program of its own, because a package that was imported is there."""
     code = (
         "from strandline.core.static import Static\n"
-        "from strandline.engine.lake.read import static_versions\n"
+        "from strandline.engine.lake import static_versions\n"
         "from strandline.core.errors import LakeError\n"
         "try:\n"
         "    static_versions.read(Static(name='a', query='SELECT 1', url='A', columns='k string, v string', key=('k',)))\n"

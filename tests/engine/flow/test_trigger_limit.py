@@ -13,9 +13,9 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.core.stateful import AvailableNow
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.gate_files import Shut, Where, clear, write
 from strandline.engine.flow.batch.governor import FIRST, Governor
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.gates.gate_files import Shut, Where, clear, write
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries, latest_version

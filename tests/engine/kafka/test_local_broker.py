@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.kafka import broker
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import processes
 from strandline_infra import programs as recipe
 

@@ -3,7 +3,7 @@
 import pytest
 
 from strandline.engine.lake import plain_files
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import add_line
 
 

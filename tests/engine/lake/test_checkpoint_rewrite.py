@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.mend_checkpoint import (
     copy_metadata,
     operator_names,
     retire_state,
     rewrite_sources,
 )
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import (
     RunRecord,
     next_batch,

@@ -12,10 +12,10 @@ from uuid import uuid4
 import pytest
 
 from fleet.bronze import user_actions as bronze
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import PACKED, commit_file
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from tests.support.counted_requests import Requests, counting, request_of
 from tests.support.s3_server import BUCKET, S3Server
 from tests.support.store_driver import StoreDriver

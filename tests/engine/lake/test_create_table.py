@@ -15,8 +15,8 @@ from strandline.core.errors import DefinitionError
 from strandline.core.topic import RECEIVED
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.create_table import ALWAYS
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import is_table, latest_version
+from strandline.engine.lake.place import Place
 
 KINDS = """a string, b long NOT NULL, c decimal(14,4), d timestamp, e date, f binary, g boolean, h double, i smallint,
 j array<struct<x: int, y: string>>, k map<string, array<bigint>>, l struct<m: date NOT NULL, n: float>, o tinyint"""

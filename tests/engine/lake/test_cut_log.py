@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log import vacuum
 from strandline.engine.lake.log.commit_log import (
     Kind,
@@ -23,6 +22,7 @@ from strandline.engine.lake.log.commit_log import (
 from strandline.engine.lake.log.ledger import entries, entry_at, is_table, latest_version
 from strandline.engine.lake.log.ledger_sums import fingerprint, sums_of
 from strandline.engine.lake.log.vacuum import begins_at, bring_back, cut
+from strandline.engine.lake.place import Place
 from tests.support.packs import small_packs, with_checkpoints
 
 ALL = 36

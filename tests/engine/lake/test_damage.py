@@ -7,7 +7,7 @@ import pytest
 from fleet.gold import device_daily, device_signal_10m
 from fleet.silver import devices
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import damage
+from strandline.engine.lake.place import damage
 
 
 def refused(file: str) -> PermissionError:

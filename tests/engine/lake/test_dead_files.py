@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from strandline.engine.lake.commit.compact import Choice, merge_files
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log import vacuum
 from strandline.engine.lake.log.commit_log import commit_file, committed_at
 from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.log.vacuum import EXPLAINED, KEEP, sweep, swept, swept_file
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, entry
 from tests.support import events
 from tests.support.events import Event, reading, received

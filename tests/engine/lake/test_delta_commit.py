@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.jvm import jvm
 from tests.support.executions import executions
 

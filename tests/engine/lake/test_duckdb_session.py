@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from strandline.engine.lake.read.duckdb_table import (
+from strandline.engine.lake.duckdb_table import (
     DuckError,
     is_one_select,
     literal,

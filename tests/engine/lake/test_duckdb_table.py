@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.read.duckdb_table import peek
+from strandline.engine.lake.duckdb_table import peek
+from strandline.engine.lake.place import Place
 from tests.engine.written import written
 
 
@@ -42,8 +42,8 @@ def test_values_are_values_whatever_they_contain(tmp_path: Path) -> None:
 
 LOOK = """
 import sys
-from strandline.engine.lake.read.duckdb_table import peek
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import peek
+from strandline.engine.lake.place import Place
 peek(Place.of(sys.argv[1]), "t").ask("SELECT a + getvariable('n') FROM t", n=1)
 sys.exit("pandas" in sys.modules)
 """

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.read.duckdb_table import register, scan, session
+from strandline.engine.lake.duckdb_table import register, scan, session
+from strandline.engine.lake.place import Place
 
 JOIN = """
     SELECT count(*) FROM large JOIN small ON large.device = small.device

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files import local_files
-from strandline.engine.lake.files.local_files import make, sync, sync_all
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake import local_files
+from strandline.engine.lake.local_files import make, sync, sync_all
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import keep_state
 
 

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from strandline.engine.lake.commit.delta_commit import OPEN, rows_at
 from strandline.engine.lake.commit.file_index import FileIndex
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from tests.support.executions import executions
 from tests.support.rows import NOON, micros
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import HeldError, hold, note_of_holder
 
 

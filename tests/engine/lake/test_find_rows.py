@@ -9,9 +9,9 @@ import pytest
 from deltalake import write_deltalake
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.read.find_rows import Where, look, look_in, typed
-from strandline.engine.lake.read.open_table import kinds
+from strandline.engine.lake.find_rows import Where, look, look_in, typed
+from strandline.engine.lake.open_table import kinds
+from strandline.engine.lake.place import Place
 from tests.support.rows import NOON
 
 SCHEMA = pa.schema(

@@ -5,7 +5,6 @@ import random
 import pytest
 from deltalake import DeltaTable
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import (
     PACKED,
@@ -15,6 +14,7 @@ from strandline.engine.lake.log.commit_log import (
     write_pack,
 )
 from strandline.engine.lake.log.ledger import entries, latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import LAST, Held, freeze_checkpoint, freeze_table
 from tests.engine.written import BRONZE, numbers, written
 from tests.support.ledgers import histories, write_log

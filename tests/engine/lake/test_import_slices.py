@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake import find_rows
+from strandline.engine.lake.find_rows import bringing_commit, commit_with
 from strandline.engine.lake.import_notes import ImportSlices, Slice
 from strandline.engine.lake.log import ledger_sums
 from strandline.engine.lake.log.ledger import BATCH, IMPORT, Entry, entry_at
 from strandline.engine.lake.log.ledger_sums import Snapshot, sums_of, write
-from strandline.engine.lake.read import find_rows
-from strandline.engine.lake.read.find_rows import bringing_commit, commit_with
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, entry
 from tests.support.ledgers import write_log
 

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import peek, scan, spilling
 from strandline.engine.lake.lake import Lake, unwritable
-from strandline.engine.lake.read.duckdb_table import peek, scan, spilling
-from strandline.engine.lake.read.open_table import live_files
+from strandline.engine.lake.open_table import live_files
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import spark_session
 from strandline_infra import java
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease_records
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import take
 from strandline.engine.runtime.processes import own
 from tests.support.watched_lake import lease_of_another

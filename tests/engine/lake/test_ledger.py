@@ -5,10 +5,10 @@ import json
 import pytest
 
 from strandline.core.errors import DataError
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import Entry, entries, last_entry, latest_version
 from strandline.engine.lake.log.log_actions import added
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
 
 pytestmark = pytest.mark.core

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake import find_rows
+from strandline.engine.lake.find_rows import first_reaching, nearest_versions, newest_first
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import Entry, entries, entry_at
-from strandline.engine.lake.read import find_rows
-from strandline.engine.lake.read.find_rows import first_reaching, nearest_versions, newest_first
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE
 from tests.support.ledgers import histories, write_log
 

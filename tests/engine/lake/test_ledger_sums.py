@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import LOOKED_AGAIN, Entry
 from strandline.engine.lake.log.ledger_sums import Sums, follow, sums_of
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
 
 pytestmark = pytest.mark.core

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import link_commit, link_files
 from tests.engine.written import numbers, written
 

@@ -18,9 +18,9 @@ from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
 from strandline.engine.lake import locks
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import COMMIT_LOCK, lease, refuse_if_taken, turn
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import started
 
 TABLE, OTHER = silver.TABLE, device_signal_10m.TABLE
@@ -64,7 +64,7 @@ BARRED = """
 import sys
 from pathlib import Path
 from strandline.engine.lake.locks import is_held
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import bar_writes
 if not bar_writes([Path("/dev")]):
     sys.exit(77)

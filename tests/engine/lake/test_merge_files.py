@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 
 from strandline.engine.lake.commit import compact as module
 from strandline.engine.lake.commit.compact import Choice, left_apart, merge_files
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import rows_where
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, commit_file, commit_text, sum_file
 from strandline.engine.lake.log.ledger import Entry, entries, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import LaterCommits, added, changes_rows, live_files
-from strandline.engine.lake.read.duckdb_table import rows_where
-from strandline.engine.lake.read.open_table import live_rows, statistics
+from strandline.engine.lake.open_table import live_rows, statistics
+from strandline.engine.lake.place import Place
 from tests.support import events
 from tests.support.events import Event, reading, received
 from tests.support.rows import Row, shown

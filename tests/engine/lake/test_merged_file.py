@@ -11,7 +11,7 @@ import pytest
 from strandline.core.errors import DataError
 from strandline.engine.lake.commit import compact as module
 from strandline.engine.lake.commit.compact import GROUP, merged_file
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 
 YEARS = [-62_135_596_800_000_000, 0, 1_780_000_000_123_456, 253_402_300_799_999_999, 2**62]
 """Microseconds of the years 1, 1970, 2026, 9999 and of one that Python has no date for."""

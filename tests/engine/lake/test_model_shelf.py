@@ -8,8 +8,8 @@ import pytest
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.model import Linear, as_words
 from strandline.engine.lake import shelves
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import Decision, Terms
 from tests.support.rows import NOON
 

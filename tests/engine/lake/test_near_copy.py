@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import near_copy
 
 

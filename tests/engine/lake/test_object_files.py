@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.engine.lake.files import object_files
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake import object_files
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.outage import Keys, StoreRefusesError
 from tests.support.lossy_proxy import losing
 from tests.support.s3_server import BUCKET, S3Server

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import PACKED, is_old, old_commit, pack_file, write_pack
+from strandline.engine.lake.place import Place
 
 
 def test_a_commit_comes_back_word_for_word(tmp_path: Path) -> None:

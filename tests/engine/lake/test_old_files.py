@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.read.find_rows import OldFiles, old_files
+from strandline.engine.lake.find_rows import OldFiles, old_files
+from strandline.engine.lake.place import Place
 from tests.engine.written import written
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -12,9 +12,9 @@ from fleet.gold import ip_holds
 from strandline.engine.flow.batch.write_rows import Windows, append
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.delta_commit import SMALL, rows_in, sized, write
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.meter import Meter
 from tests.support.rows import NOON
 

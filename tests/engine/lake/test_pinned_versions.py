@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DefinitionError, TransientError
+from strandline.engine.lake import open_table
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read import open_table
-from strandline.engine.lake.read.open_table import (
+from strandline.engine.lake.open_table import (
     EXPIRES,
     FOLDER,
     UNRENEWED,

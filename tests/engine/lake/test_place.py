@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 
 
 def test_the_text_of_a_place_on_a_store_keeps_both_slashes() -> None:
@@ -140,7 +140,7 @@ def test_a_file_is_created_once(tmp_path: Path) -> None:
 
 FULL = """
 import resource, signal, sys
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
 for beat in range(5):

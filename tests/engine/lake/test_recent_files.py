@@ -11,8 +11,8 @@ import pytest
 
 from strandline.engine.lake.commit.delta_commit import OPEN
 from strandline.engine.lake.commit.file_index import FOLLOWED, RecentFiles
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.place import Place
 
 KEPT = 10
 WINDOWS = 50_000

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.replace_rows import HOUR, Exchange, swap
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from tests.support.rows import NOON
 
 pytestmark = pytest.mark.whole

@@ -18,10 +18,10 @@ from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
 from strandline.engine.lake.commit.replace_rows import TRIES, Exchange, swap
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.meter import Meter
 from tests.support.rows import NOON
 

@@ -9,6 +9,7 @@ import pytest
 
 from fleet.gold.site_traffic_1h import TABLE as RECOMPUTED
 from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.lake import completeness as module
 from strandline.engine.lake.completeness import (
     STATE_OF,
@@ -18,10 +19,9 @@ from strandline.engine.lake.completeness import (
     strike_out,
     write_down,
 )
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import WriterWatch
-from strandline.engine.quarantine.held_records import Signed
+from strandline.engine.lake.place import Place
 from strandline.engine.repair.retire import is_behind_for_good, retire, take_back
 from tests.engine.written import GOLD, entry, numbers, small_lake, written
 from tests.support.rows import NOON

@@ -9,8 +9,8 @@ import pytest
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake import shelves
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import Promotion, live_rules, promotions, take_back
 
 MOST = 3

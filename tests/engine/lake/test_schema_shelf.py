@@ -4,7 +4,7 @@ import pickle
 
 from strandline.core.routes import Format, Reference, WriterSchema
 from strandline.engine.lake import shelves
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import Shelf
 
 SCHEMA = WriterSchema(

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import MAKER, abandoned, scratch
 from strandline.engine.runtime.processes import own
 from tests.architecture.tree import ROOT
 
 MAKE = """
 import sys, time
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import scratch
 with scratch(Place.of(sys.argv[1])) as made:
     (made / "log").make()

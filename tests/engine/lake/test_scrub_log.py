@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.engine.lake import forgotten as module
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import scrub_log, search
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger_sums import Snapshot, fingerprint, snapshot, sums_of, write
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from tests.engine.written import SILVER, entry, written
 from tests.support import lakes
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from strandline.engine.lake import forgotten as module
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import BLOCK, Hit, search
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 
 OTHERS = ["d-170", "xd-17", "d-17-b"]
 

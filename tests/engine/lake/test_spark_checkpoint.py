@@ -2,8 +2,8 @@
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import WHOLE, Planned, Position
 from tests.engine.written import SILVER, entry, numbers, written
 

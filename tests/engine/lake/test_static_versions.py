@@ -11,11 +11,11 @@ from deltalake import write_deltalake
 
 from strandline.core.errors import DefinitionError
 from strandline.core.static import Static
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake import static_versions
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read import static_versions
+from strandline.engine.lake.place import Place
 from tests.support import by_hand
 
 PRODUCTS = Static(

@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake import store_lease
-from strandline.engine.lake.files import object_files
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake import object_files, store_lease
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, WriterWatch, is_held
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import FencedError, StoreLease, holder, take, take_again
 from strandline.engine.runtime.processes import started
 from tests.support.events import TABLE

@@ -6,8 +6,8 @@ import pytest
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake import lake
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import FOLDER, Lake
+from strandline.engine.lake.place import Place
 from tests.support.relay import relaying
 from tests.support.s3_server import BUCKET, S3Server, running
 

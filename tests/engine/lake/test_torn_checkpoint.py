@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from fleet.silver import device_telemetry as silver
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.mend_checkpoint import (
     BrokenCheckpointError,
@@ -15,6 +14,7 @@ from strandline.engine.lake.mend_checkpoint import (
     mend,
     play_again,
 )
+from strandline.engine.lake.place import Place
 from tests.engine.written import entry, numbers, written
 
 TABLE = silver.TABLE

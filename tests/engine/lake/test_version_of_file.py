@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from strandline.engine.lake import find_rows
 from strandline.engine.lake.commit.compact import Choice, merge_files
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.find_rows import version_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.log_actions import added, brings_rows, live_files
-from strandline.engine.lake.read import find_rows
-from strandline.engine.lake.read.find_rows import version_of
+from strandline.engine.lake.place import Place
 from tests.support import events
 from tests.support.events import Event, reading, received
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, WindowIndex
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from tests.support.rows import at
 
 pytestmark = pytest.mark.whole

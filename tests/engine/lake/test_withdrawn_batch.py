@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.mend_checkpoint import unfinished, withdraw
+from strandline.engine.lake.place import Place
 
 
 def put(root: Path, *names: str) -> None:

@@ -26,7 +26,7 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.learning.promote_model import Desk, feed_ran_until, index
 from strandline.engine.learning.train_model import train
 from strandline.engine.proof import daily_report

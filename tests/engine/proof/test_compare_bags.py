@@ -14,8 +14,8 @@ import pytest
 from deltalake import write_deltalake
 
 from strandline.core.topic import ORDER
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.read.duckdb_table import scan, spilling
+from strandline.engine.lake.duckdb_table import scan, spilling
+from strandline.engine.lake.place import Place
 from strandline.engine.proof import compare
 from strandline.engine.proof.compare import difference
 from strandline.engine.proof.trial_lakes import SPANS, Log, _cuts

@@ -12,8 +12,8 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Fresh
 from strandline.core.table import Table
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import Shut, Where
+from strandline.engine.accounting import gate_files
+from strandline.engine.accounting.gate_files import Shut, Where
 from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.daily_report import Period, gather

@@ -9,13 +9,13 @@ from pyspark.sql import functions as F
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Table
+from strandline.engine.accounting import gate_files
+from strandline.engine.accounting.gate_files import GateShutError, Where
+from strandline.engine.accounting.held_records import unfinished
 from strandline.engine.flow.runner import Site
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import GateShutError, Where
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.compare import COPIES, Audit, audit, kept
-from strandline.engine.quarantine.held_records import unfinished
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.replay import replay

@@ -15,8 +15,8 @@ from strandline.core.stateful import Batch
 from strandline.core.table import Table
 from strandline.engine.flow import plan
 from strandline.engine.flow.runner import Site
+from strandline.engine.lake.duckdb_table import DuckError, spilling
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.duckdb_table import DuckError, spilling
 from strandline.engine.proof import verify
 from strandline.engine.proof.duckdb_words import MACROS, in_duckdb
 from strandline.engine.proof.second_engine import recompute

@@ -16,10 +16,10 @@ from strandline.core.topic import NOTHING_ARRIVED, PLACE, RECEIVED
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow import plan
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import BATCH, IMPORT, PARTITION, part_of_imports
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import link_commit
 from strandline.engine.proof.trial_lakes import Log, resplit
 from strandline.engine.proof.verify import (

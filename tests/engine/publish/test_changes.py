@@ -13,9 +13,9 @@ from typing import TypeAlias
 import pytest
 
 from strandline.core.errors import DataError, TransientError
+from strandline.engine.lake.duckdb_table import Range
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.duckdb_table import Range
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.publish.books import Change, publications, refusals
 from strandline.engine.publish.publisher import ROWS, Publisher
 from strandline.engine.publish.targets import ToFunction, as_json

@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
+from strandline.engine.lake.duckdb_table import Range
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.duckdb_table import Range
 from strandline.engine.lake.store_lease import FencedError
 from strandline.engine.publish.books import PostgresTable, publications, refusals
 from strandline.engine.publish.publisher import Publisher

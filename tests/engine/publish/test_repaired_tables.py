@@ -16,10 +16,10 @@ from fleet.silver.device_telemetry import device_telemetry
 from strandline.core.table import Computed, Judged, Windowed
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka import broker as admin
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import columns_of
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.duckdb_table import columns_of
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.publish.books import KafkaTopic, PostgresTable, Publish, identity
 from strandline.engine.publish.publisher import Publisher, Route
 from strandline.engine.publish.targets import Target, ToKafka, ToPostgres

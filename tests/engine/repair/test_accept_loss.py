@@ -14,6 +14,7 @@ from strandline.core.stateful import AvailableNow
 from strandline.core.table import Feed, Ingested
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance, feed_balances
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import feed_ledger, feed_query
 from strandline.engine.flow.feed_ledger import FeedLedger
@@ -22,7 +23,6 @@ from strandline.engine.kafka.topic_log import ExpiredError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.spark_checkpoint import kafka_ends
-from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.close import accept, accept_of_feed
 from tests.engine.records import drop, expire, make, put
 from tests.support.feeds import feed, records, send, start

@@ -14,7 +14,7 @@ from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.repair import backfill as module
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span

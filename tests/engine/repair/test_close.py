@@ -23,9 +23,9 @@ from strandline.core.table import Table, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import CLOSES, Lake, forms
 from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import (
     CLOSED,
     close_ordered,

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.browse_held import piles
+from strandline.engine.accounting.browse_held import rows as held_rows
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.lake.lake import Lake
-from strandline.engine.quarantine.browse import piles
-from strandline.engine.quarantine.browse import rows as held_rows
-from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.replay import Choice, discard, reopen, replay

@@ -12,13 +12,13 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance, held_rows
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.ask.locate import Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.verify import Trial, verify
-from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.expire import expire, overdue

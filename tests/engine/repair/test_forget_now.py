@@ -17,7 +17,7 @@ from strandline.engine.flow.ingest import PROPERTIES
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.forgotten import requests, search
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.repair import forget
 from strandline.engine.repair.expire import AFTER, scrub
 from strandline.engine.repair.forget import Forgetting, carry_out

@@ -19,7 +19,7 @@ from strandline.engine.lake.forgotten import keep, requests, search
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.repair.expire import AFTER, scrub
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from tests.engine.repair.test_forget import carried_out, interrupted

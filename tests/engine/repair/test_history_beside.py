@@ -15,7 +15,7 @@ from strandline.core.table import Appended, Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.repair import replay as replay_module
 from strandline.engine.repair import replay as replaying
 from strandline.engine.repair.backfill import backfill

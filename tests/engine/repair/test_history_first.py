@@ -12,11 +12,11 @@ from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.import_notes import begun_import, note_begun, note_ended
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.import_files import import_file
 from strandline.operate import backfill

@@ -16,6 +16,7 @@ from strandline.core.stateful import AvailableNow
 from strandline.core.table import Ingested
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.accounting.routes import said
 from strandline.engine.flow.readers import TopicReader, topic_dangers
 from strandline.engine.flow.runner import Site, run
@@ -24,7 +25,6 @@ from strandline.engine.kafka.slices import ends_of
 from strandline.engine.kafka.topic_log import STAY
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
-from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.close import accept
 from strandline.engine.repair.retire import Leaving, move, move_back, retire_topic, take_back_topic
 from tests.cli.inside import succeeded

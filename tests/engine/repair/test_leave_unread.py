@@ -16,16 +16,16 @@ from pyspark.sql import SparkSession
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.topic import RECEIVED, Topic
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.accounting.routes import said
 from strandline.engine.flow.ingest import refuse_retired
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka import slices
 from strandline.engine.kafka.topic_log import Log
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
-from strandline.engine.quarantine.held_records import Signed
+from strandline.engine.lake.place import Place
 from strandline.engine.repair import retire as retiring
 from strandline.engine.repair.retire import Leaving, move, move_back, retire_topic
 from tests.support.by_hand import commit, create

@@ -10,9 +10,9 @@ from strandline.engine.ask.locate import Spot, Verdict, World
 from strandline.engine.ask.why import why
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.topic_log import STAY
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import Taken
 from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.closed_range import rewind

@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError
+from strandline.engine.accounting import gate_files
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.shadow_lake import Promotion, Shadow, refuse_half_done
-from strandline.engine.gates import gate_files
 from strandline.engine.lake.completeness import STATE_OF, Retirement, retired, write_down
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.vacuum import UNDOABLE

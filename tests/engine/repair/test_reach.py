@@ -17,7 +17,7 @@ from strandline.core.stateful import Batch
 from strandline.core.table import Appended, Windowed
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from strandline.engine.repair.backfill import backfill, reach_of
 from strandline.engine.repair.closed_range import Span, closed_until
 from strandline.engine.repair.downstream import backfill_above

@@ -10,9 +10,9 @@ from fleet.silver import device_inventory, devices
 from fleet.silver.devices import TABLE
 from strandline.core.errors import DefinitionError
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from tests.support.literal import put
 from tests.support.modes import derive

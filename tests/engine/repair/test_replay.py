@@ -11,13 +11,13 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance, waiting
+from strandline.engine.accounting.browse_held import rows as held_rows
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, latest_version
-from strandline.engine.quarantine.browse import rows as held_rows
-from strandline.engine.quarantine.held_records import Signed
+from strandline.engine.lake.place import Place
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.rebuild import promote, rebuild, undo

@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
+from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.balance_sheet import balance, waiting
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.flow.readers import readers
 from strandline.engine.flow.runner import Site
-from strandline.engine.gates import gate_files
 from strandline.engine.lake.completeness import (
     STATE_OF,
     RetiredError,
@@ -23,13 +24,12 @@ from strandline.engine.lake.completeness import (
     strike_out,
     write_down,
 )
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import TABLE_FILE, requests, search
 from strandline.engine.lake.lake import FORMS, TABLES, Lake, forms
 from strandline.engine.lake.locks import WriterWatch
 from strandline.engine.lake.log.vacuum import UNDOABLE
-from strandline.engine.lake.read.open_table import opened
-from strandline.engine.quarantine.held_records import Signed
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import left_behind

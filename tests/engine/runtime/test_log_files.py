@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.silver import device_telemetry as silver
-from strandline.engine.gates.gate_files import Shut, Where, write
+from strandline.engine.accounting.gate_files import Shut, Where, write
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.log_files import MOST, add, bound, last_error, last_lines
 

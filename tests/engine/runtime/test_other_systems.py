@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake import locks
-from strandline.engine.lake.files import local_files
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake import local_files, locks
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import has_ended
 
 TIED = """

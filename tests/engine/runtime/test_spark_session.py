@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType
 
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.runtime.settings import settings

@@ -17,8 +17,8 @@ from strandline.alerting.notice import File, KafkaTopic, Payload, Sink, Webhook
 from strandline.core.errors import TransientError
 from strandline.core.topic import Topic
 from strandline.engine.kafka.topic_log import Log, TopicWriter
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.service.condition import receivers
 from tests.engine.records import drop, expire, make
 from tests.support.logged import Logged

@@ -10,7 +10,7 @@ from strandline.alerting.alert_rule import Severity
 from strandline.alerting.courier import Books, books
 from strandline.alerting.notice import Alert, RuleWords, notice
 from strandline.core.errors import DataError
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 from tests.support.rows import NOON
 
 NUMBERS = st.integers(0, 50)

@@ -14,6 +14,7 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
 from strandline.core.stateful import MicroBatch
 from strandline.core.table import Table
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import (
@@ -25,7 +26,6 @@ from strandline.engine.lake.locks import (
     lease,
 )
 from strandline.engine.lake.log.ledger import last_entry
-from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.repair.retire import retire
 from strandline.engine.runtime.processes import own

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import Where
+from strandline.engine.accounting import gate_files
+from strandline.engine.accounting.gate_files import Where
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.service import metrics
 from strandline.engine.service.metrics import Sample

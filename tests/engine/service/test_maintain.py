@@ -13,13 +13,13 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.locate import first_version
 from strandline.engine.flow.runner import Site
+from strandline.engine.lake.find_rows import Where, look
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import logged_versions
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.log.vacuum import UNDOABLE, begins_at, swept
-from strandline.engine.lake.read.find_rows import Where, look
-from strandline.engine.lake.read.open_table import EXPIRES, FOLDER, pin_versions
+from strandline.engine.lake.open_table import EXPIRES, FOLDER, pin_versions
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.runtime import clock

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from strandline.engine.accounting.table_books import close
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import take
 from strandline.engine.service.metrics_page import LakeLook
 from tests.engine.written import BRONZE, GOLD, SILVER

@@ -13,11 +13,11 @@ from strandline.core.stateful import MicroBatch
 from strandline.engine.flow.preflight import Answer, judge, refuse
 from strandline.engine.flow.readers import readers
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read.open_table import live_files, opened
+from strandline.engine.lake.open_table import live_files, opened
+from strandline.engine.lake.place import Place
 from strandline.engine.repair.rebuild import promote, rebuild, refuse_without_promotion
 from strandline.engine.runtime import clock
 from strandline.engine.service.maintain import Policy, maintain, refuse_idle

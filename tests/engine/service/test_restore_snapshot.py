@@ -10,11 +10,11 @@ import pytest
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake.completeness import Retirement, retired, write_down
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import requests
 from strandline.engine.lake.import_notes import note_range
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import MANIFEST, Taken, find
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.proof import verify

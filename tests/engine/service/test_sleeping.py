@@ -17,11 +17,11 @@ from strandline.core.stateful import MicroBatch
 from strandline.core.table import Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import handed_over, is_written
-from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.repair.retire import retire
 from strandline.engine.service import backlog

@@ -7,11 +7,11 @@ import pytest
 
 from strandline.core.errors import DataError, TransientError
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import FOLDER as SEEN
 from strandline.engine.lake.lake import RESTORING, Lake
 from strandline.engine.lake.locks import COMMIT_LOCK
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import (
     MANIFEST,
     NAME,

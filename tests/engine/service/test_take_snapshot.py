@@ -16,13 +16,13 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.lake import snapshot_files
-from strandline.engine.lake.files.place import Listed, Place
 from strandline.engine.lake.forgotten import Forgotten, keep, requests
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import COMMIT_LOCK
 from strandline.engine.lake.log.commit_log import log_of
 from strandline.engine.lake.log.ledger import FORGET, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of
+from strandline.engine.lake.place import Listed, Place
 from strandline.engine.lake.plain_files import MAKER
 from strandline.engine.lake.snapshot_files import Taken, snapshots
 from strandline.engine.lake.store_lease import hold

@@ -23,12 +23,12 @@ class Door:
 
 
 DOORS = (
-    Door("lake.files.place", "Place.put"),
-    Door("lake.files.place", "Place.create"),
-    Door("lake.files.place", "Place.exchange"),
-    Door("lake.files.place", "Place.append"),
-    Door("lake.files.place", "Place.move"),
-    Door("lake.files.place", "Place.remove"),
+    Door("lake.place", "Place.put"),
+    Door("lake.place", "Place.create"),
+    Door("lake.place", "Place.exchange"),
+    Door("lake.place", "Place.append"),
+    Door("lake.place", "Place.move"),
+    Door("lake.place", "Place.remove"),
     Door("lake.commit.delta_commit", "Commit.write"),
     Door("lake.commit.delta_commit", "Commit.commit"),
     Door("lake.commit.delta_commit", "ClaimedRows.append"),

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from strandline import catalog
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.mend_checkpoint import (
     Ends,
@@ -16,6 +15,7 @@ from strandline.engine.lake.mend_checkpoint import (
     unfinished,
     withdraw,
 )
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import source_ids
 
 TABLE = catalog.find("silver.device_telemetry")

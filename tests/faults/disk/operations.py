@@ -11,14 +11,14 @@ from strandline import catalog
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.gates.gate_files import Where, read
-from strandline.engine.lake.files.place import Place
+from strandline.engine.accounting.gate_files import Where, read
+from strandline.engine.accounting.held_records import held
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.log.ledger_sums import snapshot
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import RULE_HISTORY, live_rules, promotions
-from strandline.engine.quarantine.held_records import held
 from strandline.engine.service.stream_health import order
 from tests.cli import inside
 from tests.faults.disk import programs

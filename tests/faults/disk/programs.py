@@ -7,9 +7,9 @@ from pathlib import Path
 
 from strandline import catalog
 
+from strandline.engine.accounting.gate_files import Shut, Where, clear, shut, write
+from strandline.engine.accounting.gate_files import open_ as open_gate
 from strandline.engine.accounting.table_books import close
-from strandline.engine.gates.gate_files import Shut, Where, clear, shut, write
-from strandline.engine.gates.gate_files import open_ as open_gate
 from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from strandline.engine.service import stream_health

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import obstore
 
-from strandline.engine.lake.files.object_files import bucket_of
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.object_files import bucket_of
+from strandline.engine.lake.place import Place
 from tests.support import lakes
 
 CHANGING = ("PUT ", "POST ", "DELETE ")

@@ -14,9 +14,9 @@ from strandline.cli.screen import SINCE, UNTIL, JsonOption, LakeOption, emit, no
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Ingested, Table
 from strandline.engine.lake.completeness import refuse_expired, refuse_retired
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.place import Place
 from strandline.engine.proof.compare import Comparison
 from strandline.engine.repair import closed_range
 from strandline.engine.repair.closed_range import Rewind, refuse_open, rewind

@@ -20,8 +20,8 @@ from strandline.engine.flow.readers import Level
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.completeness import fed, retired
-from strandline.engine.lake.files.place import remedy
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import remedy
 from strandline.engine.publish.books import publications, published
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_files import Level as LogLevel

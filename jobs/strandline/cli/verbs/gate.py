@@ -11,11 +11,11 @@ from strandline.cli import screen
 from strandline.cli.screen import JsonOption, LakeOption, emit, note, say, show
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import Shut, Where
+from strandline.engine.accounting import gate_files
+from strandline.engine.accounting.browse_held import KafkaPlace
+from strandline.engine.accounting.gate_files import Shut, Where
 from strandline.engine.kafka.topic_log import count, described
 from strandline.engine.lake.lake import Lake
-from strandline.engine.quarantine.browse import KafkaPlace
 from strandline.engine.repair import closed_range
 from strandline.engine.repair.downstream import above
 from strandline.engine.repair.plan_replay import Fate, Kind

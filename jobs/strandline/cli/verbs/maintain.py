@@ -12,11 +12,11 @@ from strandline.cli import screen
 from strandline.cli.screen import JsonOption, LakeOption, TablesArgument, emit, note, say, show
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.routes import NOT_ASKED
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import requests, search
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.read.open_table import pins
+from strandline.engine.lake.open_table import pins
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import find, remove_old
 from strandline.engine.repair import retire as retiring
 from strandline.engine.repair.expire import Expired, declares, expire, overdue

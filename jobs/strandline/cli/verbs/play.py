@@ -21,8 +21,8 @@ from strandline.core.kind import Layer
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.kafka.send_records import Sent
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
 from strandline.operate import lakes, play
 from strandline.operate.audit import refuse_imbalance

@@ -12,10 +12,10 @@ from strandline import catalog
 from strandline.cli import screen
 from strandline.cli.screen import JsonOption, LakeOption, emit, note, say, show
 from strandline.core.table import Judged, Table
-from strandline.engine.lake.files.place import Place
+from strandline.engine.accounting.browse_held import Held, Pile, export, harmless, piles, rows
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import write_down
-from strandline.engine.quarantine.browse import Held, Pile, export, harmless, piles, rows
 from strandline.engine.runtime import clock
 from strandline.operate.lakes import placed
 from strandline_quality import mask

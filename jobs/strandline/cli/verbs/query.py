@@ -23,8 +23,8 @@ from strandline.cli import screen
 from strandline.cli.screen import JsonOption, LakeOption, note, of_json, say, show
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.sql_query import Answer, ask, asked
+from strandline.engine.lake.duckdb_table import Duck
 from strandline.engine.lake.plain_files import write_down
-from strandline.engine.lake.read.duckdb_table import Duck
 from strandline.engine.runtime import clock
 
 # An answer of ``query`` as CSV, JSON or Parquet, on the standard output or in a file.

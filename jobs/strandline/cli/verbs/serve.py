@@ -16,8 +16,8 @@ from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.routes import topics_read
 from strandline.engine.kafka import broker
 from strandline.engine.lake.completeness import fed
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.proof import daily_report
 from strandline.engine.proof.daily_report import AlertPage
 from strandline.engine.runtime import clock, processes

@@ -30,9 +30,9 @@ from strandline.cli.verbs import query
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.engine.ask.lake_views import sources
 from strandline.engine.ask.sql_query import Answer, ask, names
+from strandline.engine.lake.duckdb_table import ends, keywords, session
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.plain_files import write_down
-from strandline.engine.lake.read.duckdb_table import ends, keywords, session
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import near_folder
 from strandline.operate.listener import exit_code, foreseen

@@ -1,5 +1,5 @@
-"""Do the books balance: is every event that was read in exactly one place?
+"""Where is each event that was read: do the books balance, which rows are held back, may this batch be published?
 
-Only figures enter, never rows: sums of ledger entries, and those of past commits, which say what is normal for a table.
-Without Spark and without a broker. Begin with balance_sheet, then commit_history.
+Sums of ledger entries, past commits, which say what is normal; the two tables of a quarantine, and the checks and files
+that close a gate. Judging held rows again is in repair. Begin with balance_sheet, then held_records, batch_check.
 """

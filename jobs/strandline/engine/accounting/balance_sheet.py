@@ -18,6 +18,7 @@ from strandline import catalog
 
 from strandline.core.errors import DataError
 from strandline.core.table import Feed, Ingested, Judged, Recomputed, Table, Upserted
+from strandline.engine.accounting.held_records import REPLAY, released, unfinished, unfollowed
 from strandline.engine.accounting.routes import OTHERS, routes_of, seen_in, sentence, sentences
 from strandline.engine.accounting.table_books import (
     SCHEMA,
@@ -32,7 +33,7 @@ from strandline.engine.accounting.table_books import (
 )
 from strandline.engine.kafka.slices import part_of
 from strandline.engine.lake.commit.delta_commit import ClaimedRows
-from strandline.engine.lake.files.place import Place, damage
+from strandline.engine.lake.duckdb_table import Peek, peek
 from strandline.engine.lake.import_notes import range_to_follow
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_written
@@ -55,10 +56,9 @@ from strandline.engine.lake.log.ledger_sums import (
     sums_of,
 )
 from strandline.engine.lake.log.log_actions import changes_rows, table_id
-from strandline.engine.lake.read.duckdb_table import Peek, peek
-from strandline.engine.lake.read.open_table import live_rows, missing_files
+from strandline.engine.lake.open_table import live_rows, missing_files
+from strandline.engine.lake.place import Place, damage
 from strandline.engine.lake.spark_checkpoint import Close, close_ordered, rows_passed
-from strandline.engine.quarantine.held_records import REPLAY, released, unfinished, unfollowed
 
 # Prove closed books from the first commit: add up the whole log again, and compare.
 #

@@ -26,11 +26,11 @@ from strandline.core.kind import in_utc
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.history_queries import Past
 from strandline.engine.lake.commit.delta_commit import ClaimedRows, compact
-from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
 from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry, latest_version
 from strandline.engine.lake.log.log_actions import highest, table_id
+from strandline.engine.lake.place import Place, damage
 
 # The figures of a commit, each a name and a value, so every question about the past has the same query.
 #

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from statistics import median
 
 from strandline.core.table import Table
+from strandline.engine.lake.duckdb_table import peek
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.log_actions import table_id
-from strandline.engine.lake.read.duckdb_table import peek
 
 # The usual range of a table's measure, learnt from its past: median and spread, by the hour of the week.
 #

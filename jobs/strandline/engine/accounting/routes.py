@@ -23,10 +23,10 @@ from strandline.engine.accounting.table_books import Books, Source
 from strandline.engine.kafka.slices import Part, range_ends
 from strandline.engine.kafka.topic_log import current, identities_in, stays
 from strandline.engine.lake.completeness import fed
-from strandline.engine.lake.files.place import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table, last_entry
 from strandline.engine.lake.log.ledger_sums import ByKind, Drift, Sums, sums_of
+from strandline.engine.lake.place import damage
 
 OTHERS = "all others"
 """The name of the kinds that a table takes which declares ``all_but``."""

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from strandline.core.table import Feed, Ingested, Judged, Recomputed, Table
 from strandline.engine.lake.commit.delta_commit import ClaimedRows, compact
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, Offsets, between, is_table, latest_version
 from strandline.engine.lake.log.ledger_sums import (
@@ -34,6 +33,7 @@ from strandline.engine.lake.log.ledger_sums import (
     write,
 )
 from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.place import Place
 
 # Books: the sums of a ledger, followed from its last snapshot on. These check nothing, as those of a quarantine.
 

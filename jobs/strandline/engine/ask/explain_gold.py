@@ -13,6 +13,7 @@ from strandline.core.kind import Day, shifted
 from strandline.core.static import Static
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.engine.accounting.balance_sheet import read_until
+from strandline.engine.accounting.held_records import FOLLOWED, REPLAY, resolved
 from strandline.engine.ask.explain_unread import explain_deleted, explain_gate, explain_waiting
 from strandline.engine.ask.locate import (
     Finding,
@@ -24,14 +25,10 @@ from strandline.engine.ask.locate import (
     removed_row,
     shown_row,
 )
+from strandline.engine.lake import static_versions
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
 from strandline.engine.lake.completeness import known_reach, over_until
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.commit_log import committed_at
-from strandline.engine.lake.log.ledger import Entry, entry_at
-from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.lake.read import static_versions
-from strandline.engine.lake.read.find_rows import (
+from strandline.engine.lake.find_rows import (
     Found,
     Where,
     first_reaching,
@@ -41,8 +38,11 @@ from strandline.engine.lake.read.find_rows import (
     typed,
     version_of,
 )
-from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.held_records import FOLLOWED, REPLAY, resolved
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import committed_at
+from strandline.engine.lake.log.ledger import Entry, entry_at
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.open_table import kinds
 
 # Find the rows of a table that depend on a row of its source, by the tables' declarations alone.
 #

@@ -14,6 +14,7 @@ from strandline.core.routes import KIND, KIND_BY, takes_kind, text_of
 from strandline.core.table import Ingested, Judged
 from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import read_until
+from strandline.engine.accounting.held_records import Status, done_about, still_held
 from strandline.engine.accounting.routes import takers_of
 from strandline.engine.ask.explain_gold import explain_removed
 from strandline.engine.ask.explain_unread import (
@@ -45,15 +46,14 @@ from strandline.engine.ask.locate import (
     taken_in,
     unread_records,
 )
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.find_rows import Found, Where, look, typed, version_of
 from strandline.engine.lake.import_notes import origin
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import IMPORT, Entry, entry_at
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.vacuum import EXPLAINED, swept
-from strandline.engine.lake.read.find_rows import Found, Where, look, typed, version_of
-from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.held_records import Status, done_about, still_held
+from strandline.engine.lake.open_table import kinds
+from strandline.engine.lake.place import Place
 
 ARRIVAL_ORDER = ("_arrived_at", *PLACE)
 TIMES = {"late": Verdict.LATE, "early": Verdict.EARLY, DISORDERED: Verdict.DISORDERED}

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from strandline.core.errors import LakeError
 from strandline.core.kind import shifted
 from strandline.core.table import Judged, Table
+from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.accounting.routes import NOT_ASKED, UNKNOWN, decided
 from strandline.engine.ask.locate import (
@@ -18,17 +19,16 @@ from strandline.engine.ask.locate import (
     rows_per_second,
     rows_since,
 )
-from strandline.engine.gates import gate_files
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.slices import Backlog, Bounds, ends, part_of
 from strandline.engine.lake.completeness import retired
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.find_rows import newest_first
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import Entry, is_imported, is_table, last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import added
-from strandline.engine.lake.read.find_rows import newest_first
+from strandline.engine.lake.place import Place
 
 
 def explain_waiting(table: Table, source: Table, world: World) -> Finding:

@@ -30,11 +30,11 @@ from strandline.engine.ask.locate import Finding, World
 from strandline.engine.ask.sql_query import Question, Reference, names, opened, view_of
 from strandline.engine.ask.why import why
 from strandline.engine.lake.commit.delta_commit import rows_at
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import Duck, Relation, literal, session
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import write_down
-from strandline.engine.lake.read.duckdb_table import Duck, Relation, literal, session
 from strandline.engine.runtime import clock, spark_session
 from strandline.engine.runtime.settings import Settings, settings
 from strandline.project import refuse_without

@@ -23,9 +23,22 @@ from strandline.core.kind import shifted
 from strandline.core.routes import KIND, KIND_BY, text_of
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import IDENTITY, PLACE, Topic
+from strandline.engine.accounting.held_records import has_items, still_held
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.kafka.topic_log import Log, consumer
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import Duck, literal, session, view_of
+from strandline.engine.lake.find_rows import (
+    Found,
+    Where,
+    batch_of,
+    bringing_commit,
+    commit_with,
+    look,
+    look_in,
+    newest_first,
+    reading_batch,
+    version_of,
+)
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import (
     LOOKED_AGAIN,
@@ -38,21 +51,8 @@ from strandline.engine.lake.log.ledger import (
 )
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import added, files_between, removed
-from strandline.engine.lake.read.duckdb_table import Duck, literal, session, view_of
-from strandline.engine.lake.read.find_rows import (
-    Found,
-    Where,
-    batch_of,
-    bringing_commit,
-    commit_with,
-    look,
-    look_in,
-    newest_first,
-    reading_batch,
-    version_of,
-)
-from strandline.engine.lake.read.open_table import kinds, live_files, live_rows, opened
-from strandline.engine.quarantine.held_records import has_items, still_held
+from strandline.engine.lake.open_table import kinds, live_files, live_rows, opened
+from strandline.engine.lake.place import Place
 from strandline_quality import mask
 
 PLAIN = re.compile(r"[\w .:@-]+", re.ASCII)

@@ -15,12 +15,9 @@ from typing import Any, TypeAlias
 
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
+from strandline.engine.accounting.held_records import State, offer
 from strandline.engine.ask.lake_views import ENTRIES, SCHEMAS, Source, sources
-from strandline.engine.lake.files.place import Place
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import is_table
-from strandline.engine.lake.provisional_rows import PROVISIONAL
-from strandline.engine.lake.read.duckdb_table import (
+from strandline.engine.lake.duckdb_table import (
     UNREADABLE,
     Duck,
     DuckError,
@@ -31,7 +28,9 @@ from strandline.engine.lake.read.duckdb_table import (
     seal,
     session,
 )
-from strandline.engine.lake.read.open_table import (
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.open_table import (
     DamagedLogError,
     damaged_log,
     kinds,
@@ -39,7 +38,8 @@ from strandline.engine.lake.read.open_table import (
     refuse_deleted_files,
     version_at,
 )
-from strandline.engine.quarantine.held_records import State, offer
+from strandline.engine.lake.place import Place
+from strandline.engine.lake.provisional_rows import PROVISIONAL
 
 # What ``SHOW TABLES`` and ``information_schema`` list in a query: the tables of the lake, and no view below them.
 #

@@ -18,6 +18,7 @@ from strandline.core.kind import shifted
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import IDENTITY, PLACE
 from strandline.engine.accounting.balance_sheet import held_rows, waiting
+from strandline.engine.accounting.held_records import record_of, still_held
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.ask.explain_gold import (
     Step,
@@ -45,13 +46,12 @@ from strandline.engine.ask.locate import (
     make_finding,
     records_with_key,
 )
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.find_rows import Found, Range, Where, heap, look, typed
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import existing
-from strandline.engine.lake.read.find_rows import Found, Range, Where, heap, look, typed
-from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.held_records import record_of, still_held
+from strandline.engine.lake.open_table import kinds
+from strandline.engine.lake.place import Place
 
 # Search the records of bronze for a key that no table has, and list what could not be searched.
 #

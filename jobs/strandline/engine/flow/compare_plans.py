@@ -36,12 +36,12 @@ from strandline.engine.flow.spark_plan import (
     written,
 )
 from strandline.engine.lake.commit.create_table import Altered, Change, altered
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import changes_rows, table_id
-from strandline.engine.lake.read.open_table import DeclaredTable, declared_schema, declared_table
+from strandline.engine.lake.open_table import DeclaredTable, declared_schema, declared_table
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import NOWHERE, Positions, RunRecord, read_until
 from strandline.engine.runtime.meter import code_version, query_version, vocabulary_version
 

@@ -36,10 +36,10 @@ from strandline.engine.flow.ingest import by_topic, identities, own_of, refuse_u
 from strandline.engine.kafka.slices import Backlog, Bounds, Positions, name_of, part_of, range_ends
 from strandline.engine.kafka.topic_log import Ranges, check_positions
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, Offsets, last_entry
 from strandline.engine.lake.mend_checkpoint import is_before, is_being_left, leave, move_to
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import (
     kafka_ends,
     newest_done,

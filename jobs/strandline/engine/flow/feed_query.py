@@ -42,9 +42,9 @@ from strandline.core.verdict import good_rows, judged
 from strandline.engine.flow.ingest import by_topic, received
 from strandline.engine.kafka.slices import Bounds, Positions
 from strandline.engine.kafka.topic_log import java_options
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.mend_checkpoint import settle
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import epoch
 from strandline.engine.runtime.jvm import running_tasks
 from strandline.engine.runtime.spark_session import for_any_rows, for_rows_alone

@@ -39,8 +39,8 @@ from strandline.engine.flow.plan import shaped
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.lake.read.static_versions import intervals_of
+from strandline.engine.lake.open_table import kinds
+from strandline.engine.lake.static_versions import intervals_of
 from strandline.engine.runtime.code_files import own_texts_of
 from strandline.engine.runtime.jvm import jvm, loss
 from strandline.engine.runtime.meter import code_version, is_code_of

@@ -37,13 +37,13 @@ from strandline.engine.kafka.topic_log import RecreatedError, current, deleted, 
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.delta_commit import Written
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import literal, peek_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import added_file
 from strandline.engine.lake.log.ledger import Entry, is_table, last_entry
 from strandline.engine.lake.log.ledger_sums import Sums, sums_of
 from strandline.engine.lake.log.log_actions import file_of
-from strandline.engine.lake.read.duckdb_table import literal, peek_files
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import Shelf
 from strandline.engine.runtime.meter import Meter, code_version
 from strandline.engine.runtime.settings import settings

@@ -48,10 +48,10 @@ from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.flow.function_plan import Columns
 from strandline.engine.flow.running import Parent, Report
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read.open_table import kinds
+from strandline.engine.lake.open_table import kinds
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.meter import code_version
 from strandline.engine.runtime.outage import first_line
 

@@ -36,12 +36,12 @@ from strandline.engine.kafka.slices import Part, name_of, range_ends
 from strandline.engine.kafka.topic_log import Ranges
 from strandline.engine.lake.commit.delta_commit import Written
 from strandline.engine.lake.commit.replace_rows import NO_TIME, Reach
+from strandline.engine.lake.duckdb_table import Peek, literal, peek_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import added_file
 from strandline.engine.lake.log.ledger import BATCH, EXPIRE, FORGET, IMPORT, STATIC, Entry, Offsets
 from strandline.engine.lake.log.ledger_sums import MOST_KINDS
 from strandline.engine.lake.log.log_actions import file_of
-from strandline.engine.lake.read.duckdb_table import Peek, literal, peek_files
 from strandline.engine.runtime.meter import code_version
 
 

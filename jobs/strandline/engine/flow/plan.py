@@ -31,17 +31,18 @@ from strandline.core.table import (
 )
 from strandline.core.topic import ORDER, QUARANTINE
 from strandline.core.verdict import DUPLICATE_OF, good_rows, judged, without_skipped
+from strandline.engine.accounting.held_records import let_have_items
 from strandline.engine.flow.batch.batch_accounting import watched
 from strandline.engine.flow.batch.event_joins import joining
 from strandline.engine.flow.batch.governor import EVERYTHING
 from strandline.engine.lake.commit import create_table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.import_notes import begun_import, unfinished_file
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.log.vacuum import begins_at, bring_back, swept
-from strandline.engine.lake.read.open_table import nullable
+from strandline.engine.lake.open_table import nullable
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import (
     NOWHERE,
     begin_whole,
@@ -49,7 +50,6 @@ from strandline.engine.lake.spark_checkpoint import (
     is_new,
     unread_from,
 )
-from strandline.engine.quarantine.held_records import let_have_items
 from strandline.engine.runtime.spark_session import for_rows_alone, for_sorted_state
 
 

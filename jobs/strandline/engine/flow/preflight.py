@@ -41,17 +41,17 @@ from strandline.engine.flow.plan import Frames, framed
 from strandline.engine.flow.spark_plan import StatefulPlan, output_mode, refusal
 from strandline.engine.kafka.slices import range_ends
 from strandline.engine.kafka.topic_log import deleted, identities_in
-from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import STATE, Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.mend_checkpoint import operator_names
-from strandline.engine.lake.read.open_table import (
+from strandline.engine.lake.open_table import (
     declared_schema,
     declared_table,
     never_null_now,
 )
+from strandline.engine.lake.place import Place, damage
 from strandline.engine.lake.spark_checkpoint import (
     CODE,
     JOIN,

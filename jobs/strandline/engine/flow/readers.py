@@ -43,7 +43,6 @@ from strandline.engine.kafka.slices import (
 from strandline.engine.kafka.slices import name_of as topic_named
 from strandline.engine.kafka.topic_log import current, identities_in, lost_of
 from strandline.engine.lake.completeness import fed, retired
-from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import (
     commit_file,
@@ -54,7 +53,8 @@ from strandline.engine.lake.log.commit_log import (
 from strandline.engine.lake.log.ledger import is_table, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of, sums_of
 from strandline.engine.lake.log.log_actions import table_id
-from strandline.engine.lake.read.open_table import lowest
+from strandline.engine.lake.open_table import lowest
+from strandline.engine.lake.place import Place, damage
 from strandline.engine.lake.spark_checkpoint import NOWHERE, kafka_ends, unread_from
 
 

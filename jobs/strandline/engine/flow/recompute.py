@@ -32,6 +32,8 @@ from strandline.core.stateful import closed
 from strandline.core.table import Appended, Computed, Derived, Judged, Recomputed, Table
 from strandline.core.verdict import good_rows
 from strandline.engine.accounting.balance_sheet import rows_until
+from strandline.engine.accounting.batch_check import Guard
+from strandline.engine.accounting.gate_files import refuse_behind
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.batch_accounting import (
@@ -52,8 +54,6 @@ from strandline.engine.flow.batch.event_joins import (
 )
 from strandline.engine.flow.batch.write_rows import Fork, counting_column
 from strandline.engine.flow.plan import make, shaped
-from strandline.engine.gates.batch_check import Guard
-from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.create_table import Change, add_columns, altered
 from strandline.engine.lake.commit.delta_commit import OPEN, rows_at, write
@@ -66,11 +66,11 @@ from strandline.engine.lake.commit.file_index import (
 )
 from strandline.engine.lake.commit.replace_rows import changed_span
 from strandline.engine.lake.completeness import computable_from
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.lake.read.open_table import declared_schema
+from strandline.engine.lake.open_table import declared_schema
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import close_ordered, closed_ms
 from strandline.engine.runtime.meter import Meter
 

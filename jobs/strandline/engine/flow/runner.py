@@ -15,6 +15,8 @@ from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.routes import schemas_from
 from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Computed, Ingested, Recomputed, Streamed, Table
+from strandline.engine.accounting.batch_check import Guard
+from strandline.engine.accounting.gate_files import GateShutError, stops
 from strandline.engine.accounting.table_books import close_or_reason
 from strandline.engine.flow import function_plan
 from strandline.engine.flow.batch.batch_writer import Writer
@@ -29,14 +31,12 @@ from strandline.engine.flow.recompute import Afresh, compute
 from strandline.engine.flow.run_recorder import Recorder, Wrote, unrecorded
 from strandline.engine.flow.running import Lookout, Report, Running, weighing
 from strandline.engine.flow.shadow_lake import refuse_half_done
-from strandline.engine.gates.batch_check import Guard
-from strandline.engine.gates.gate_files import GateShutError, stops
 from strandline.engine.kafka.given_topics import GivenTopics
 from strandline.engine.lake.completeness import refuse_retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.read.open_table import lost_file
+from strandline.engine.lake.open_table import lost_file
 from strandline.engine.lake.shelves import Shelf
 from strandline.engine.runtime.jvm import Heap
 from strandline.engine.runtime.outage import Patience, soon

@@ -14,12 +14,12 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.static import Static
 from strandline.core.table import Feed, Table
 from strandline.engine.accounting.balance_sheet import in_force
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry, entries, is_table, latest_version
 from strandline.engine.lake.log.ledger_sums import OF_RECORDS, Sums, name_of, sums_of
-from strandline.engine.lake.read.open_table import live_rows
+from strandline.engine.lake.open_table import live_rows
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime.processes import own
 

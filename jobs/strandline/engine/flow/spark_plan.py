@@ -18,10 +18,10 @@ from pyspark.sql import DataFrame
 from strandline.core.parse_registered import READER
 from strandline.core.table import Judged, Streamed, Upserted
 from strandline.core.verdict import computed
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.mend_checkpoint import copy_metadata, settle
+from strandline.engine.lake.open_table import first_names
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import scratch
-from strandline.engine.lake.read.open_table import first_names
 from strandline.engine.lake.spark_checkpoint import next_batch, run_conditions
 from strandline.engine.runtime.jvm import classic, jvm
 

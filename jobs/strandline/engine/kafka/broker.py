@@ -22,8 +22,8 @@ from confluent_kafka.cimpl import NewTopic
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 from strandline.core.table import Table
 from strandline.core.topic import Topic
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake, unwritable
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.log_files import bound
@@ -246,7 +246,7 @@ import sys
 sys.stdin.buffer.read()
 from strandline.engine.kafka.broker import down, status
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 lake, pid = Lake(Place.of(sys.argv[1])), int(sys.argv[2])
 found = status(lake)
 if found and found.pid == pid:

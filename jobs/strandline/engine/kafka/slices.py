@@ -43,9 +43,9 @@ from strandline.engine.kafka.broker import Cluster
 from strandline.engine.kafka.topic_log import STAY, Log, consumer, number_in_kafka, stays
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import fed
-from strandline.engine.lake.files.place import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Offsets, last_entry
+from strandline.engine.lake.place import damage
 
 FEW = 1_000
 """Records whose clocks are ahead that are passed over in a row; where there are more, the partition waits at them."""

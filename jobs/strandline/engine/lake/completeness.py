@@ -30,10 +30,10 @@ from strandline.core.errors import DataError, DefinitionError
 from strandline.core.kind import LAST, shifted
 from strandline.core.table import Ingested, Judged, Recomputed, Table
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import TABLES, Lake
 from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import read_record
 from strandline.engine.lake.store_lease import hold
 

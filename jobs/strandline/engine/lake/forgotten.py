@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from strandline.engine.lake.files.place import Place, each_done
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import (
     PACKED,
@@ -35,7 +34,8 @@ from strandline.engine.lake.log.commit_log import (
     write_pack,
 )
 from strandline.engine.lake.log.ledger_sums import FOLDER, fingerprint
-from strandline.engine.lake.read.open_table import live_files, opened
+from strandline.engine.lake.open_table import live_files, opened
+from strandline.engine.lake.place import Place, each_done
 from strandline.engine.runtime.jvm import classic, jvm
 
 REQUESTS = "_forgotten"

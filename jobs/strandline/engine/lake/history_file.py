@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.kind import in_utc
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.place import Place
 
 # Which files of a folder hold history, and in which format: their names say it.
 

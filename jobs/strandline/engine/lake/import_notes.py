@@ -12,11 +12,11 @@ import json
 from dataclasses import asdict, dataclass
 
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.history_file import END_OF_TIME
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import IMPORT, Entry, part_of_imports
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.place import Place
 
 FOLDER = "_imports"
 
@@ -36,7 +36,7 @@ class ImportNote:
         begins: The arrival of records before the first that says one, in milliseconds since 1970.
         oldest: The oldest arrival.
         newest: The newest arrival.
-        stamp: What would have changed if the file had been written since (jobs/strandline/engine/lake/files/place.py); a file of the
+        stamp: What would have changed if the file had been written since (jobs/strandline/engine/lake/place.py); a file of the
             same stamp is not read again. A file that is written twice within the resolution of its clock, with as many
             bytes, would go unnoticed.
         given_up: How many more records it had when the rest of it was given up.

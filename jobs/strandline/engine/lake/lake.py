@@ -16,8 +16,8 @@ from uuid import uuid4
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 from strandline.core.static import Static
 from strandline.core.table import Feed, Judged, Table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime.settings import near_folder, store_options
 

@@ -35,8 +35,8 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import TransientError
 from strandline.core.table import Feed, Table
 from strandline.engine.lake import store_lease
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import WRITER, Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import StoreLease, fence, is_living, take, take_again
 from strandline.engine.runtime.jvm import jvm
 from strandline.engine.runtime.outage import skipped_in_outage

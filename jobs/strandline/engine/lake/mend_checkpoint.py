@@ -21,9 +21,9 @@ from typing import Any
 
 from strandline.core.errors import DataError
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import (
     NOTHING_YET,
     kafka_ends,

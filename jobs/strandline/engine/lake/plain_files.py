@@ -17,9 +17,9 @@ from uuid import uuid4
 import pyarrow.parquet as pq
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.log_files import add
 from strandline.engine.runtime.processes import is_there, own
 

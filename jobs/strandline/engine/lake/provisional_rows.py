@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from strandline.core.errors import LakeError
 from strandline.core.kind import LAST
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import is_table, latest_version
 from strandline.engine.lake.log.log_actions import live_files
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import HeldError, hold
 
 PROVISIONAL = "provisional"

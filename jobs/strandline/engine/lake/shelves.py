@@ -27,8 +27,8 @@ from uuid import uuid4
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.model import Term, Trained, from_words
 from strandline.core.routes import WriterSchema
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import scratch
 
 TERMS, HISTORY = "terms.json", "history.jsonl"

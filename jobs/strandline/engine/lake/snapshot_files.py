@@ -33,12 +33,12 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
-from strandline.engine.lake.files.place import Listed, Place, each_done, keep_files
 from strandline.engine.lake.log.commit_log import FOLDER as PACKS
 from strandline.engine.lake.log.commit_log import Kind, actions, commit_file, log_of
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import added
 from strandline.engine.lake.log.vacuum import uncommitted
+from strandline.engine.lake.place import Listed, Place, each_done, keep_files
 from strandline.engine.lake.plain_files import MAKER
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime.processes import own
@@ -51,7 +51,7 @@ from strandline.engine.runtime.processes import own
 #
 # An object store has no links. There the server copies what may go meanwhile: logs, which maintenance cuts, and checkpoints,
 # which Spark cleans. Data files and packs of commits are held where they are: they are written once, and maintenance leaves
-# those of a pinned version (jobs/strandline/engine/lake/read/open_table.py).
+# those of a pinned version (jobs/strandline/engine/lake/open_table.py).
 
 
 LAST = "_last_checkpoint"

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from strandline.core.errors import DamagedError, DataError, TransientError
-from strandline.engine.lake.files.local_files import sync_all
-from strandline.engine.lake.files.place import Place, is_outage, keep_files
+from strandline.engine.lake.local_files import sync_all
 from strandline.engine.lake.log.log_actions import Added, appended, table_id
-from strandline.engine.lake.read.open_table import live_rows
+from strandline.engine.lake.open_table import live_rows
+from strandline.engine.lake.place import Place, is_outage, keep_files
 
 NOTHING_YET = "-"
 """What Spark writes for a source without an offset."""
@@ -611,7 +611,7 @@ def write_record(checkpoint: Place, record: RunRecord) -> None:
     (checkpoint / FILE).put(json.dumps(asdict(record), separators=(",", ":")))
 
 
-# Bring what Spark wrote of a checkpoint to the disk, in the order that jobs/strandline/engine/lake/files/local_files.py explains.
+# Bring what Spark wrote of a checkpoint to the disk, in the order that jobs/strandline/engine/lake/local_files.py explains.
 
 
 CHANGES = (".changelog", ".delta")

@@ -21,10 +21,10 @@ from typing import Any, TextIO
 from uuid import uuid4
 
 from strandline.core.errors import ReplacedError
-from strandline.engine.lake.files import object_files
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake import object_files
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import is_table, latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.outage import StoreAwayError
 from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.runtime.settings import lease_seconds

@@ -25,12 +25,12 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.model import FEATURES, SCORE, VERSION, Model
 from strandline.core.table import Feed
 from strandline.engine.lake import shelves
+from strandline.engine.lake.duckdb_table import peek_files
+from strandline.engine.lake.find_rows import Where, heap, look
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held, refuse_if_taken
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import last_entry
-from strandline.engine.lake.read.duckdb_table import peek_files
-from strandline.engine.lake.read.find_rows import Where, heap, look
 from strandline.engine.lake.shelves import PROMOTED, RESCORED, ROLLED_BACK, Decision, Terms
 from strandline.engine.repair.closed_range import Span
 from strandline_quality.findings import Drift

@@ -28,17 +28,17 @@ from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from strandline.core.topic import PLACE
+from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.balance_sheet import read_until, readable_at, rows_until
+from strandline.engine.accounting.gate_files import READ_AS_IT_WAS, Shut, Where
+from strandline.engine.accounting.held_records import State, offer
 from strandline.engine.flow.function_plan import hidden
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import READ_AS_IT_WAS, Shut, Where
 from strandline.engine.lake.commit.delta_commit import rows_at
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import Duck, scan, spilling
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table, latest_version
 from strandline.engine.lake.log.log_actions import changes_rows, files_between
-from strandline.engine.lake.read.duckdb_table import Duck, scan, spilling
-from strandline.engine.quarantine.held_records import State, offer
+from strandline.engine.lake.place import Place
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import led
 from strandline_quality.expectations import Expectation, Finding, Share, Within, shares

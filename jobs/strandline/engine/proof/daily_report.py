@@ -27,14 +27,14 @@ from strandline.core.errors import DataError, DefinitionError
 from strandline.core.kind import DISORDERED, IN_UTC, LATE
 from strandline.core.model import Model
 from strandline.core.table import Ingested, Judged, Table
-from strandline.engine.accounting import commit_history
+from strandline.engine.accounting import commit_history, gate_files
 from strandline.engine.accounting.balance_sheet import Balance, balance
+from strandline.engine.accounting.browse_held import open_rows, samples
+from strandline.engine.accounting.gate_files import Where
 from strandline.engine.accounting.history_queries import Batch, Mark, Past, marks
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import Where
 from strandline.engine.lake.completeness import retired
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import hold, note_of_holder
 from strandline.engine.proof import day_verdicts
 from strandline.engine.proof.day_verdicts import (
@@ -50,7 +50,6 @@ from strandline.engine.proof.day_verdicts import (
     worst,
 )
 from strandline.engine.proof.freshness import freshness
-from strandline.engine.quarantine.browse import open_rows, samples
 from strandline.engine.repair.migrate import made
 from strandline_infra.programs import HOST
 from strandline_quality.findings import (

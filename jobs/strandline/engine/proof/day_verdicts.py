@@ -15,6 +15,7 @@ from typing import TypeAlias
 from strandline.core.kind import IN_UTC, Day
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import Balance, balance
+from strandline.engine.accounting.browse_held import open_rows
 from strandline.engine.accounting.history_queries import (
     VOLUME,
     Batch,
@@ -32,7 +33,6 @@ from strandline.engine.lake.log import commit_log
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.freshness import freshness
 from strandline.engine.proof.verify import kept, status
-from strandline.engine.quarantine.browse import open_rows
 from strandline_quality.findings import (
     Failing,
     Flow,

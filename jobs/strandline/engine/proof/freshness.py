@@ -16,9 +16,9 @@ from strandline.core.kind import SKEW, Fresh
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.accounting.commit_history import newest_arrival, newest_event
+from strandline.engine.accounting.gate_files import stops
 from strandline.engine.flow import readers
 from strandline.engine.flow.plan import emits_over_time
-from strandline.engine.gates.gate_files import stops
 from strandline.engine.lake.completeness import with_below
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held

@@ -21,10 +21,10 @@ from strandline.engine.accounting.balance_sheet import readable_at
 from strandline.engine.flow.function_plan import hidden
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import refuse_never_whole, whole_from
+from strandline.engine.lake.duckdb_table import Duck, DuckError, scan, spilling
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read.duckdb_table import Duck, DuckError, scan, spilling
-from strandline.engine.lake.read.open_table import pin_versions
+from strandline.engine.lake.open_table import pin_versions
 from strandline.engine.lake.spark_checkpoint import closed_ms
 from strandline.engine.proof.compare import compared_views, within
 from strandline.engine.proof.duckdb_words import MACROS, in_duckdb

@@ -28,25 +28,24 @@ from strandline.core.static import Static
 from strandline.core.table import Feed, Ingested, Judged, Table, Windowed
 from strandline.core.topic import NOTHING_ARRIVED, ORDER, RECEIVED
 from strandline.engine.accounting.balance_sheet import waiting
+from strandline.engine.accounting.gate_files import open_all
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.ingest import PROPERTIES, newest_credible
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.gates.gate_files import open_all
-from strandline.engine.lake import shelves
+from strandline.engine.lake import shelves, static_versions
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.completeness import known_reach
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import Duck, literal, scan, spilling
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import is_commit
 from strandline.engine.lake.log.ledger import BATCH, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import added
+from strandline.engine.lake.open_table import pin_versions
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import scratch
-from strandline.engine.lake.read import static_versions
-from strandline.engine.lake.read.duckdb_table import Duck, literal, scan, spilling
-from strandline.engine.lake.read.open_table import pin_versions
 from strandline.engine.lake.snapshot_files import link_commit
 from strandline.engine.proof.compare import Comparison, compare
 from strandline.engine.repair.close import close_as

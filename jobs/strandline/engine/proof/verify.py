@@ -23,11 +23,18 @@ from strandline.core.static import Static
 from strandline.core.table import Feed, Ingested, Judged, Table, Windowed
 from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import readable_at, waiting, waiting_for_import
+from strandline.engine.accounting.gate_files import open_all
+from strandline.engine.accounting.held_records import (
+    RELEASED,
+    UNSIGNED,
+    Status,
+    generation,
+    open_records,
+)
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.gates.gate_files import open_all
-from strandline.engine.lake import shelves
+from strandline.engine.lake import shelves, static_versions
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import (
@@ -36,7 +43,6 @@ from strandline.engine.lake.completeness import (
     refuse_never_whole,
     whole_from,
 )
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import (
     BATCH,
@@ -47,19 +53,12 @@ from strandline.engine.lake.log.ledger import (
     latest_version,
 )
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.open_table import pin_versions
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import scratch
-from strandline.engine.lake.read import static_versions
-from strandline.engine.lake.read.open_table import pin_versions
 from strandline.engine.lake.shelves import Shelf
 from strandline.engine.proof.compare import Kept, Range, compare, rows_in_windows
 from strandline.engine.proof.trial_lakes import KillTrial, Log, resplit
-from strandline.engine.quarantine.held_records import (
-    RELEASED,
-    UNSIGNED,
-    Status,
-    generation,
-    open_records,
-)
 from strandline.engine.repair.bring_imported import bring
 from strandline.engine.repair.close import close_as
 from strandline.engine.repair.closed_range import Span

@@ -18,10 +18,10 @@ from strandline.core.errors import DefinitionError
 from strandline.core.kind import length_of
 from strandline.core.table import Appended, Ingested, Judged, Table
 from strandline.core.topic import NAME as TOPIC
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at, is_commit
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import note_of_holder
 from strandline.project import package
 

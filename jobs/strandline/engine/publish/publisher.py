@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
+from strandline.engine.lake.duckdb_table import Columns, Range, Row, all_rows, changed_rows
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.read.duckdb_table import Columns, Range, Row, all_rows, changed_rows
-from strandline.engine.lake.read.open_table import pin_versions
+from strandline.engine.lake.open_table import pin_versions
 from strandline.engine.lake.store_lease import FencedError, HeldError, hold
 from strandline.engine.publish.books import (
     LOCK,

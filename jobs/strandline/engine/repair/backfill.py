@@ -46,25 +46,9 @@ from strandline.core.verdict import (
     with_newest_arrival,
     without_skipped,
 )
-from strandline.engine.flow import new_entry
-from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
-from strandline.engine.flow.batch.event_joins import adorned, joining, noted
-from strandline.engine.flow.batch.joined_streams import joined
-from strandline.engine.flow.plan import framed
-from strandline.engine.flow.shadow_lake import refuse_half_done
-from strandline.engine.gates.batch_check import Guard, counted
-from strandline.engine.gates.gate_files import refuse_behind
-from strandline.engine.lake.commit.delta_commit import rows_at, rows_now
-from strandline.engine.lake.commit.replace_rows import Exchange, came_and_gone, changes, swap
-from strandline.engine.lake.completeness import let_go, refuse_expired, retired
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import lease
-from strandline.engine.lake.log.ledger import IMPORT, NOTHING, Entry, Through, is_table
-from strandline.engine.lake.log.ledger_sums import sums_of
-from strandline.engine.lake.read.open_table import live_rows
-from strandline.engine.lake.read.static_versions import refuse_untaken
-from strandline.engine.lake.shelves import Shelf
-from strandline.engine.quarantine.held_records import (
+from strandline.engine.accounting.batch_check import Guard, counted
+from strandline.engine.accounting.gate_files import refuse_behind
+from strandline.engine.accounting.held_records import (
     REPLAY,
     UNSIGNED,
     Signed,
@@ -76,6 +60,22 @@ from strandline.engine.quarantine.held_records import (
     resolve,
     unfinished,
 )
+from strandline.engine.flow import new_entry
+from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
+from strandline.engine.flow.batch.event_joins import adorned, joining, noted
+from strandline.engine.flow.batch.joined_streams import joined
+from strandline.engine.flow.plan import framed
+from strandline.engine.flow.shadow_lake import refuse_half_done
+from strandline.engine.lake.commit.delta_commit import rows_at, rows_now
+from strandline.engine.lake.commit.replace_rows import Exchange, came_and_gone, changes, swap
+from strandline.engine.lake.completeness import let_go, refuse_expired, retired
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import IMPORT, NOTHING, Entry, Through, is_table
+from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.open_table import live_rows
+from strandline.engine.lake.shelves import Shelf
+from strandline.engine.lake.static_versions import refuse_untaken
 from strandline.engine.repair.closed_range import (
     Span,
     all_read,

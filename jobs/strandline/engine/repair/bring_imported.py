@@ -30,12 +30,14 @@ from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import taken
 from strandline.engine.accounting.balance_sheet import has_begun, readable_at
+from strandline.engine.accounting.held_records import hold, resolved, unfinished
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.batch_accounting import own_of
 from strandline.engine.flow.ingest import make
 from strandline.engine.kafka.slices import part_of
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.completeness import fed, horizon, refuse_retired
+from strandline.engine.lake.find_rows import commit_with
 from strandline.engine.lake.import_notes import (
     ImportSlices,
     forget_range,
@@ -47,8 +49,6 @@ from strandline.engine.lake.locks import HasWriterError, lease
 from strandline.engine.lake.log.ledger import IMPORT, Entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.mend_checkpoint import leave
-from strandline.engine.lake.read.find_rows import commit_with
-from strandline.engine.quarantine.held_records import hold, resolved, unfinished
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import (

@@ -20,6 +20,7 @@ from strandline.core.table import Feed, Ingested, Judged, Recomputed, Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.accounting.commit_history import newest_event
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.feed_ledger import FeedLedger
 from strandline.engine.flow.ingest import identities, own_of, refuse_unlike
@@ -32,11 +33,11 @@ from strandline.engine.kafka.topic_log import expired, refuse_shrunk
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import known_reach, over_until, retired, with_below
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import CLOSES, Lake
 from strandline.engine.lake.locks import handed_over, lease
 from strandline.engine.lake.log.ledger import Entry, last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import (
     Close,
     close_ordered,
@@ -44,7 +45,6 @@ from strandline.engine.lake.spark_checkpoint import (
     newest_planned,
     order_close,
 )
-from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.closed_range import left_until
 
 DAY = timedelta(days=1)

@@ -27,7 +27,7 @@ from strandline.engine.lake.completeness import (
     retired,
     with_below,
 )
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import peek
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
 from strandline.engine.lake.log.ledger import (
@@ -38,8 +38,8 @@ from strandline.engine.lake.log.ledger import (
 )
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import come_since
-from strandline.engine.lake.read.duckdb_table import peek
-from strandline.engine.lake.read.open_table import earliest
+from strandline.engine.lake.open_table import earliest
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import settled_ms, stream_id
 
 

@@ -18,10 +18,10 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.kind import shifted
 from strandline.core.table import Derived, Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
+from strandline.engine.accounting.gate_files import refuse_behind
 from strandline.engine.flow.batch.event_joins import Again
 from strandline.engine.flow.plan import emits_over_time
 from strandline.engine.flow.recompute import Afresh
-from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit.delta_commit import by_key, rows_now
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.commit.replace_rows import changes
@@ -35,7 +35,7 @@ from strandline.engine.lake.completeness import (
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.lake.read.static_versions import refuse_untaken
+from strandline.engine.lake.static_versions import refuse_untaken
 from strandline.engine.repair.backfill import MODE, backfill, computed, reach_of
 from strandline.engine.repair.closed_range import (
     Span,

@@ -21,20 +21,20 @@ from strandline import catalog
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.kind import LAST, length_of
 from strandline.core.table import Ingested, Judged, Table
+from strandline.engine.accounting.held_records import record_of, released_among, unfinished
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.new_entry import with_kinds_gone
 from strandline.engine.flow.readers import How, readers
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.lake.commit.replace_rows import Files, Removal, remove_rows
 from strandline.engine.lake.completeness import let_go, retired
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.find_rows import OldFiles, old_files
 from strandline.engine.lake.forgotten import Forgotten, folder_of, keep, requests, scrub_log
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import is_passed_over, is_table, latest_version
-from strandline.engine.lake.read.find_rows import OldFiles, old_files
-from strandline.engine.lake.read.open_table import pins
-from strandline.engine.quarantine.held_records import record_of, released_among, unfinished
+from strandline.engine.lake.open_table import pins
+from strandline.engine.lake.place import Place
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import needed_from, retired_readers, unread_files
 from strandline.engine.repair.rebuild import remove_outdated, remove_put_away, remove_shadow

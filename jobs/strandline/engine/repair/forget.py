@@ -29,12 +29,13 @@ from strandline.core.routes import schemas_from
 from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import computed, judged
+from strandline.engine.accounting.gate_files import refuse_behind
+from strandline.engine.accounting.held_records import record_of, released_among
 from strandline.engine.accounting.routes import refuse_undeclared
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.event_joins import joining
 from strandline.engine.flow.new_entry import with_kinds_gone
 from strandline.engine.flow.runner import Site
-from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake import provisional_rows
 from strandline.engine.lake.commit.delta_commit import by_key, rows_at, rows_now
 from strandline.engine.lake.commit.replace_rows import (
@@ -46,15 +47,14 @@ from strandline.engine.lake.commit.replace_rows import (
     remove_rows,
 )
 from strandline.engine.lake.completeness import known_reach, let_go, retired
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import Forgotten, folder_of, keep, requests
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import is_table, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of
-from strandline.engine.lake.read.static_versions import refuse_untaken
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import Shelf
-from strandline.engine.quarantine.held_records import record_of, released_among
+from strandline.engine.lake.static_versions import refuse_untaken
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.repair.closed_range import Span, unread_files
 from strandline.engine.repair.downstream import (

@@ -31,9 +31,9 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged
 from strandline.core.topic import RECEIVED
 from strandline.core.verdict import computed, list_of
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import literal, mark_of, pattern_of
 from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.jvm import classic, jvm
 
 SHORTEST = 3

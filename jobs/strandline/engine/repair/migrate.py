@@ -38,7 +38,6 @@ from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.lake.commit.create_table import alter, altered, let_be_null
 from strandline.engine.lake.commit.replace_rows import rename_columns
 from strandline.engine.lake.completeness import fed
-from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import COLUMNS, Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.commit_log import Kind, actions
@@ -46,7 +45,8 @@ from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest
 from strandline.engine.lake.log.ledger_sums import Sums, sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.mend_checkpoint import retire_state, rewrite_sources
-from strandline.engine.lake.read.open_table import declared_schema, first_names
+from strandline.engine.lake.open_table import declared_schema, first_names
+from strandline.engine.lake.place import Place, damage
 from strandline.engine.lake.spark_checkpoint import read_record, source_ids, write_record
 from strandline.engine.repair.rebuild import refuse_lossy
 from strandline.engine.runtime.meter import is_code_of

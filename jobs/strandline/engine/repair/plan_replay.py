@@ -33,14 +33,14 @@ from strandline.core.verdict import (
     without_skipped,
 )
 from strandline.engine.accounting.balance_sheet import readable_at
+from strandline.engine.accounting.batch_check import held_by_reason
+from strandline.engine.accounting.held_records import has_items, records
 from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
 from strandline.engine.flow.batch.event_joins import joining
-from strandline.engine.gates.batch_check import held_by_reason
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Through
 from strandline.engine.lake.shelves import Shelf
-from strandline.engine.quarantine.held_records import has_items, records
 from strandline.engine.repair.closed_range import (
     Span,
     read_together,

@@ -22,12 +22,12 @@ from strandline.core.errors import DamagedError, DataError, DefinitionError
 from strandline.core.kind import in_utc
 from strandline.core.stateful import AvailableNow
 from strandline.core.table import Recomputed, Table
+from strandline.engine.accounting import gate_files
+from strandline.engine.accounting.gate_files import Where
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.function_plan import take_over_lineage
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow, summed
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import Where
 from strandline.engine.lake import provisional_rows
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.completeness import (
@@ -37,7 +37,6 @@ from strandline.engine.lake.completeness import (
     sources_whole_from,
     strike_out,
 )
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.forgotten import requests
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import handed_over, lease
@@ -46,7 +45,8 @@ from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry, lates
 from strandline.engine.lake.log.ledger_sums import name_of, sums_of
 from strandline.engine.lake.log.log_actions import TableFiles, table_files, table_id
 from strandline.engine.lake.log.vacuum import UNDOABLE, swept
-from strandline.engine.lake.read.open_table import WAS, earliest, nullable
+from strandline.engine.lake.open_table import WAS, earliest, nullable
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import link_files
 from strandline.engine.lake.spark_checkpoint import unread_from
 from strandline.engine.repair.backfill import ROLE, leave_behind

@@ -30,16 +30,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.items import ITEM
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
-from strandline.engine.flow import new_entry
-from strandline.engine.flow.shadow_lake import refuse_half_done
-from strandline.engine.lake.commit import delta_commit
-from strandline.engine.lake.commit.replace_rows import Exchange, swap
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.locks import lease
-from strandline.engine.lake.log.ledger import IMPORT, Entry, last_entry, latest_version
-from strandline.engine.lake.read.open_table import live_rows
-from strandline.engine.lake.read.static_versions import refuse_untaken
-from strandline.engine.quarantine.held_records import (
+from strandline.engine.accounting.held_records import (
     DISCARD,
     FOLLOWED,
     REOPEN,
@@ -60,6 +51,15 @@ from strandline.engine.quarantine.held_records import (
     unfinished,
     unfollowed,
 )
+from strandline.engine.flow import new_entry
+from strandline.engine.flow.shadow_lake import refuse_half_done
+from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.replace_rows import Exchange, swap
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.locks import lease
+from strandline.engine.lake.log.ledger import IMPORT, Entry, last_entry, latest_version
+from strandline.engine.lake.open_table import live_rows
+from strandline.engine.lake.static_versions import refuse_untaken
 from strandline.engine.repair.backfill import ROLE, leave_behind
 from strandline.engine.repair.closed_range import (
     Span,

@@ -25,6 +25,7 @@ from strandline.core.routes import schemas_from
 from strandline.core.stateful import AvailableNow
 from strandline.core.table import Feed, Ingested, Recomputed, Table
 from strandline.core.topic import Topic
+from strandline.engine.accounting.held_records import Signed
 from strandline.engine.accounting.routes import NO_ID, NOT_ASKED, UNKNOWN, decided, undeclared
 from strandline.engine.flow import function_plan, new_entry
 from strandline.engine.flow.ingest import identity, own_of, refuse_retired
@@ -42,14 +43,13 @@ from strandline.engine.lake.completeness import (
     strike_out,
     write_down,
 )
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import ENTRIES, Lake
 from strandline.engine.lake.locks import WriterWatch, is_held, lease
 from strandline.engine.lake.log.commit_log import log_of
 from strandline.engine.lake.log.ledger import Entry, is_table, last_entry
 from strandline.engine.lake.log.ledger_sums import FOLDER, sums_of
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import Shelf
-from strandline.engine.quarantine.held_records import Signed
 from strandline.engine.repair.expire import refuse_unfit
 
 RETIRE = "retire topic"

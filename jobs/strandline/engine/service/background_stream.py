@@ -18,8 +18,8 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.log_files import bound, last_error

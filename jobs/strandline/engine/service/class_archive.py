@@ -21,8 +21,8 @@ from strandline.engine.flow import new_entry
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.kafka import broker
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import scratch
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.settings import Settings

@@ -12,14 +12,14 @@ from datetime import datetime
 from typing import Any
 
 from strandline.core.table import Ingested, Table
+from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.routes import routes_of, sentences
 from strandline.engine.flow import readers
 from strandline.engine.flow.readers import Level
-from strandline.engine.gates import gate_files
-from strandline.engine.lake.files.place import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
+from strandline.engine.lake.place import damage
 from strandline.engine.lake.store_lease import note_of_holder
 from strandline.engine.proof.freshness import freshness
 from strandline.engine.repair.migrate import stale

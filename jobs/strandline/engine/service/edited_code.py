@@ -29,8 +29,8 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime import code_files
 from strandline.engine.runtime.meter import code_version
 from strandline.engine.runtime.processes import own

@@ -258,7 +258,7 @@ def _store_away(lake: Lake) -> LakeError | None:
     if lake.root.is_local:
         return None
     # Not imported above: few lakes are on a store, and its client takes time.
-    from strandline.engine.lake.files.object_files import refuse_silent  # noqa: PLC0415  # as above
+    from strandline.engine.lake.object_files import refuse_silent  # noqa: PLC0415  # as above
 
     try:
         refuse_silent(lake.formats.path)

@@ -24,7 +24,6 @@ from strandline import catalog
 
 from strandline.core.errors import DamagedError
 from strandline.core.table import Ingested, Judged, Recomputed, Table
-from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.forgotten import requests
 from strandline.engine.lake.import_notes import FOLDER as IMPORTS
 from strandline.engine.lake.import_notes import ImportSlices
@@ -52,7 +51,8 @@ from strandline.engine.lake.log.ledger import (
 from strandline.engine.lake.log.ledger_sums import name_of, snapshot_file, sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.mend_checkpoint import unfinished
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place, damage
 from strandline.engine.lake.spark_checkpoint import newest_done, stream_id, unread_from
 from strandline.engine.service.stream_health import heartbeat
 

@@ -16,9 +16,9 @@ from functools import partial
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Streamed, Table
+from strandline.engine.accounting.gate_files import behind_source
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Rest
-from strandline.engine.gates.gate_files import behind_source
 from strandline.engine.lake.lake import Lake
 
 AFTER = 180.0

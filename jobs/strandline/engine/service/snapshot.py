@@ -22,7 +22,6 @@ from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.shadow_lake import refuse_half_done
-from strandline.engine.lake.files.place import Listed, Place, each_done
 from strandline.engine.lake.forgotten import Forgotten, file_of, keep, requests
 from strandline.engine.lake.import_notes import notes_of, range_file
 from strandline.engine.lake.lake import FOLDER, RESTORING, Lake, refuse_unsafe
@@ -32,8 +31,9 @@ from strandline.engine.lake.log.ledger_sums import name_of, snapshot_file, sums_
 from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.log.vacuum import free_bytes, is_same_disk, swept_file
 from strandline.engine.lake.mend_checkpoint import settle
+from strandline.engine.lake.open_table import pin_versions
+from strandline.engine.lake.place import Listed, Place, each_done
 from strandline.engine.lake.plain_files import scratch
-from strandline.engine.lake.read.open_table import pin_versions
 from strandline.engine.lake.snapshot_files import (
     Hashed,
     Held,

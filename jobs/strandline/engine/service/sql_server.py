@@ -25,11 +25,11 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.engine.ask.lake_views import SCHEMAS, View, sources, view_of
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import UNREADABLE
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import write_down
-from strandline.engine.lake.read.duckdb_table import UNREADABLE
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.jvm import classic, jvm, loss, pid_of

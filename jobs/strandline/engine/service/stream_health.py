@@ -16,9 +16,9 @@ from typing import Any
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, ReplacedError
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import Place, damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, is_held
+from strandline.engine.lake.place import Place, damage
 from strandline.engine.runtime.outage import denied, first_line, skipped_in_outage
 from strandline.engine.runtime.processes import is_there, own
 

@@ -20,20 +20,20 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.stateful import Mode
 from strandline.core.table import Ingested, Recomputed, Table
+from strandline.engine.accounting.gate_files import GateShutError
 from strandline.engine.accounting.table_books import Closed, close
 from strandline.engine.flow.batch.governor import chosen_size
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import LOOK, LastBatches, Running
 from strandline.engine.flow.shadow_lake import Shadow
-from strandline.engine.gates.gate_files import GateShutError
 from strandline.engine.kafka.broker import bound_log
 from strandline.engine.lake.completeness import RetiredError, fed
-from strandline.engine.lake.files.place import damage
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import REQUESTS, HasWriterError, asker, is_held
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, between, latest_version
-from strandline.engine.lake.read.open_table import broken_files
+from strandline.engine.lake.open_table import broken_files
+from strandline.engine.lake.place import damage
 from strandline.engine.runtime.jvm import deaf, exit_code, gone, has_ended, is_deaf, loss
 from strandline.engine.runtime.outage import skipped_in_outage
 from strandline.engine.runtime.processes import own

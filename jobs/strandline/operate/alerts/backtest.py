@@ -24,8 +24,8 @@ from strandline.alerting.tables import gold
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake import shelves
 from strandline.engine.lake.completeness import refuse_unbounded
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import Promotion
 from strandline.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
 from strandline.engine.runtime import clock

@@ -32,8 +32,8 @@ from strandline.core.routes import schemas_from
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, own_columns
 from strandline.engine.lake import shelves
+from strandline.engine.lake.find_rows import Where, look
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.find_rows import Where, look
 from strandline.engine.runtime.settings import Settings
 from strandline.operate.lakes import placed
 from strandline.project import package

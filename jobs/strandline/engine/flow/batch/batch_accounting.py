@@ -32,11 +32,11 @@ from strandline.engine.flow.new_entry import Mark, Own, kinds_read, of_ranges, o
 from strandline.engine.flow.spark_plan import Node, columns, tree, written
 from strandline.engine.lake.commit.delta_commit import rows_at, rows_now
 from strandline.engine.lake.commit.replace_rows import Reach
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, Through
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import Added, appended
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import Planned
 from strandline.engine.runtime.jvm import classic, jvm
 

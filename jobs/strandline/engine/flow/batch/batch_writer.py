@@ -16,6 +16,8 @@ from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.kind import Emit
 from strandline.core.routes import schemas_from
 from strandline.core.table import Appended, Derived, Judged, Streamed, Upserted, Windowed
+from strandline.engine.accounting.batch_check import Guard
+from strandline.engine.accounting.gate_files import refuse_behind
 from strandline.engine.flow.batch.batch_accounting import (
     Below,
     below_watermark,
@@ -36,18 +38,16 @@ from strandline.engine.flow.batch.event_joins import (
 from strandline.engine.flow.batch.governor import ReplanError, TriggerLimit
 from strandline.engine.flow.batch.joined_streams import STATEFUL, each_of
 from strandline.engine.flow.batch.write_rows import Fork, Windows, append
-from strandline.engine.gates.batch_check import Guard
-from strandline.engine.gates.gate_files import refuse_behind
 from strandline.engine.lake.commit.delta_commit import OPEN, rows_now
 from strandline.engine.lake.commit.file_index import FileIndex
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions
 from strandline.engine.lake.log.ledger import Entry, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.mend_checkpoint import broken_state
-from strandline.engine.lake.read.open_table import lost_file
+from strandline.engine.lake.open_table import lost_file
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import Shelf
 from strandline.engine.lake.spark_checkpoint import (
     close_ordered,

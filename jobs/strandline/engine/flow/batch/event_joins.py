@@ -21,10 +21,10 @@ from strandline.core.kind import Lateness, shifted
 from strandline.core.model import steps
 from strandline.core.static import Static, frames_from
 from strandline.core.table import Computed, Dimension, Judged, Table
+from strandline.engine.accounting.gate_files import behind_source
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.governor import ReplanError
-from strandline.engine.gates.gate_files import behind_source
-from strandline.engine.lake import shelves
+from strandline.engine.lake import shelves, static_versions
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.delta_commit import OPEN, by_key, sized, together
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, FileIndex
@@ -51,7 +51,6 @@ from strandline.engine.lake.log.ledger import (
 )
 from strandline.engine.lake.log.ledger_sums import Sums, follow, snapshot
 from strandline.engine.lake.log.log_actions import Added
-from strandline.engine.lake.read import static_versions
 from strandline.engine.runtime.meter import Meter
 
 # Score a table's rows by the versions of its model that hold at their event time.

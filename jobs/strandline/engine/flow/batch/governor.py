@@ -20,13 +20,13 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Ingested, Judged, Streamed, Table
-from strandline.engine.gates.gate_files import Where, read
-from strandline.engine.lake.files.place import Place
+from strandline.engine.accounting.gate_files import Where, read
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import is_commit
 from strandline.engine.lake.log.ledger import Entry, is_passed_over, last_entry
 from strandline.engine.lake.log.log_actions import added, table_id
 from strandline.engine.lake.mend_checkpoint import withdraw
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import (
     NOWHERE,
     WHOLE,

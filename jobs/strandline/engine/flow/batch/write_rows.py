@@ -4,7 +4,7 @@ Writing silver: good rows to the table, the others to its quarantine, each exact
 
 The quarantine is written first and only when there is something for it, the table with the ledger entry last:
 a crash between the two leaves a quarantine that is one batch ahead, and the batch, when it comes again, skips that half.
-The table's guard (jobs/strandline/engine/gates/batch_check.py) is asked before both: a batch that fails is written to neither.
+The table's guard (jobs/strandline/engine/accounting/batch_check.py) is asked before both: a batch that fails is written to neither.
 """
 
 from collections import Counter
@@ -29,8 +29,8 @@ from strandline.core.verdict import (
     good_rows,
     may_have_copies_in_the_table,
 )
+from strandline.engine.accounting.batch_check import Guard, counted
 from strandline.engine.flow.batch.batch_accounting import Watch, drift_of
-from strandline.engine.gates.batch_check import Guard, counted
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.delta_commit import (
     SMALL,
@@ -48,9 +48,9 @@ from strandline.engine.lake.commit.replace_rows import (
     reach_of,
     reach_of_change,
 )
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.meter import Meter
 
 # Writing gold: windows once when they close, or their latest state whenever they change.

@@ -22,12 +22,12 @@ from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from strandline.core.errors import DataError
-from strandline.engine.lake.files.place import Place, keep_files
+from strandline.engine.lake.duckdb_table import Duck, let_read, spilling
 from strandline.engine.lake.locks import turn_without_jvm
 from strandline.engine.lake.log.commit_log import commit_file, sum_file
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.log_actions import LaterCommits, LiveFiles, live_files, name
-from strandline.engine.lake.read.duckdb_table import Duck, let_read, spilling
+from strandline.engine.lake.place import Place, keep_files
 
 # Which files of a table are put together: the small ones of a partition, neighbours in time, in steps of their size.
 #

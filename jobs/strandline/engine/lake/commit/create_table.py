@@ -44,11 +44,11 @@ from pyspark.sql.types import (
 )
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.commit_log import commit_file, log_of, sum_file
 from strandline.engine.lake.log.ledger import is_table
-from strandline.engine.lake.read.open_table import declared_schema, kinds, nullable
+from strandline.engine.lake.open_table import declared_schema, kinds, nullable
+from strandline.engine.lake.place import Place
 
 ALWAYS = {
     # The log is the ledger, so Delta must not expire its entries.

@@ -29,13 +29,13 @@ from pyspark.sql.types import StructType
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Table
 from strandline.engine.lake.commit.create_table import altered, replaced_by, unfit
-from strandline.engine.lake.files.place import Place, keep_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import leases, turn
 from strandline.engine.lake.log.commit_log import PACKED, added_file, log_files, log_of, sum_file
 from strandline.engine.lake.log.ledger import latest_version, newest_checkpoint
 from strandline.engine.lake.log.log_actions import added
-from strandline.engine.lake.read.open_table import WAS, delta_options, opened
+from strandline.engine.lake.open_table import WAS, delta_options, opened
+from strandline.engine.lake.place import Place, keep_files
 from strandline.engine.runtime.jvm import classic, jvm
 from strandline.engine.runtime.processes import BEGUN, COMMITTED, reached
 

@@ -19,9 +19,9 @@ from strandline.core.kind import in_utc
 from strandline.core.table import Computed
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.delta_commit import OPEN, Commit, Written
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, added_file
+from strandline.engine.lake.place import Place
 
 # The files of a table by the time of their rows: the newest in memory, older ones looked up in the log on request.
 #

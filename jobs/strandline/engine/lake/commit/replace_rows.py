@@ -49,7 +49,6 @@ from strandline.engine.lake.commit.compact import (
 )
 from strandline.engine.lake.commit.delta_commit import OPEN, by_key, rows_at, rows_in, sized
 from strandline.engine.lake.commit.file_index import span_of
-from strandline.engine.lake.files.place import Place, keep_files
 from strandline.engine.lake.locks import turn, turn_without_jvm
 from strandline.engine.lake.log.commit_log import added_file, commit_file, sum_file
 from strandline.engine.lake.log.ledger import entry_at, latest_version
@@ -61,7 +60,8 @@ from strandline.engine.lake.log.log_actions import (
     live_files,
     name,
 )
-from strandline.engine.lake.read.open_table import WAS, first_names, opened
+from strandline.engine.lake.open_table import WAS, first_names, opened
+from strandline.engine.lake.place import Place, keep_files
 
 Choose = Callable[[DataFrame], DataFrame]
 """Filters rows."""

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from strandline.core.errors import DamagedError
-from strandline.engine.lake.files.place import Place, mended
+from strandline.engine.lake.place import Place, mended
 
 # Commits that were moved out of a table's log, a hundred to a file, and that every reader of the ledger still finds.
 #

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from strandline.core.errors import DataError
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import (
     Kind,
     actions,
@@ -26,6 +25,7 @@ from strandline.engine.lake.log.commit_log import (
     log_of,
     versions,
 )
+from strandline.engine.lake.place import Place
 
 COMMIT = re.compile(r"(\d{20})\.json")
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from strandline.core.kind import in_utc
 from strandline.core.routes import REST
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import Kind, actions, commit_text, is_commit
 from strandline.engine.lake.log.ledger import EXPIRE, FORGET, IMPORT, LOOKED_AGAIN, Entry, entry_at
 from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.place import Place
 
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 

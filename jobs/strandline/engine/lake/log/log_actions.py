@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import Action, Kind, actions, commit_text, log_of, torn
 from strandline.engine.lake.log.ledger import entry_in, latest_version
+from strandline.engine.lake.place import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

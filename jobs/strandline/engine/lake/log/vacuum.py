@@ -23,7 +23,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from urllib.parse import unquote
 
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import (
     PACKED,
     Kind,
@@ -41,6 +40,7 @@ from strandline.engine.lake.log.commit_log import (
 from strandline.engine.lake.log.ledger import entry_at, latest_version
 from strandline.engine.lake.log.ledger_sums import FOLDER, name_of
 from strandline.engine.lake.log.log_actions import live_files, table_id
+from strandline.engine.lake.place import Place
 
 CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint(\..+)?\.parquet")
 PARQUET = b"PAR1"

@@ -28,14 +28,14 @@ from strandline.core.parse import DRIFT, RESCUED
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
 from strandline.core.verdict import WARNED, bad_items, own_columns
+from strandline.engine.accounting import gate_files
+from strandline.engine.accounting.gate_files import GateShutError, Shut, Where
 from strandline.engine.accounting.history_queries import Past, expected
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import GateShutError, Shut, Where
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import UNREADABLE
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entry_at, is_table, latest_version
-from strandline.engine.lake.read.duckdb_table import UNREADABLE
+from strandline.engine.lake.place import Place
 from strandline_quality.expectations import (
     HELD_SHARE,
     UNREAD,

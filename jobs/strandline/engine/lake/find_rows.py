@@ -22,14 +22,14 @@ from duckdb import BinderException
 
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import in_utc, shifted
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import let_read, literal, peek_files, session
 from strandline.engine.lake.import_notes import ImportSlices
 from strandline.engine.lake.log.commit_log import committed_at, modified_at
 from strandline.engine.lake.log.ledger import Entry, entry_at, is_imported, is_table, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import brings_rows
-from strandline.engine.lake.read.duckdb_table import let_read, literal, peek_files, session
-from strandline.engine.lake.read.open_table import opened, statistics
+from strandline.engine.lake.open_table import opened, statistics
+from strandline.engine.lake.place import Place
 
 # Find an entry of a ledger without reading all of them: offsets and versions only grow from entry to entry.
 #

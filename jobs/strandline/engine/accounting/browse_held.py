@@ -16,15 +16,15 @@ from strandline.core.items import ITEM
 from strandline.core.routes import KIND, KIND_BY, NO_KIND
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE, QUARANTINE
+from strandline.engine.accounting.held_records import State, has_items, offer, refuse_unheld
 from strandline.engine.lake.commit.file_index import EPOCH
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import Duck, Peek, register, rows_where, session
+from strandline.engine.lake.find_rows import batch_of, version_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entry_at, is_table
+from strandline.engine.lake.open_table import kinds
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import write_lines, write_parquet
-from strandline.engine.lake.read.duckdb_table import Duck, Peek, register, rows_where, session
-from strandline.engine.lake.read.find_rows import batch_of, version_of
-from strandline.engine.lake.read.open_table import kinds
-from strandline.engine.quarantine.held_records import State, has_items, offer, refuse_unheld
 from strandline_quality import mask
 from strandline_quality.findings import Open, Sample
 
@@ -289,7 +289,7 @@ def _done(
 
 # The open rows of a quarantine: their number by age, and a few masked samples.
 #
-# Rows that were replayed or discarded are settled and not counted (jobs/strandline/engine/quarantine/held_records.py). DuckDB reads the rows
+# Rows that were replayed or discarded are settled and not counted (jobs/strandline/engine/accounting/held_records.py). DuckDB reads the rows
 # without a JVM, and the payloads of the samples only.
 
 

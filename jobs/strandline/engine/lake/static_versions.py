@@ -26,11 +26,11 @@ from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType,
 from strandline.core.errors import DamagedError, DefinitionError, LakeError, TransientError
 from strandline.core.static import FROM, UNTIL, Static
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import URL, Place
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, entries, is_table, last_entry, latest_version
-from strandline.engine.lake.read.open_table import kinds, live_files, opened, refuse_features
+from strandline.engine.lake.open_table import kinds, live_files, opened, refuse_features
+from strandline.engine.lake.place import URL, Place
 from strandline.engine.lake.snapshot_files import link_commit
 from strandline.engine.runtime.settings import POSTGRES, POSTGRES_HINT, POSTGRES_SHAPE, address_in
 from strandline.project import tables_root

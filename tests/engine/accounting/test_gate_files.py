@@ -9,8 +9,8 @@ import pytest
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.errors import DefinitionError
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.gate_files import GateShutError, Shut, Where
+from strandline.engine.accounting import gate_files
+from strandline.engine.accounting.gate_files import GateShutError, Shut, Where
 from strandline.engine.lake.lake import Lake
 from strandline_quality.expectations import Finding
 from strandline_quality.rules import Severity

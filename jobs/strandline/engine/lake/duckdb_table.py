@@ -28,11 +28,11 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from strandline.core.errors import DamagedError, DataError
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.log.commit_log import Kind, actions
 from strandline.engine.lake.log.log_actions import file_of
+from strandline.engine.lake.open_table import live_files, opened, statistics
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import scratch
-from strandline.engine.lake.read.open_table import live_files, opened, statistics
 from strandline.engine.runtime.settings import S3A
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def let_read(duck: Duck, files: Iterable[str]) -> None:
     """Let a database read files of an object store, where some are on one; it has no way of its own to them."""
     are_there = any(file.startswith(f"{S3A}://") for file in files)
     if are_there and S3A not in duck.list_filesystems():
-        from strandline.engine.lake.files.object_files import file_system  # noqa: PLC0415  # few lakes are on a store
+        from strandline.engine.lake.object_files import file_system  # noqa: PLC0415  # few lakes are on a store
 
         duck.register_filesystem(file_system())
 

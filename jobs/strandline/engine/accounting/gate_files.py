@@ -21,8 +21,8 @@ from typing import Any
 
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import Place
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import add_line
 from strandline_quality.expectations import Finding
 

@@ -9,11 +9,7 @@ import pytest
 from fleet.gold import device_signal_10m as gold
 from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.ask.sql_query import ask
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.proof.compare import compare
-from strandline.engine.quarantine.held_records import (
+from strandline.engine.accounting.held_records import (
     FOLLOWED,
     REPLAY,
     generation,
@@ -24,6 +20,10 @@ from strandline.engine.quarantine.held_records import (
     unfinished,
     unfollowed,
 )
+from strandline.engine.ask.sql_query import ask
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.proof.compare import compare
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
 from tests.support.held import hold, record, resolution, resolve
 

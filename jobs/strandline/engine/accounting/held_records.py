@@ -36,7 +36,8 @@ from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import IDENTITY, PLACE, QUARANTINE, RESOLUTION
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.delta_commit import write
-from strandline.engine.lake.files.place import Place
+from strandline.engine.lake.duckdb_table import Duck, register, session
+from strandline.engine.lake.find_rows import Found, Where, look
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import (
     IMPORT,
@@ -47,9 +48,8 @@ from strandline.engine.lake.log.ledger import (
     latest_version,
 )
 from strandline.engine.lake.log.ledger_sums import Sums, sums_of
-from strandline.engine.lake.read.duckdb_table import Duck, register, session
-from strandline.engine.lake.read.find_rows import Found, Where, look
-from strandline.engine.lake.read.open_table import kinds
+from strandline.engine.lake.open_table import kinds
+from strandline.engine.lake.place import Place
 
 REPLAY = "replay"
 """The mode of a commit that moved rows of the quarantine to silver."""

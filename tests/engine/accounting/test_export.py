@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.files.place import Place
+from strandline.engine.accounting.browse_held import export
 from strandline.engine.lake.lake import Lake
-from strandline.engine.quarantine.browse import export
+from strandline.engine.lake.place import Place
 from tests.engine.written import SILVER, entry
 from tests.support.held import RECORDS, hold, record, resolution, resolve
 

@@ -12,11 +12,11 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.stateful import Batch, MicroBatch
 from strandline.core.verdict import judged
+from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.accounting.batch_check import counted
+from strandline.engine.accounting.gate_files import GateShutError, Where
 from strandline.engine.flow.runner import Site
-from strandline.engine.gates import gate_files
-from strandline.engine.gates.batch_check import counted
-from strandline.engine.gates.gate_files import GateShutError, Where
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, last_entry
 from strandline.engine.service.stream_host import Host

@@ -26,8 +26,8 @@ from strandline.core.errors import DamagedError, DataError, DefinitionError, Lak
 from strandline.core.kind import Layer
 from strandline.core.static import Static
 from strandline.core.table import Table
-from strandline.engine.lake.files import local_files
-from strandline.engine.lake.files.local_files import make, sync_all
+from strandline.engine.lake import local_files
+from strandline.engine.lake.local_files import make, sync_all
 from strandline.engine.runtime.settings import S3A
 
 FILE = "file"
@@ -341,7 +341,7 @@ class Place:
     def _store(self) -> Files:
         if self.is_local:
             return local_files
-        from strandline.engine.lake.files import object_files  # noqa: PLC0415  # few lakes are on a store, and its import takes time
+        from strandline.engine.lake import object_files  # noqa: PLC0415  # few lakes are on a store, and its import takes time
 
         return object_files
 
@@ -393,7 +393,7 @@ def each_done(
             yield from pool.map(work, batch)
 
 
-# Bring files of a lake to the disk (jobs/strandline/engine/lake/files/local_files.py); what an object store has acknowledged is there.
+# Bring files of a lake to the disk (jobs/strandline/engine/lake/local_files.py); what an object store has acknowledged is there.
 
 
 def keep_files(files: Iterable[Place], *, within: Place) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from fleet.silver import device_telemetry, user_actions
 from strandline.core.table import Table
+from strandline.engine.accounting.browse_held import open_rows, samples
 from strandline.engine.lake.lake import Lake
-from strandline.engine.quarantine.browse import open_rows, samples
 from tests.engine.written import written
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

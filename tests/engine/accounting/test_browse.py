@@ -7,8 +7,8 @@ import pytest
 
 from fleet.gold import device_signal_10m as gold
 from strandline.core.errors import DefinitionError
+from strandline.engine.accounting.browse_held import piles, rows
 from strandline.engine.lake.lake import Lake
-from strandline.engine.quarantine.browse import piles, rows
 from tests.engine.written import SILVER, entry
 from tests.support.held import hold, record, resolution, resolve
 from tests.support.rows import NOON

@@ -18,7 +18,6 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from strandline.core.errors import DamagedError, DataError, DefinitionError
 from strandline.core.table import Table
-from strandline.engine.lake.files.place import Place, is_outage, mended, remedy
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import (
     Kind,
@@ -33,6 +32,7 @@ from strandline.engine.lake.log.ledger import Entry, entries, is_table, latest_v
 from strandline.engine.lake.log.ledger_sums import name_of
 from strandline.engine.lake.log.log_actions import WIDENED, added
 from strandline.engine.lake.log.vacuum import CHECKPOINT, begins_at, swept
+from strandline.engine.lake.place import Place, is_outage, mended, remedy
 from strandline.engine.lake.store_lease import unchanged_for
 from strandline.engine.runtime.processes import is_there, own
 from strandline.engine.runtime.settings import S3A, store_options

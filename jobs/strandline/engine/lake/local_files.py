@@ -1,4 +1,4 @@
-"""The files of a lake in a folder of this machine: what a place does there (jobs/strandline/engine/lake/files/place.py)."""
+"""The files of a lake in a folder of this machine: what a place does there (jobs/strandline/engine/lake/place.py)."""
 
 import errno
 import fcntl

@@ -1,4 +1,4 @@
-"""The files of a lake on an object store: what a place does there (jobs/strandline/engine/lake/files/place.py).
+"""The files of a lake on an object store: what a place does there (jobs/strandline/engine/lake/place.py).
 
 A store has objects with keys, and no folders: a folder is what keys have in common, and it is there as long as an object is.
 Nothing can be renamed or appended to: a move copies and removes, object by object, and a caller that was killed moves again.
