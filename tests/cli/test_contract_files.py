@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.operate import contract_import
-from strandline.operate.contract import COUNTED, OURS, differences
-from strandline.operate.contract_file import read
+from strandline.operate.drafts import contract_import
+from strandline.operate.drafts.contract import COUNTED, OURS, differences
+from strandline.operate.drafts.contract_file import read
 
 HOSTILE = "x\nimport os; os.system('id')\n# \x1b[2J\u202e\0\u2028\x0c\x85" + "y" * 1_000
 

@@ -18,8 +18,8 @@ from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Fresh
 from strandline.core.table import Judged
-from strandline.operate import contract_import
-from strandline.operate.contract import (
+from strandline.operate.drafts import contract_import
+from strandline.operate.drafts.contract import (
     changes,
     contract,
     differences,
@@ -27,7 +27,7 @@ from strandline.operate.contract import (
     released_of,
     text_of,
 )
-from strandline.operate.contract_file import Contract
+from strandline.operate.drafts.contract_file import Contract
 from strandline.operate.session import judge
 from strandline_quality.rules import (
     OnFail,
@@ -515,7 +515,7 @@ def test_the_contracts_of_all_tables_pass_two_linters(tmp_path: Path) -> None:
         subprocess.run([str(python), "-m", "pip", "install", "-q", *LINTERS], check=True)
     asked = (
         "import sys; from pathlib import Path; from strandline import catalog;"
-        "from strandline.operate.contract import contracts, text_of; tables = catalog.tables();"
+        "from strandline.operate.drafts.contract import contracts, text_of; tables = catalog.tables();"
         "[Path(sys.argv[1], t.id + '.yaml').write_text(text_of(c)) for t, c in zip(tables, contracts(tables))]"
     )
     subprocess.run([sys.executable, "-c", asked, str(tmp_path)], check=True, cwd=ROOT)

@@ -39,11 +39,11 @@ from strandline import Scenarios
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.locate import Sample, Seen
-from strandline.operate.draft import bronze_module, seen_of_rows, table_name
-from strandline.operate.draft_table import Draft, draft, silver, silver_test
-from strandline.operate.sampled_fields import fits, read_json
-from strandline.operate.sampled_topic import Format, Look, format_of, kind_of, look
-from strandline.operate.scaffold import takes_line
+from strandline.operate.drafts.draft import bronze_module, seen_of_rows, table_name
+from strandline.operate.drafts.draft_table import Draft, draft, silver, silver_test
+from strandline.operate.drafts.sampled_fields import fits, read_json
+from strandline.operate.drafts.sampled_topic import Format, Look, format_of, kind_of, look
+from strandline.operate.drafts.scaffold import takes_line
 from strandline.operate.session import judge
 from tests.support.foreign_topics import BEGIN, COPIES, FOREIGN, Foreign
 

@@ -16,9 +16,9 @@ from strandline.core.topic import Topic
 from strandline.engine.ask.locate import Sample, Seen
 from strandline.engine.kafka.broker import down, up
 from strandline.engine.lake.lake import Lake
-from strandline.operate import draft, draft_table, scaffold
-from strandline.operate.draft_table import NEEDED, Draft, silver
-from strandline.operate.sampled_topic import Format, format_of, look
+from strandline.operate.drafts import draft, draft_table, scaffold
+from strandline.operate.drafts.draft_table import NEEDED, Draft, silver
+from strandline.operate.drafts.sampled_topic import Format, format_of, look
 from tests.architecture import tree
 from tests.cli.inside import succeeded
 from tests.engine.records import make

@@ -17,7 +17,7 @@ from strandline.engine.flow.ingest import PROPERTIES
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.place import Place
-from strandline.operate.drift import (
+from strandline.operate.drafts.drift import (
     Found,
     Proposal,
     apply,
@@ -28,7 +28,7 @@ from strandline.operate.drift import (
     wider,
     with_edits,
 )
-from strandline.operate.module_text import with_field
+from strandline.operate.drafts.module_text import with_field
 from tests.cli.typed import Answer, strandline
 from tests.support import by_hand
 from tests.support.rows import NOON

@@ -14,7 +14,7 @@ from strandline.cli.groups import ABOUT
 from strandline.cli.main import VERBS
 from strandline.core.errors import DefinitionError
 from strandline.operate import listener
-from strandline.operate.scaffold import make
+from strandline.operate.drafts.scaffold import make
 from strandline_infra.installation import EXTRAS, IMAGE, command
 from tests.architecture.tree import ROOT
 from tests.cli import inside

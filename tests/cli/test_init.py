@@ -13,7 +13,7 @@ import typer
 from strandline import catalog
 
 from strandline.cli import main
-from strandline.operate.scaffold import of_a_project
+from strandline.operate.drafts.scaffold import of_a_project
 from tests.architecture import tree
 from tests.cli.inside import strandline, succeeded
 

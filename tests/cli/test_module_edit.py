@@ -2,7 +2,7 @@
 
 import pytest
 
-from strandline.operate.module_text import UnclearError, steps, with_field, with_type
+from strandline.operate.drafts.module_text import UnclearError, steps, with_field, with_type
 
 HEAD = """from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.operate import scaffold
+from strandline.operate.drafts import scaffold
 from tests.support.project import TYPED, copied, ran, tried
 
 pytestmark = pytest.mark.whole

@@ -13,7 +13,7 @@ from fleet.silver import devices as by_hand
 from strandline.core.changed_rows import as_of, validity
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.lake_reader import lake
-from strandline.operate import draft, scaffold
+from strandline.operate.drafts import draft, scaffold
 from tests.engine.written import small_lake, written
 
 COLUMNS = StructType().add("device_id", StringType()).add("site", StringType())

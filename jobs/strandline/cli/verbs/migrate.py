@@ -15,9 +15,10 @@ from strandline.engine.proof.trial_lakes import Tried
 from strandline.engine.repair import closed_range
 from strandline.engine.repair.migrate import Stage, Step
 from strandline.engine.runtime.meter import code_version
-from strandline.operate import drift, session
 from strandline.operate import migrate as work
-from strandline.operate.drift import Found
+from strandline.operate import session
+from strandline.operate.drafts import drift
+from strandline.operate.drafts.drift import Found
 from strandline.operate.lakes import seconds
 
 TRIED = ("table", "rows now", "rows then", "added", "gone", "changed")

@@ -24,16 +24,16 @@ from strandline.cli.screen import JsonOption, LakeOption, emit, say
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.kind import Layer
 from strandline.engine.runtime.settings import choose_profile
-from strandline.operate import scaffold
+from strandline.operate.drafts import scaffold
+from strandline.operate.drafts.scaffold import make
 from strandline.operate.listener import CODES
-from strandline.operate.scaffold import make
 from strandline.project import project
 from strandline_infra import installation
 from strandline_infra import setup as steps
 from strandline_infra.installation import Installed, SetupError, here, is_clone
 
 if TYPE_CHECKING:
-    from strandline.operate.draft import Drafted
+    from strandline.operate.drafts.draft import Drafted
 
 
 NameArgument = Annotated[
@@ -117,7 +117,7 @@ def new_topic(
     strandline new topic 2024 --from-topic --table orders_of_2024
     """
     if from_topic or sample or table:
-        from strandline.operate import draft  # noqa: PLC0415  # Kafka's client, which the other drafts need not
+        from strandline.operate.drafts import draft  # noqa: PLC0415  # Kafka's client, which the other drafts need not
 
         _say_seen(draft.new_topic(name, sample or SAMPLE, lake, table))
         return
@@ -160,7 +160,7 @@ def new_silver(  # noqa: PLR0913, PLR0917  # each is an option of the command li
             hint="leave --sample or --sql out; `fields` of the one is what the other has as FIELDS.",
         )
     if sample:
-        from strandline.operate import draft  # noqa: PLC0415  # as above
+        from strandline.operate.drafts import draft  # noqa: PLC0415  # as above
 
         _say_seen(draft.new_silver(name, reads, takes, sample, lake))
         return
@@ -191,7 +191,7 @@ def new_dimension(
     \b
     strandline new dimension devices --reads silver.device_inventory --by device_id
     """
-    from strandline.operate import draft  # noqa: PLC0415  # the module of the table is loaded for it
+    from strandline.operate.drafts import draft  # noqa: PLC0415  # the module of the table is loaded for it
 
     _say(draft.write(name, reads, by or []))
 
@@ -494,7 +494,7 @@ def export(
     strandline contract export silver.orders --to orders.odcs.yaml
     strandline contract export silver.orders --release
     """
-    from strandline.operate import contract as work  # noqa: PLC0415  # with Spark, which finds the columns
+    from strandline.operate.drafts import contract as work  # noqa: PLC0415  # with Spark, which finds the columns
 
     text, file = work.export(table, to, release=release)
     say(f"wrote {file}" if file else text.rstrip("\n"))
@@ -521,7 +521,7 @@ def diff(
     strandline contract diff
     strandline contract diff silver.orders --against orders.odcs.yaml
     """
-    from strandline.operate import contract as work  # noqa: PLC0415  # as above
+    from strandline.operate.drafts import contract as work  # noqa: PLC0415  # as above
 
     found = work.changes(table, against)
     if as_json:
@@ -552,7 +552,7 @@ def import_(
     \b
     strandline contract import orders.odcs.yaml --reads bronze.orders
     """
-    from strandline.operate import contract_import  # noqa: PLC0415  # as above
+    from strandline.operate.drafts import contract_import  # noqa: PLC0415  # as above
 
     for path in contract_import.write(file, reads, takes, name):
         say(f"wrote {path}")

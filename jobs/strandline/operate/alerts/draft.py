@@ -17,7 +17,7 @@ from strandline.alerting.alert_rule import KINDS, AlertSource
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.table import Judged, Table
-from strandline.operate import scaffold
+from strandline.operate.drafts import scaffold
 from strandline.project import package
 
 SOURCE = '''"""What the alert rules of this project look at; the rules are in the folder `rules` beside.

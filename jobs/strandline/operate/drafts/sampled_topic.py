@@ -17,8 +17,8 @@ from strandline.core.parse_registered import decoder
 from strandline.core.routes import Decode as Decoder
 from strandline.core.routes import MalformedError, WriterSchema
 from strandline.engine.ask.locate import Sample, Seen
-from strandline.operate.sampled_fields import Decode, Field, Record, read_json
-from strandline.operate.sampled_traits import Kinds, Labels
+from strandline.operate.drafts.sampled_fields import Decode, Field, Record, read_json
+from strandline.operate.drafts.sampled_traits import Kinds, Labels
 
 WIRE = 5
 """Bytes before a payload that a client of a schema registry has written: a zero, and the number of the schema."""

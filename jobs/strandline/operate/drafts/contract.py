@@ -36,9 +36,9 @@ from strandline.core.kind import length_of
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import PLACE
 from strandline.engine.flow.function_plan import declared_columns
-from strandline.operate import scaffold
-from strandline.operate.contract_file import Contract, read
-from strandline.operate.module_text import plain
+from strandline.operate.drafts import scaffold
+from strandline.operate.drafts.contract_file import Contract, read
+from strandline.operate.drafts.module_text import plain
 from strandline.operate.session import trial_spark
 from strandline.project import package
 from strandline_quality.rules import OnFail, Rule, Severity

@@ -29,7 +29,7 @@ from strandline.core.kind import Lateness
 from strandline.core.routes import KIND, KIND_BY, LONGEST
 from strandline.core.topic import CARRIED
 from strandline.engine.ask.locate import Seen
-from strandline.operate.sampled_fields import (
+from strandline.operate.drafts.sampled_fields import (
     FEW,
     LONG_TEXT,
     TOLERATED,

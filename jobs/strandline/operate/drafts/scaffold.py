@@ -103,7 +103,7 @@ def takes_line(takes: str, *, in_sql: bool) -> str:
     Raises:
         DefinitionError: A file of SQL has no words for the kind: there several are divided by blanks or commas, and a line ends a field.
     """
-    from strandline.operate.module_text import quoted  # noqa: PLC0415  # with DuckDB, which samples are read by
+    from strandline.operate.drafts.module_text import quoted  # noqa: PLC0415  # with DuckDB, which samples are read by
 
     if not takes:
         return ""
@@ -119,7 +119,7 @@ def takes_line(takes: str, *, in_sql: bool) -> str:
 
 def of_kind(found: Ingested, takes: str) -> dict[str, str]:
     """Return how the test of a silver table writes a record of the kind that it takes: what is in its fields, and beside them."""
-    from strandline.operate.module_text import quoted  # noqa: PLC0415  # as above
+    from strandline.operate.drafts.module_text import quoted  # noqa: PLC0415  # as above
 
     topic = found.topics[0]
     beside = f', topic="{topic}"' if len(found.topics) > 1 else ""

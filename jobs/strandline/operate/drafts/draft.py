@@ -23,11 +23,12 @@ from strandline.core.topic import Topic
 from strandline.engine.ask.locate import Sample, of_bronze, of_topic, topics_beside
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.settings import Settings
-from strandline.operate import lakes, scaffold
-from strandline.operate.draft_table import NEEDED, Draft, draft, silver, silver_test
-from strandline.operate.module_text import call, free, in_docstring, quoted, type_text
-from strandline.operate.sampled_fields import MOST_NAMES, percent
-from strandline.operate.sampled_topic import (
+from strandline.operate import lakes
+from strandline.operate.drafts import scaffold
+from strandline.operate.drafts.draft_table import NEEDED, Draft, draft, silver, silver_test
+from strandline.operate.drafts.module_text import call, free, in_docstring, quoted, type_text
+from strandline.operate.drafts.sampled_fields import MOST_NAMES, percent
+from strandline.operate.drafts.sampled_topic import (
     Format,
     Look,
     Schema,
@@ -36,7 +37,7 @@ from strandline.operate.sampled_topic import (
     look,
     no_registry,
 )
-from strandline.operate.sampled_traits import Kinds, words_of
+from strandline.operate.drafts.sampled_traits import Kinds, words_of
 from strandline.project import near, package
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ from pyspark.sql.types import (
 
 from strandline.core.kind import Layer
 from strandline.core.parse import DOUBLE_DIGITS
-from strandline.operate import scaffold
-from strandline.operate.contract import FRESHNESS, SEVERITIES, days_of, ours_of
-from strandline.operate.contract_file import Contract, read
-from strandline.operate.draft import table_name
-from strandline.operate.module_text import (
+from strandline.operate.drafts import scaffold
+from strandline.operate.drafts.contract import FRESHNESS, SEVERITIES, days_of, ours_of
+from strandline.operate.drafts.contract_file import Contract, read
+from strandline.operate.drafts.draft import table_name
+from strandline.operate.drafts.module_text import (
     call,
     free,
     imported,
@@ -40,7 +40,7 @@ from strandline.operate.module_text import (
     quoted,
     type_text,
 )
-from strandline.operate.sampled_traits import cannot_be_read, column_names, is_plain
+from strandline.operate.drafts.sampled_traits import cannot_be_read, column_names, is_plain
 from strandline.project import package
 from strandline_quality.linear import Flavour, RefusedError, linear
 from strandline_quality.rules import WORDS, OnFail, Rule, hazards

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from strandline.operate.sampled_fields import (
+from strandline.operate.drafts.sampled_fields import (
     MOST_NAMES,
     Field,
     Of,
@@ -26,7 +26,7 @@ from strandline.operate.sampled_fields import (
     percent,
     why_not,
 )
-from strandline.operate.sampled_traits import is_sensitive
+from strandline.operate.drafts.sampled_traits import is_sensitive
 
 WIDTH = 100
 ALWAYS = 0.995

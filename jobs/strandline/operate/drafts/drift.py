@@ -28,7 +28,14 @@ from strandline.engine.accounting.routes import SELDOM, Beside, Seen, seen_by, u
 from strandline.engine.lake.find_rows import Where, look, newest_rows
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.code_files import module_file
-from strandline.operate.module_text import NAME, Edited, UnclearError, steps, with_field, with_type
+from strandline.operate.drafts.module_text import (
+    NAME,
+    Edited,
+    UnclearError,
+    steps,
+    with_field,
+    with_type,
+)
 from strandline_quality.mask import mask_value
 
 NEWEST = 50

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from strandline.core.errors import DefinitionError
-from strandline.operate.module_text import plain
+from strandline.operate.drafts.module_text import plain
 
 Contract: TypeAlias = Mapping[str, Any]
 

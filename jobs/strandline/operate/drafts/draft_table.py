@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from strandline.engine.lake.commit.create_table import ddl
-from strandline.operate.module_text import (
+from strandline.operate.drafts.module_text import (
     ALWAYS,
     WIDTH,
     call,
@@ -38,7 +38,7 @@ from strandline.operate.module_text import (
     struct_lines,
     uncounted,
 )
-from strandline.operate.sampled_fields import (
+from strandline.operate.drafts.sampled_fields import (
     LAST_SECOND,
     UNITS,
     Field,
@@ -48,8 +48,8 @@ from strandline.operate.sampled_fields import (
     type_of,
     why_not,
 )
-from strandline.operate.sampled_topic import Format, Look, call_of
-from strandline.operate.sampled_traits import (
+from strandline.operate.drafts.sampled_topic import Format, Look, call_of
+from strandline.operate.drafts.sampled_traits import (
     Key,
     Moment,
     cannot_be_read,
