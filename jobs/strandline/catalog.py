@@ -1,4 +1,4 @@
-"""Finds every table by itself: a module in a layer's folder that ends with its ``TABLE``.
+"""Finds every table by itself: a module in a layer's folder that ends with its ``TABLE``; and a project's play.
 
 The folders are those of the project's package, or of the example (jobs/strandline/project.py).
 
@@ -6,18 +6,21 @@ Reading the catalog starts no JVM, so an error in a declaration is reported befo
 """
 
 import ast
-import importlib.util
+import importlib
+import inspect
 import pkgutil
 import re
 import traceback
-from collections.abc import Sequence
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
-from typing import get_args
+from types import ModuleType, NoneType, UnionType
+from typing import Annotated, Union, cast, get_args, get_origin, get_type_hints
 
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.kind import Layer
@@ -26,6 +29,7 @@ from strandline.core.parse import parse_json
 from strandline.core.routes import AllBut, shared
 from strandline.core.static import Static
 from strandline.core.table import Derived, Judged, Table
+from strandline.core.topic import Foreseen, Played, Record, Records
 from strandline.project import package, project
 from strandline.sql_function import short
 from strandline.sql_import import SUFFIX
@@ -100,7 +104,7 @@ def statics() -> tuple[Static, ...]:
 def declares(part: str) -> bool:
     """Return whether the project has the module of a part; one that cannot be read is there."""
     try:
-        return importlib.util.find_spec(f"{package()}.{part}") is not None
+        return find_spec(f"{package()}.{part}") is not None
     except Exception:  # noqa: BLE001  # the package cannot be imported: who asks for its tables is given the reason
         return True
 
@@ -353,8 +357,8 @@ def _is_absent(folder: str) -> bool:
     """
     above = folder.rpartition(".")[0]
     try:
-        if not above or importlib.util.find_spec(above) is not None:
-            return importlib.util.find_spec(folder) is None
+        if not above or find_spec(above) is not None:
+            return find_spec(folder) is None
     except ModuleNotFoundError:
         pass
     found = project()
@@ -479,3 +483,182 @@ def _table(module: ModuleType, layer: Layer) -> Table:
             file=str(module.__file__),
         )
     return table
+
+
+# The play of a project: the module ``play`` of its package, whose ``events(count, until)`` makes events of play.
+#
+# Its arguments after the star that have a default are options of ``strandline produce``: what an argument is about and its bounds
+# are written beside its type, as in ``Annotated[float, "Share of orders that are broken.", (0.0, 1.0)]``. One of the name
+# ``at_once`` has no default, and gets the number of records that a play of many should make together.
+
+OPTION_KINDS = (bool, int, float, str, datetime, timedelta)
+"""The types of an option."""
+AT_ONCE = "at_once"
+TAKEN = ("events", "until", "rate", "truth", "make_topics", "lake", "json", "as_json", "help")
+"""Options of the verb itself."""
+SHAPE = "let `events(count, until)` yield strandline.Record, the oldest first."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayOption:
+    """An argument of ``events`` that is an option of the verb.
+
+    Args:
+        name: Its name.
+        kind: Its type, which may be without a value.
+        default: Its value where it is not typed.
+        about: What it is about.
+        low: The least value.
+        high: The largest value.
+    """
+
+    name: str
+    kind: type
+    default: object
+    about: str | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """The events of a project.
+
+    Args:
+        module: The module that makes them.
+        events: Its function.
+        options: The options of that function.
+        takes_size: Whether it wants to know how many records to make together.
+    """
+
+    module: str
+    events: Callable[..., Played]
+    options: tuple[PlayOption, ...]
+    takes_size: bool
+
+    def played(
+        self, count: int, until: datetime, at_once: int, options: Mapping[str, object]
+    ) -> Played:
+        """Return its events; nothing of them is made yet.
+
+        Raises:
+            DefinitionError: It refuses an option, or fails.
+        """
+        size = {AT_ONCE: at_once} if self.takes_size else {}
+        try:
+            made = self.events(count, until, **size, **options)
+        except LakeError:
+            raise
+        except Exception as error:
+            raise unreadable(error, self.module) from error
+        if not hasattr(made, "__iter__"):
+            raise DefinitionError(
+                f"{self.module}: events returns {made!r}, which has no records", hint=SHAPE
+            )
+        return made
+
+    def taken(self, made: Played) -> Iterator[Record | Records]:
+        """Yield its events.
+
+        Raises:
+            DefinitionError: It fails on the way.
+        """
+        try:
+            yield from made
+        except LakeError:
+            raise
+        except Exception as error:
+            where = unreadable(error, self.module)
+            raise DefinitionError(
+                where.message,
+                hint="correct that line; what was made before it may be in the topics.",
+                module=self.module,
+            ) from error
+
+    def refuse_unforeseen(self, made: Played) -> None:
+        """Refuse to write down what a play does not say.
+
+        Raises:
+            DefinitionError: It does not say what becomes of its events.
+        """
+        if not isinstance(made, Foreseen):
+            raise DefinitionError(
+                f"{self.module} does not say what becomes of its events, so there are no expected counts",
+                hint="leave --truth out; or let `events` return an object with a method `expected()`, "
+                "which returns a strandline.Counts for each table.",
+            )
+
+
+def play() -> Play:
+    """Return the play of the project.
+
+    Raises:
+        DefinitionError: It has none, or one that cannot be read.
+    """
+    module = f"{package()}.play"
+    if not declares("play"):
+        raise DefinitionError(
+            f"this project has no events to play: there is no module {module}",
+            hint="write it, with a function `events(count, until)` that yields strandline.Record; "
+            "or send events of your own to your own topics, then `strandline run`.",
+        )
+    try:
+        events = getattr(importlib.import_module(module), "events", None)
+    except LakeError:
+        raise
+    except Exception as error:
+        raise unreadable(error, module) from error
+    if not callable(events):
+        raise DefinitionError(f"{module} has no function `events`", hint=SHAPE)
+    options, takes_size = _options(events, module)
+    return Play(
+        module=module,
+        events=cast("Callable[..., Played]", events),
+        options=options,
+        takes_size=takes_size,
+    )
+
+
+def _options(events: Callable[..., object], module: str) -> tuple[tuple[PlayOption, ...], bool]:
+    named = [
+        each
+        for each in inspect.signature(events).parameters.values()
+        if each.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    try:
+        hints = get_type_hints(events, include_extras=True)
+    except Exception as error:
+        raise unreadable(error, module) from error
+    own = [each for each in named if each.name != AT_ONCE]
+    options = tuple(_option(each, hints.get(each.name), module) for each in own)
+    return options, len(own) < len(named)
+
+
+def _option(argument: inspect.Parameter, hint: object, module: str) -> PlayOption:
+    where = f"{module}: the argument {argument.name} of events"
+    if argument.name in TAKEN:
+        raise DefinitionError(
+            f"{where} has the name of an option that every play has", hint="give it another name."
+        )
+    if argument.default is inspect.Parameter.empty:
+        raise DefinitionError(
+            f"{where} has no default", hint="give it one: who types nothing gets that."
+        )
+    bare, *beside = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    kinds = set(get_args(bare) if get_origin(bare) in {Union, UnionType} else (bare,)) - {NoneType}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind not in OPTION_KINDS:
+        raise DefinitionError(
+            f"{where} has a type that no option has: {hint!r}",
+            hint=f"an option is one of {', '.join(each.__name__ for each in OPTION_KINDS)}, or None.",
+        )
+    about = next((each for each in beside if isinstance(each, str)), None)
+    low, high = next((each for each in beside if isinstance(each, tuple)), (None, None))
+    return PlayOption(
+        name=argument.name,
+        kind=cast("type", kind),
+        default=argument.default,
+        about=about,
+        low=low,
+        high=high,
+    )

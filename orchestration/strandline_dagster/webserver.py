@@ -9,17 +9,19 @@ and under a name that a stranger lets resolve to this machine. Here a request is
 * changes something with another content than JSON, which a browser sends abroad without asking first.
 * has its question in its address, as an image's or a link's could be.
 
-``python -m strandline_dagster.webserver`` is typed as ``dagster-webserver`` is.
+``python -m strandline_dagster.webserver`` is typed as ``dagster-webserver`` is. With ``dev`` as its first word it is ``dagster dev``
+with this webserver, which ``strandline ui`` starts: that starts its webserver by the name of a module, and has no setting for another.
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from dagster._cli import dev
 from dagster_webserver import cli
 
 from strandline.core.errors import DefinitionError
@@ -38,6 +40,9 @@ OURS = ("same-origin", "none")
 """What ``Sec-Fetch-Site`` says of a request of the page itself, and of an address that a person typed."""
 MAKES = "create_app_from_workspace_process_context"
 """Dagster's function that makes the application which is served; a test asks the server that comes of it."""
+STARTS = "open_ipc_subprocess"
+DAGSTERS, WITH_DOOR = "dagster_webserver", "strandline_dagster.webserver"
+DEV = "dev"
 POLICY_VIOLATION = 1008
 UNFRAMED = (b"x-frame-options", b"SAMEORIGIN")
 """In a frame of a stranger's page, an operator would click on what is not to be seen."""
@@ -180,5 +185,19 @@ def main() -> None:
     cli.cli(auto_envvar_prefix="DAGSTER_WEBSERVER")
 
 
-if __name__ == "__main__":
+def develop() -> None:
+    """Start Dagster's pages behind the door, its daemon and the code."""
+    started = vars(dev)[STARTS]
+
+    def start(words: Sequence[str], **options: Any) -> Any:  # noqa: ANN401  # handed on as they are
+        return started([WITH_DOOR if word == DAGSTERS else word for word in words], **options)
+
+    vars(dev)[STARTS] = start
+    dev.dev_command(prog_name="dagster dev", auto_envvar_prefix="DAGSTER_CLI_DEV")
+
+
+if __name__ == "__main__" and sys.argv[1:2] == [DEV]:
+    del sys.argv[1]
+    develop()
+elif __name__ == "__main__":
     main()

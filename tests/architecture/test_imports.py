@@ -76,8 +76,8 @@ VIOLATIONS = (
     ),
     (
         "A use case neither parses a command line nor draws",
-        {"jobs/strandline/operate/play.py": "typer"},
-        "strandline.operate.play -> typer",
+        {"jobs/strandline/operate/demo.py": "typer"},
+        "strandline.operate.demo -> typer",
     ),
     (
         "Nothing but alerts imports alerts: they are registered by name",

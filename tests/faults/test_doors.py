@@ -213,11 +213,11 @@ REASONS = {
     "strandline.engine.lake.mend_checkpoint:_mend_id": REPAIR,
     "strandline.engine.lake.mend_checkpoint:_mend_schemas": REPAIR,
     "strandline.engine.flow.provisional:_compute": BESIDE,
-    "strandline.engine.lake.provisional_rows:forget": "removes folders; killed before it a request is not done, and typed again",
-    "strandline.engine.lake.provisional_rows:mend": BESIDE,
-    "strandline.engine.lake.provisional_rows:remove": BESIDE,
-    "strandline.engine.lake.provisional_rows:remove_stale": BESIDE,
-    "strandline.engine.lake.provisional_rows:sweep": BESIDE,
+    "strandline.engine.lake.completeness:forget": "removes folders; killed before it a request is not done, and typed again",
+    "strandline.engine.lake.completeness:mend": BESIDE,
+    "strandline.engine.lake.completeness:remove": BESIDE,
+    "strandline.engine.lake.completeness:remove_stale": BESIDE,
+    "strandline.engine.lake.completeness:sweep": BESIDE,
     "strandline.engine.lake.plain_files:write_down": "an audit's line, appended before the answer is printed",
 }
 

@@ -21,8 +21,11 @@ FOLDERS = ("jobs/strandline/", "quality/strandline_quality/")
 ASKED = """
 import json
 from strandline import catalog
-from strandline.engine.runtime import meter
-print(json.dumps({each.id: meter.code_version(each) for each in catalog.tables()}))
+try:
+    from strandline.engine.runtime.code_files import code_version
+except ImportError:  # a commit of November 2026 or before
+    from strandline.engine.runtime.meter import code_version
+print(json.dumps({each.id: code_version(each) for each in catalog.tables()}))
 """
 MOMENT = (1980, 1, 1, 0, 0, 0)
 """Of every file in an archive, so that the same commit gives the same bytes."""

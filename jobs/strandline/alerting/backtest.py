@@ -26,8 +26,7 @@ from strandline.core.table import Table
 from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.runtime.jvm import Show, watched
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter, Show, watched
 from strandline_quality.findings import AlertSample, Change, Compared, RuleFigures, TableCost
 
 WAS_RAISED = "_was_raised"

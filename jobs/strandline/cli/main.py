@@ -34,12 +34,11 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.jvm import SparkGoneError
 from strandline.engine.runtime.settings import choose_profile, line_of_shell
-from strandline.operate import play
 from strandline.operate.listener import UNFORESEEN, foreseen
 from strandline.project import refuse_without
 
 if TYPE_CHECKING:
-    from strandline.engine.runtime.meter import Work
+    from strandline.engine.runtime.jvm import Work
 
 
 # Ctrl-C and SIGTERM: some verbs note them and end in order, all others end at once and print that they were stopped.
@@ -152,7 +151,7 @@ def _end_at_last(event: threading.Event, within: float, quiet: float) -> None:
     gc.disable()
     began = signed = due = time.monotonic()
     # Not imported above, because most verbs are at their end before it is.
-    from strandline.engine.runtime.meter import Work  # noqa: PLC0415  # as above
+    from strandline.engine.runtime.jvm import Work  # noqa: PLC0415  # as above
 
     work = Work()
     while not _DEAF.wait(LOOK):
@@ -407,7 +406,9 @@ def _verb(words: list[str]) -> str:
 
 def here() -> dict[str, str]:
     """Return the verbs that this project has, each with its module."""
-    absent = (() if catalog.declares("alerts") else ALERTING) + (() if play.is_there() else PLAYED)
+    absent = (() if catalog.declares("alerts") else ALERTING) + (
+        () if catalog.declares("play") else PLAYED
+    )
     return {name: module for name, module in VERBS.items() if name not in absent}
 
 
@@ -423,8 +424,8 @@ def modules(verb: str) -> list[str]:
             hint="`strandline new alerts NAME --reads silver.TABLE` writes what is needed, with a first rule and its test.",
             verb=verb,
         )
-    if verb in PLAYED and not play.is_there():
-        play.found()  # says what is missing
+    if verb in PLAYED and not catalog.declares("play"):
+        catalog.play()  # says what is missing
     known = here()
     return [known[verb]] if verb in known else list(dict.fromkeys(known.values()))
 

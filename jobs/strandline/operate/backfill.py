@@ -20,7 +20,6 @@ from strandline.engine.flow.run_recorder import Wrote
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.running import Parent
 from strandline.engine.lake.completeness import refuse_expired
-from strandline.engine.lake.history_file import HistoryFile, files_of, milliseconds_of
 from strandline.engine.lake.import_notes import (
     ImportNote,
     begun_import,
@@ -33,6 +32,7 @@ from strandline.engine.lake.locks import WriterWatch, handed_over, lease
 from strandline.engine.lake.log.ledger import IMPORT, Entry
 from strandline.engine.lake.open_table import broken_files
 from strandline.engine.lake.place import Place, damage
+from strandline.engine.lake.plain_files import HistoryFile, files_of, milliseconds_of
 from strandline.engine.proof.compare import Comparison, compare
 from strandline.engine.repair import closed_range, rebuild
 from strandline.engine.repair.backfill import MODE, backfill

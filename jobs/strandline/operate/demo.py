@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from strandline import catalog
 
+from strandline.catalog import Play
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.stateful import AvailableNow
@@ -30,7 +31,6 @@ from strandline.engine.runtime.settings import Settings, environment, settings
 from strandline.operate import session
 from strandline.operate.audit import sheets_of
 from strandline.operate.listener import Says
-from strandline.operate.play import Play
 
 MARK = ".strandline-demo"
 """A file in the demo's lake: a folder that has it may be deleted and made again."""

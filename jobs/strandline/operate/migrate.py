@@ -44,7 +44,7 @@ from strandline.engine.repair.migrate import (
     readers,
 )
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.meter import code_version, is_code_of
+from strandline.engine.runtime.code_files import code_version, is_code_of
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.edited_code import Loaded, ask

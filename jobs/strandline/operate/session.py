@@ -33,10 +33,10 @@ from strandline.engine.flow.run_recorder import Recorder, RunRecorder, unrecorde
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.running import Parent
 from strandline.engine.lake.commit.delta_commit import rows_at
+from strandline.engine.lake.completeness import PROVISIONAL
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.plain_files import is_scratch
-from strandline.engine.lake.provisional_rows import PROVISIONAL
 from strandline.engine.runtime import clock, spark_session
 from strandline.engine.runtime.jvm import loss
 from strandline.engine.runtime.processes import let_give_way, own

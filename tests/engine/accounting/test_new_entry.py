@@ -7,7 +7,7 @@ import pytest
 from strandline.core.topic import Topic
 from strandline.engine.flow import new_entry
 from strandline.engine.lake.log.ledger import Entry, Through
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 from tests.engine.written import BRONZE, SILVER
 
 RANGE = ("2026-07-01T00:00:00+00:00", "2026-07-01T01:00:00+00:00")

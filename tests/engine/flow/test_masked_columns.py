@@ -26,7 +26,7 @@ from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.compare import compare
 from strandline.engine.repair.rebuild import promote, rebuild
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 from tests.cli.inside import strandline
 from tests.engine.written import written
 from tests.support.literal import put

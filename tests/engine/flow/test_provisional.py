@@ -26,7 +26,7 @@ from strandline.engine.flow import provisional
 from strandline.engine.flow.batch.event_joins import adorned
 from strandline.engine.flow.provisional import Aside, reads_from
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake import provisional_rows
+from strandline.engine.lake import completeness
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
@@ -284,7 +284,7 @@ def test_what_is_forgotten_is_gone_with_every_version(spark: SparkSession, lake:
     place = lake.provisional(DAILY.id)
     assert place.exists()
 
-    provisional_rows.forget(lake)
+    completeness.forget(lake)
 
     assert not place.exists()
     assert shown(lake) == {("20", 2, False)}
@@ -296,9 +296,9 @@ def test_what_is_forgotten_is_gone_with_every_version(spark: SparkSession, lake:
 def test_a_request_to_forget_waits_for_what_is_computed_at_that_moment(lake: Lake) -> None:
     """It may have read rows that are forgotten; a run that meets another one leaves it alone."""
     with (
-        provisional_rows.alone(DAILY.id, lake),
+        completeness.alone(DAILY.id, lake),
         pytest.raises(HeldError),
-        provisional_rows.alone(DAILY.id, lake),
+        completeness.alone(DAILY.id, lake),
     ):
         pass
 
@@ -308,11 +308,11 @@ def test_a_request_to_forget_waits_for_a_first_computation(lake: Lake) -> None:
     place, order = lake.provisional(DAILY.id), list[str]()
 
     def forget() -> None:
-        provisional_rows.forget(lake)
+        completeness.forget(lake)
         order.append("forgotten")
 
     request = threading.Thread(target=forget)
-    with provisional_rows.alone(DAILY.id, lake):
+    with completeness.alone(DAILY.id, lake):
         assert not place.exists()
         request.start()
         request.join(1)
@@ -338,7 +338,7 @@ def test_their_removal_fails_for_no_file_that_is_written_at_that_moment(
         rmdir(path, **how)
 
     monkeypatch.setattr(os, "rmdir", written_before)
-    provisional_rows.remove(lake, DAILY.id)
+    completeness.remove(lake, DAILY.id)
 
     assert place.names() == ["one more.parquet"]
 
@@ -366,16 +366,16 @@ def test_one_that_a_promotion_overtakes_is_taken_away(
 ) -> None:
     derive(spark, lake, replace(DAILY, provisional=None))
     site = Site(spark=spark, clock=lambda: NOON)
-    write = provisional_rows.Kept.sweep
+    write = completeness.Kept.sweep
 
-    def promoted_first(kept: provisional_rows.Kept, now: datetime) -> None:
+    def promoted_first(kept: completeness.Kept, now: datetime) -> None:
         write(kept, now)
         bare = replace(DAILY, provisional=None)
         rebuild.rebuild(bare, lake, site)
         rebuild.promote(bare, lake, site)
-        provisional_rows.Kept.sweep = write  # type: ignore[method-assign]
+        completeness.Kept.sweep = write  # type: ignore[method-assign]
 
-    monkeypatch.setattr(provisional_rows.Kept, "sweep", promoted_first)
+    monkeypatch.setattr(completeness.Kept, "sweep", promoted_first)
     said: list[str] = []
     aside(spark, lake, said).keep()
 
@@ -390,12 +390,12 @@ def test_those_of_a_table_that_is_retired_meanwhile_are_taken_away(
     derive(spark, lake, replace(DAILY, provisional=None))
     place = lake.provisional(DAILY.id)
 
-    def retired_first(kept: provisional_rows.Kept, _: datetime) -> None:
+    def retired_first(kept: completeness.Kept, _: datetime) -> None:
         write_down(DAILY.id, Retirement(who="a test", at="", why=""), lake)
         (kept.place / "_delta_log" / "00000000000000000000.json").remove()
         raise OSError
 
-    monkeypatch.setattr(provisional_rows.Kept, "sweep", retired_first)
+    monkeypatch.setattr(completeness.Kept, "sweep", retired_first)
     aside(spark, lake).keep()
 
     assert not place.exists()
@@ -406,10 +406,10 @@ def test_maintenance_removes_what_is_no_whole_table(lake: Lake) -> None:
     place = lake.provisional(DAILY.id)
     (place / "_delta_log" / "00000000000000000007.json").put("")
 
-    with provisional_rows.alone(DAILY.id, lake):
-        provisional_rows.remove_stale(lake, NOON, TABLES)
+    with completeness.alone(DAILY.id, lake):
+        completeness.remove_stale(lake, NOON, TABLES)
         assert place.exists()
-    provisional_rows.remove_stale(lake, NOON, TABLES)
+    completeness.remove_stale(lake, NOON, TABLES)
     assert not place.exists()
 
 
@@ -572,9 +572,9 @@ def test_files_of_rows_that_were_replaced_go(spark: SparkSession, lake: Lake) ->
     put(lake, LOG, "3")
     derive(spark, lake, DAILY)
 
-    provisional_rows.Kept(place).sweep(place.modified_at() + timedelta(minutes=1))
+    completeness.Kept(place).sweep(place.modified_at() + timedelta(minutes=1))
     assert set(old) < set(place.names())
-    provisional_rows.Kept(place).sweep(place.modified_at() + timedelta(hours=1))
+    completeness.Kept(place).sweep(place.modified_at() + timedelta(hours=1))
     assert not set(old) & set(place.names())
     assert shown(lake) == {("20", 2, False), ("21", 3, True)}
 
@@ -600,9 +600,9 @@ def test_what_nothing_computes_any_more_is_taken_away(spark: SparkSession, lake:
     place = lake.provisional(DAILY.id)
     written = place.modified_at()
 
-    provisional_rows.remove_stale(lake, written + timedelta(hours=23), ())
+    completeness.remove_stale(lake, written + timedelta(hours=23), ())
     assert place.exists()
-    provisional_rows.remove_stale(lake, written + timedelta(hours=25), ())
+    completeness.remove_stale(lake, written + timedelta(hours=25), ())
     assert not place.exists()
 
 
@@ -617,13 +617,13 @@ def test_while_nothing_comes_they_stay_and_are_owed_once_it_came(
     assert not owed(kept)
     week = place.modified_at() + timedelta(days=7)
 
-    provisional_rows.remove_stale(lake, week, TABLES)
+    completeness.remove_stale(lake, week, TABLES)
     assert place.exists()
     put(lake, LOG, "3")
     assert owed(kept)
     kept.look()
     assert owed(kept), "it is not due"
-    provisional_rows.remove_stale(lake, week, TABLES)
+    completeness.remove_stale(lake, week, TABLES)
     assert not place.exists()
 
 

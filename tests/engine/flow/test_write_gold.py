@@ -18,7 +18,7 @@ from strandline.engine.lake.commit.delta_commit import OPEN, rows_at
 from strandline.engine.lake.commit.replace_rows import changed_span
 from strandline.engine.lake.log.ledger import Entry, entry_at, latest_version
 from strandline.engine.lake.place import Place
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter
 from tests.engine.written import entry
 from tests.support.rows import NOON, micros
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from strandline.core.errors import DataError, DefinitionError
-from strandline.engine.lake.history_file import HistoryFile, moment
 from strandline.engine.lake.place import Place
+from strandline.engine.lake.plain_files import HistoryFile, moment
 
 AT = datetime(2026, 10, 1, 8, 0, 0, 123_456, tzinfo=UTC)
 MILLIS = 1_790_841_600_123

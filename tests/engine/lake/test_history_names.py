@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.history_file import Format, files_of, format_of
 from strandline.engine.lake.place import Place
+from strandline.engine.lake.plain_files import Format, files_of, format_of
 
 
 def test_a_folder_has_the_files_that_hold_history_by_their_names(tmp_path: Path) -> None:

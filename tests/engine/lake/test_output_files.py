@@ -15,7 +15,7 @@ from strandline.engine.lake.commit.delta_commit import SMALL, rows_in, sized, wr
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.place import Place
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter
 from tests.support.rows import NOON
 
 MANY = SMALL + 10_000

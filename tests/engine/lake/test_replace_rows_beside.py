@@ -22,7 +22,7 @@ from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.place import Place
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter
 from tests.support.rows import NOON
 
 pytestmark = pytest.mark.whole

@@ -20,7 +20,7 @@ from strandline.engine.proof.daily_report import Period, gather
 from strandline.engine.proof.day_verdicts import PROMISE, questions, signs
 from strandline.engine.proof.freshness import Freshness, freshness
 from strandline.engine.runtime import clock
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 from strandline.engine.service.condition import overdue
 from strandline.engine.service.metrics_page import AGE, Promises
 from tests.support.events import TABLE, readings, received

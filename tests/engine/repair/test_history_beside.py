@@ -21,7 +21,7 @@ from strandline.engine.repair import replay as replaying
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.replay import replay
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter
 from strandline_quality.rules import between
 from tests.support.events import commits, readings, received
 from tests.support.modes import EVERY, derive, has_caught_up

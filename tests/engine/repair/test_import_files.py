@@ -15,12 +15,12 @@ from strandline.core.table import Table
 from strandline.core.topic import PLACE
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.table_books import close
-from strandline.engine.lake.history_file import Record
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.log.ledger_sums import snapshot
 from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place
+from strandline.engine.lake.plain_files import Record
 from strandline.engine.proof.compare import compare
 from strandline.engine.repair.expire import expire
 from strandline.engine.repair.import_files import _slice, import_file

@@ -21,7 +21,7 @@ from strandline.engine.lake.log.ledger_sums import MOST_CODES, Sums, snapshot_fi
 from strandline.engine.lake.spark_checkpoint import read_record
 from strandline.engine.repair.migrate import Step, is_in_force, made, note_equal, planned, stale
 from strandline.engine.repair.rebuild import promote, rebuild, undo
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 from tests.support.morning import STRICT, TABLES
 from tests.support.rows import NOON
 

@@ -19,11 +19,11 @@ from strandline.core.parse_registered import registered
 from strandline.core.table import Ingested
 from strandline.core.topic import Parse, Topic
 from strandline.engine.lake.commit.file_index import MICROSECOND
-from strandline.engine.lake.history_file import HistoryFile, milliseconds_of
 from strandline.engine.lake.import_notes import ImportNotes, unfinished_file
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import BATCH, IMPORT, latest_version, part_of_imports
 from strandline.engine.lake.place import Place
+from strandline.engine.lake.plain_files import HistoryFile, milliseconds_of
 from strandline.engine.repair.import_files import Plan, give_up, planned, refuse_unlike
 from tests.engine.written import entry
 from tests.support.ledgers import write_log

@@ -10,7 +10,7 @@ import pytest
 from strandline import catalog
 
 from fleet.gold import site_traffic_1h
-from strandline.engine.runtime import code_files, meter
+from strandline.engine.runtime import code_files
 from strandline.engine.runtime.code_files import Reading, digest, files_of
 from strandline.engine.runtime.code_files import hashes as hashes_of
 from tests.architecture.tree import ROOT, copied, search_path
@@ -20,12 +20,12 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from strandline.catalog import tables
-from strandline.engine.runtime import code_files as decisive, meter
+from strandline.engine.runtime import code_files
 
 def hashes():
-    for each in (meter.code_version, *(f for f in vars(decisive).values() if hasattr(f, "cache_clear"))):
+    for each in (f for f in vars(code_files).values() if hasattr(f, "cache_clear")):
         each.cache_clear()
-    return {table.id: meter.code_version(table) for table in tables()}
+    return {table.id: code_files.code_version(table) for table in tables()}
 
 before = hashes()
 for name in sys.argv[1:]:
@@ -81,10 +81,10 @@ def test_the_engine_is_no_part_of_a_table() -> None:
 OWN = """
 import json
 from strandline.catalog import models, tables
-from strandline.engine.runtime import meter
+from strandline.engine.runtime import code_files
 
-found = {table.id: meter.code_version(table) for table in tables()}
-print(json.dumps(found | {model.name: meter.model_version(model) for model in models()}))
+found = {table.id: code_files.code_version(table) for table in tables()}
+print(json.dumps(found | {model.name: code_files.model_version(model) for model in models()}))
 """
 
 
@@ -305,9 +305,9 @@ def test_what_a_program_of_before_kept_is_still_of_this_code() -> None:
     today = {table.id: table for table in catalog.tables()}
 
     assert set(known) == set(today)
-    unknown = {name for name, code in known.items() if not meter.is_code_of(today[name], code)}
+    unknown = {name for name, code in known.items() if not code_files.is_code_of(today[name], code)}
     assert unknown == EDITED
-    assert not [name for name, table in today.items() if meter.is_code_of(table, "0" * 12)]
+    assert not [name for name, table in today.items() if code_files.is_code_of(table, "0" * 12)]
 
 
 RELEASES = json.loads(Path(__file__).with_name("releases.json").read_text())
@@ -319,9 +319,9 @@ def test_a_release_that_makes_the_same_rows_is_known_by_its_own_hashes(release: 
     """A module that is merged or a kind of table that is new changes the vocabulary of all, and no row of those that were there."""
     said, today = RELEASES[release], {table.id: table for table in catalog.tables()}
 
-    unknown = {name for name, code in said.items() if not meter.is_code_of(today[name], code)}
+    unknown = {name for name, code in said.items() if not code_files.is_code_of(today[name], code)}
     assert unknown <= EDITED
-    assert not meter.is_code_of(today["silver.devices"], said["silver.dhcp_events"])
+    assert not code_files.is_code_of(today["silver.devices"], said["silver.dhcp_events"])
 
 
 def test_each_release_that_is_kept_is_one_whose_hashes_are_known() -> None:
@@ -333,7 +333,7 @@ def test_the_former_hash_of_one_table_is_not_that_of_another() -> None:
     """What is recognised is a table's own."""
     known = json.loads(Path(__file__).with_name("former_code.json").read_text())
 
-    assert not meter.is_code_of(catalog.find("silver.devices"), known["silver.dhcp_events"])
+    assert not code_files.is_code_of(catalog.find("silver.devices"), known["silver.dhcp_events"])
 
 
 PROJECT = {
@@ -376,10 +376,10 @@ OF_PROJECT = {"bronze.visits": "cee2111f1501", "silver.visits": "1c2217a7b86f"}
 KNOWN = """
 import json, sys
 from strandline.catalog import tables
-from strandline.engine.runtime import meter
+from strandline.engine.runtime import code_files
 
 former = json.loads(sys.argv[1])
-print(json.dumps([each.id for each in tables() if meter.is_code_of(each, former[each.id])]))
+print(json.dumps([each.id for each in tables() if code_files.is_code_of(each, former[each.id])]))
 """
 
 
@@ -413,7 +413,9 @@ def test_code_of_today_opens_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_pat
     code_files._texts.cache_clear()
     code_files._releases.cache_clear()
 
-    assert all(meter.is_code_of(each, meter.code_version(each)) for each in catalog.tables())
+    assert all(
+        code_files.is_code_of(each, code_files.code_version(each)) for each in catalog.tables()
+    )
 
 
 ODD = """

@@ -10,7 +10,7 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.lake.lake import Lake
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 from strandline.engine.service import edited_code
 from strandline.engine.service.edited_code import Loaded, LoadedCode, answer, ask, requested
 from strandline.project import VARIABLE

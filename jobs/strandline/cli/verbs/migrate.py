@@ -14,7 +14,7 @@ from strandline.core.errors import DefinitionError
 from strandline.engine.proof.trial_lakes import Tried
 from strandline.engine.repair import closed_range
 from strandline.engine.repair.migrate import Stage, Step
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 from strandline.operate import migrate as work
 from strandline.operate import session
 from strandline.operate.drafts import drift

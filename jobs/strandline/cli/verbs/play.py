@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.tree import Tree
 from strandline import catalog
 
+from strandline.catalog import Play, PlayOption
 from strandline.cli.screen import JsonOption, LakeOption, as_typed, draw, emit, note, progress, say
 from strandline.cli.verbs.ledger import print_sheets
 from strandline.core.errors import DefinitionError
@@ -24,11 +25,10 @@ from strandline.engine.kafka.send_records import Sent
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
-from strandline.operate import lakes, play
+from strandline.operate import lakes
 from strandline.operate.audit import refuse_imbalance
 from strandline.operate.demo import Asked, Truth, filled, refuse_untruth, send
 from strandline.operate.lakes import seconds
-from strandline.operate.play import Play, PlayOption
 
 EventsOption = Annotated[
     int, typer.Option(min=1, help="Records to send, duplicates and dirty ones included.")
@@ -55,7 +55,7 @@ MakeTopicsOption = Annotated[
 def _add_produce(app: typer.Typer) -> None:
     """Add the verb, with the options of the play; where that cannot be read, whatever is typed is answered by the reason."""
     try:
-        found = play.found()
+        found = catalog.play()
     except DefinitionError as error:
         lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
         app.command("produce", context_settings=lenient)(_refused(error))
@@ -94,7 +94,7 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     )
     _refuse_unwritable(truth)
     with progress("events sent", events) as advance:
-        sent, expected = send(play.found(), asked, where, address, found.kafka_options, advance)
+        sent, expected = send(catalog.play(), asked, where, address, found.kafka_options, advance)
     if truth is not None:
         truth.write_text(json.dumps(expected.as_dict(), indent=2) + "\n")
     if as_json:
@@ -245,7 +245,7 @@ def demo(
     strandline demo
     strandline demo --events 1000000
     """
-    found = play.found()
+    found = catalog.play()
     began = time.monotonic()
     where, truth, sheets = filled(lake, lambda *to: _send(found, events, *to), note)
     print_sheets(sheets)

@@ -13,12 +13,12 @@ from strandline.core.table import Judged, Table
 from strandline.core.topic import QUARANTINE
 from strandline.engine.accounting.held_records import State, generation, has_items, statement
 from strandline.engine.flow.function_plan import hidden, hidden_in_bronze
+from strandline.engine.lake.completeness import PROVISIONAL, has_mark
 from strandline.engine.lake.duckdb_table import UNREADABLE
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.open_table import kinds
 from strandline.engine.lake.place import Place
-from strandline.engine.lake.provisional_rows import PROVISIONAL, has_mark
 
 # The names that a query can have: those of tables, quarantines and lists of decisions, of the ledger and the history.
 #

@@ -17,6 +17,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.engine.accounting.held_records import State, offer
 from strandline.engine.ask.lake_views import ENTRIES, SCHEMAS, Source, sources
+from strandline.engine.lake.completeness import PROVISIONAL
 from strandline.engine.lake.duckdb_table import (
     UNREADABLE,
     Duck,
@@ -39,7 +40,6 @@ from strandline.engine.lake.open_table import (
     version_at,
 )
 from strandline.engine.lake.place import Place
-from strandline.engine.lake.provisional_rows import PROVISIONAL
 
 # What ``SHOW TABLES`` and ``information_schema`` list in a query: the tables of the lake, and no view below them.
 #

@@ -43,7 +43,7 @@ from strandline.engine.lake.log.log_actions import changes_rows, table_id
 from strandline.engine.lake.open_table import DeclaredTable, declared_schema, declared_table
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import NOWHERE, Positions, RunRecord, read_until
-from strandline.engine.runtime.meter import code_version, query_version, vocabulary_version
+from strandline.engine.runtime.code_files import code_version, query_version, vocabulary_version
 
 INNER = "Inner"
 

@@ -41,9 +41,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.open_table import kinds
 from strandline.engine.lake.static_versions import intervals_of
-from strandline.engine.runtime.code_files import own_texts_of
+from strandline.engine.runtime.code_files import code_version, is_code_of, own_texts_of
 from strandline.engine.runtime.jvm import jvm, loss
-from strandline.engine.runtime.meter import code_version, is_code_of
 from strandline.sql_function import is_in_sql
 
 Columns: TypeAlias = dict[str, list[tuple[str, str]]]

@@ -45,7 +45,8 @@ from strandline.engine.lake.log.ledger_sums import Sums, sums_of
 from strandline.engine.lake.log.log_actions import file_of
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import Shelf
-from strandline.engine.runtime.meter import Meter, code_version
+from strandline.engine.runtime.code_files import code_version
+from strandline.engine.runtime.jvm import Meter
 from strandline.engine.runtime.settings import settings
 from strandline_infra import installation
 

@@ -52,7 +52,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.open_table import kinds
 from strandline.engine.lake.place import Place
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 from strandline.engine.runtime.outage import first_line
 
 OWN = "urn:strandline"

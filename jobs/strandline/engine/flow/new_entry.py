@@ -42,7 +42,7 @@ from strandline.engine.lake.log.commit_log import added_file
 from strandline.engine.lake.log.ledger import BATCH, EXPIRE, FORGET, IMPORT, STATIC, Entry, Offsets
 from strandline.engine.lake.log.ledger_sums import MOST_KINDS
 from strandline.engine.lake.log.log_actions import file_of
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 
 
 def topics_read(  # noqa: PLR0913  # what names a batch, and what it reads

@@ -71,7 +71,7 @@ from strandline.engine.lake.spark_checkpoint import (
     stream_id,
     write_record,
 )
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 from strandline.sql_function import is_in_sql
 
 # Refusing a stream that would not continue its own table, from the ledger and the checkpoint alone.

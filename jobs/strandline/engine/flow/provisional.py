@@ -29,12 +29,19 @@ from strandline.engine.flow.plan import emits_over_time, framed
 from strandline.engine.flow.recompute import BATCH_STREAM, bound_of
 from strandline.engine.lake.commit.delta_commit import OPEN, overwrite, rows_at
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND, FileIndex
-from strandline.engine.lake.completeness import known_reach, over_until, refuse_unbounded, retired
+from strandline.engine.lake.completeness import (
+    PROVISIONAL,
+    alone,
+    has_mark,
+    known_reach,
+    over_until,
+    refuse_unbounded,
+    retired,
+)
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import between, is_table, last_entry, latest_version
 from strandline.engine.lake.open_table import declared_schema
 from strandline.engine.lake.plain_files import is_scratch
-from strandline.engine.lake.provisional_rows import PROVISIONAL, alone, has_mark
 from strandline.engine.lake.spark_checkpoint import closed_ms, read_record, settled_ms
 from strandline.engine.lake.store_lease import HeldError
 from strandline.engine.runtime.jvm import loss

@@ -72,7 +72,7 @@ from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.open_table import declared_schema
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import close_ordered, closed_ms
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter
 
 # Compute a table once over all of its sources, by the same functions as its stream.
 #

@@ -16,8 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from strandline.engine.accounting.balance_sheet import copies_said
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.runtime.jvm import SparkGoneError, moves
-from strandline.engine.runtime.meter import Work
+from strandline.engine.runtime.jvm import SparkGoneError, Work, moves
 
 MOVES_EVERY = 10.0
 """Seconds between two looks at a batch that runs."""

@@ -12,11 +12,11 @@ import json
 from dataclasses import asdict, dataclass
 
 from strandline.core.table import Table
-from strandline.engine.lake.history_file import END_OF_TIME
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import IMPORT, Entry, part_of_imports
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.place import Place
+from strandline.engine.lake.plain_files import END_OF_TIME
 
 FOLDER = "_imports"
 

@@ -365,7 +365,7 @@ class Lake:
         return self.root / "resolutions" / table.name
 
     def provisional(self, name: str) -> Place:
-        """Return the folder of the provisional rows of the table of a name (jobs/strandline/engine/lake/provisional_rows.py)."""
+        """Return the folder of the provisional rows of the table of a name (jobs/strandline/engine/lake/completeness.py)."""
         return self.root / "provisional" / name
 
     def checkpoint(self, table: Table | Feed) -> Place:

@@ -62,7 +62,7 @@ from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.runtime.meter import model_version
+from strandline.engine.runtime.code_files import model_version
 from strandline.engine.runtime.outage import first_line
 
 # What Spark's MLlib learns, as a form that compiles to SQL.

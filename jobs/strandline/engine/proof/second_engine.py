@@ -29,7 +29,7 @@ from strandline.engine.lake.spark_checkpoint import closed_ms
 from strandline.engine.proof.compare import compared_views, within
 from strandline.engine.proof.duckdb_words import MACROS, in_duckdb
 from strandline.engine.proof.verify import Certificate, Note, keep, refuse_unsettled
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 from strandline.sql_function import Sql
 
 INSTRUMENT = "duckdb"

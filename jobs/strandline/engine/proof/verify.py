@@ -67,7 +67,8 @@ from strandline.engine.repair.import_files import append
 from strandline.engine.repair.migrate import same_code
 from strandline.engine.repair.plan_replay import healing
 from strandline.engine.repair.replay import Work, begin
-from strandline.engine.runtime.meter import Meter, code_version, is_code_of
+from strandline.engine.runtime.code_files import code_version, is_code_of
+from strandline.engine.runtime.jvm import Meter
 
 # The certificate of a verification, kept beside its table.
 

@@ -87,7 +87,7 @@ from strandline.engine.repair.closed_range import (
     refuse_rerouted,
 )
 from strandline.engine.repair.plan_replay import apart, moved
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter
 
 # Judge a range of bronze again: which rows come to silver, which go, and what its quarantine then holds.
 #

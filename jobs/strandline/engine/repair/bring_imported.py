@@ -67,7 +67,7 @@ from strandline.engine.repair.replay import (
     release,
     write_healed,
 )
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter
 
 PATIENCE, AGAIN = 120.0, 0.5
 """Seconds to wait for the stream to pass over a commit of bronze, and between two looks."""

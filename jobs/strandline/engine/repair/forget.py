@@ -36,7 +36,7 @@ from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.event_joins import joining
 from strandline.engine.flow.new_entry import with_kinds_gone
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake import provisional_rows
+from strandline.engine.lake import completeness
 from strandline.engine.lake.commit.delta_commit import by_key, rows_at, rows_now
 from strandline.engine.lake.commit.replace_rows import (
     NO_TIME,
@@ -70,7 +70,7 @@ from strandline.engine.repair.downstream import (
 from strandline.engine.repair.expire import refuse_unfit
 from strandline.engine.repair.forget_request import Condition, Request, as_received, understood
 from strandline.engine.repair.rebuild import compute_anew, refuse_lossy
-from strandline.engine.runtime.meter import is_code_of
+from strandline.engine.runtime.code_files import is_code_of
 
 MOST = 10_000
 """How many files one commit writes again."""
@@ -289,7 +289,7 @@ class Forgetting:
             self._let_go()
         for branch in ready:
             yield self._part(branch.bronze.id, self._from_bronze(branch))
-        provisional_rows.forget(self._lake)
+        completeness.forget(self._lake)
 
     def _follow(self, table: Judged, span: Span, mark: str) -> Iterator[Part]:
         """Let the tables above a judged one follow, each after those that it reads."""

@@ -33,7 +33,6 @@ from strandline.engine.flow.ingest import make
 from strandline.engine.flow.new_entry import Kinds, shared_out, with_kinds
 from strandline.engine.lake.commit.file_index import MICROSECOND
 from strandline.engine.lake.commit.replace_rows import Exchange, swap
-from strandline.engine.lake.history_file import Format, HistoryFile, Record
 from strandline.engine.lake.import_notes import (
     ImportNote,
     ImportNotes,
@@ -51,8 +50,10 @@ from strandline.engine.lake.log.ledger import (
     part_of_imports,
 )
 from strandline.engine.lake.place import Place
+from strandline.engine.lake.plain_files import Format, HistoryFile, Record
 from strandline.engine.repair.closed_range import Span
-from strandline.engine.runtime.meter import Meter, code_version
+from strandline.engine.runtime.code_files import code_version
+from strandline.engine.runtime.jvm import Meter
 
 # Plan the import of a file: how many records it has, when they arrived, and how many of them came before.
 #

@@ -49,7 +49,7 @@ from strandline.engine.lake.open_table import declared_schema, first_names
 from strandline.engine.lake.place import Place, damage
 from strandline.engine.lake.spark_checkpoint import read_record, source_ids, write_record
 from strandline.engine.repair.rebuild import refuse_lossy
-from strandline.engine.runtime.meter import is_code_of
+from strandline.engine.runtime.code_files import is_code_of
 
 LOOKED_AT = 20
 """The newest commits by which seconds and bytes are foreseen."""

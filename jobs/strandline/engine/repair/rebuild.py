@@ -28,7 +28,7 @@ from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.function_plan import take_over_lineage
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow, summed
-from strandline.engine.lake import provisional_rows
+from strandline.engine.lake import completeness
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.completeness import (
     refuse_never_whole,
@@ -51,7 +51,7 @@ from strandline.engine.lake.snapshot_files import link_files
 from strandline.engine.lake.spark_checkpoint import unread_from
 from strandline.engine.repair.backfill import ROLE, leave_behind
 from strandline.engine.repair.close import close_as
-from strandline.engine.runtime.meter import is_code_of
+from strandline.engine.runtime.code_files import is_code_of
 
 AWAY = "put_away"
 """The file in a checkpoint that was put away completely; Spark ignores it."""
@@ -198,7 +198,7 @@ def promote(
         _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
         for side in (Where.BEFORE, Where.RANGE):  # the rows that they concern were judged anew
             gate_files.clear(table, lake, side)
-        provisional_rows.remove(lake, table.id)
+        completeness.remove(lake, table.id)
         known.done = True
         known.undone = known.undone or not can_be_read(made.put_away(known.mark))
         shadow_lake.write(made, known)
@@ -357,7 +357,7 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
             _go_back(spark, path, version, entry)
         _exchange(lake.checkpoint(table), made.put_away(known.mark), made.put_away(mark))
         gate_files.clear(table, lake, Where.BEFORE)
-        provisional_rows.remove(lake, table.id)
+        completeness.remove(lake, table.id)
         known.done = known.undone = True
         shadow_lake.write(made, known)
         return entry

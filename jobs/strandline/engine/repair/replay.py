@@ -83,7 +83,7 @@ from strandline.engine.repair.plan_replay import (
     apart,
     healing,
 )
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

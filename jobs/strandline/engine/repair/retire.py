@@ -33,7 +33,7 @@ from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
 from strandline.engine.kafka.topic_log import STAY, count, described, identities_in, stays
-from strandline.engine.lake import provisional_rows
+from strandline.engine.lake import completeness
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.completeness import (
     Retirement,
@@ -431,7 +431,7 @@ def retire(table: Table, lake: Lake, signed: Signed, writer: WriterWatch) -> Ret
         strike_out(table.id, lake)
         raise
     # Last: what is being computed sees from now on that the table is retired, and takes away what it wrote.
-    provisional_rows.remove(lake, table.id)
+    completeness.remove(lake, table.id)
     return found
 
 

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -647,3 +648,35 @@ def _hash_of_files(files: tuple[Path, ...]) -> str:
         content = packed[file] if file in packed else file.read_bytes()
         digest.update(file.name.encode() + b"\0" + content)
     return digest.hexdigest()[:12]
+
+
+# What a lake keeps of it: each is computed once per process.
+
+
+@cache
+def code_version(table: Table) -> str:
+    """Return a hash of the statements that decide a table's rows."""
+    return version_of(table)
+
+
+def is_code_of(table: Table, code: str) -> bool:
+    """Return whether a hash that is kept in a lake is of today's code: of its statements, or of the files that had the same once."""
+    return code == code_version(table) or was_code_of(table, code)
+
+
+@cache
+def model_version(model: Model) -> str:
+    """Return a hash of the statements that decide a table's rows, and of those of the model that learns from them."""
+    return version_of_model(model)
+
+
+@cache
+def vocabulary_version() -> str:
+    """Return a hash of what decides the rows of every table beside its own statements."""
+    return version_of_vocabulary()
+
+
+@cache
+def query_version() -> str:
+    """Return a hash of what turns a table's function into a query: those modules of ours, and the versions of Spark and Delta."""
+    return version_of_queries(*map(version, ("pyspark", "delta-spark")))

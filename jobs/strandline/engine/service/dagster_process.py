@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # its driver is part of an extra
     import psycopg2
     from psycopg2.extensions import connection as Connection
 
-DEV = "strandline_dagster.dev"
+DEV = ("-m", "strandline_dagster.webserver", "dev")
 """``dagster dev``, with a webserver that no stranger's page orders about."""
 PATIENCE = 300.0
 """Seconds until Dagster must answer; on two cores that do other things as well it once took more than 120."""
@@ -83,7 +83,7 @@ class Console:
             TransientError: Dagster does not answer in time.
         """
         environment = [f"DAGSTER_HOME={self._home}", "DAGSTER_DISABLE_TELEMETRY=yes"]
-        dev = ["-m", DEV, "-w", str(WORKSPACE), "-h", HOST, "-p", str(self._port)]
+        dev = [*DEV, "-w", str(WORKSPACE), "-h", HOST, "-p", str(self._port)]
         self._start("dagster", ["-X", self._mark, *dev], environment)
         address = f"http://{HOST}:{self._port}"
         deadline = time.monotonic() + PATIENCE

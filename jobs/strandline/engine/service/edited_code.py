@@ -32,7 +32,7 @@ from strandline.core.table import Table
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime import code_files
-from strandline.engine.runtime.meter import code_version
+from strandline.engine.runtime.code_files import code_version
 from strandline.engine.runtime.processes import own
 from strandline.project import package
 

@@ -24,7 +24,7 @@ from strandline.engine.accounting.table_books import close
 from strandline.engine.flow.readers import How, Reader, readers
 from strandline.engine.flow.shadow_lake import Shadow, refuse_half_done
 from strandline.engine.lake.commit.compact import Choice, left_apart, merge_files
-from strandline.engine.lake.completeness import fed, let_go, retired
+from strandline.engine.lake.completeness import fed, let_go, remove_stale, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import described, is_held
 from strandline.engine.lake.log.commit_log import committed_at, is_commit
@@ -43,7 +43,6 @@ from strandline.engine.lake.log.vacuum import (
 from strandline.engine.lake.open_table import lowest, pinned_versions
 from strandline.engine.lake.place import Place, damage
 from strandline.engine.lake.plain_files import abandoned
-from strandline.engine.lake.provisional_rows import remove_stale
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.runtime.processes import find, is_there, own

@@ -56,8 +56,7 @@ from strandline.engine.lake.spark_checkpoint import (
     planned,
     stream_id,
 )
-from strandline.engine.runtime.jvm import classic, jvm
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter, classic, jvm
 from strandline.engine.runtime.outage import first_line, transient
 from strandline.engine.runtime.processes import PLANNED, reached
 

@@ -51,7 +51,7 @@ from strandline.engine.lake.log.ledger import (
 )
 from strandline.engine.lake.log.ledger_sums import Sums, follow, snapshot
 from strandline.engine.lake.log.log_actions import Added
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter
 
 # Score a table's rows by the versions of its model that hold at their event time.
 #

@@ -51,7 +51,7 @@ from strandline.engine.lake.commit.replace_rows import (
 from strandline.engine.lake.locks import turn
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
 from strandline.engine.lake.place import Place
-from strandline.engine.runtime.meter import Meter
+from strandline.engine.runtime.jvm import Meter
 
 # Writing gold: windows once when they close, or their latest state whenever they change.
 #
