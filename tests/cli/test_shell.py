@@ -7,7 +7,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from strandline.cli.verbs.shell import _Shell, is_whole
+from strandline.cli.verbs.query import _Shell, is_whole
 from strandline.engine.lake.lake import Lake
 from tests.cli.inside import strandline
 from tests.cli.typed import ENVIRONMENT, PROGRAM

@@ -200,7 +200,7 @@ VERBS = {
     "move": "maintain",
     "import": "backfill",
     "query": "query",
-    "shell": "shell",
+    "shell": "query",
     "notebook": "serve",
     "serve": "serve",
     "compare": "verify",
