@@ -38,14 +38,14 @@ from strandline_dagster.schedules import (
     maintenance,
     re_read_nightly,
 )
-from strandline_dagster.topics import (
+from strandline_dagster.vitals import (
+    look_at_tables,
     look_at_topics,
     retention,
     retention_checks,
     topics,
     watch_retention,
 )
-from strandline_dagster.vitals import look_at_tables
 from strandline_dagster.watchdog import JOBS, watchdog
 
 

@@ -19,10 +19,10 @@ from fleet.bronze import device_telemetry
 from strandline.core.errors import TransientError
 from strandline.engine.flow.readers import Danger, Level
 from strandline.engine.lake.lake import Lake
-from strandline_dagster import topics
+from strandline_dagster import vitals
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import RESOURCES, LakeResource
-from strandline_dagster.topics import watch_retention
+from strandline_dagster.vitals import watch_retention
 from tests.engine.written import BRONZE, entry
 from tests.orchestration.test_alarms import heard  # noqa: F401  # a fixture
 from tests.support.instance import ephemeral
@@ -124,7 +124,7 @@ def test_an_alarm_is_a_run_that_fails_with_its_page(instance: DagsterInstance) -
     found, _ = looked(instance, None, LOST, FEED)
     pages = []
     for request in found.run_requests:
-        done = topics.retention.execute_in_process(
+        done = vitals.retention.execute_in_process(
             run_config=request.run_config,
             instance=instance,
             resources=RESOURCES,
