@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         latest_per_key,
         time_order,
     )
-    from strandline.core.items import Skip
     from strandline.core.kind import Day, Emit, Fresh, Lateness, Layer
     from strandline.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
     from strandline.core.parse import avro, parse_csv, parse_json, parse_raw, rescued
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
         Upserted,
         Windowed,
     )
-    from strandline.core.topic import CARRIED, PLACE, Counts, Record, Records, Topic, united
+    from strandline.core.topic import CARRIED, PLACE, Counts, Record, Records, Skip, Topic, united
     from strandline.engine.ask.lake_reader import lake
     from strandline.engine.publish.books import Change, KafkaTopic, PostgresTable, Publish
     from strandline.operate.alerts.examples import wrong_rules
@@ -135,7 +134,16 @@ _HOMES = {
         "schema_id",
     ),
     "strandline.core.stateful": ("folded",),
-    "strandline.core.items": ("Skip",),
+    "strandline.core.topic": (
+        "CARRIED",
+        "PLACE",
+        "Counts",
+        "Record",
+        "Records",
+        "Skip",
+        "Topic",
+        "united",
+    ),
     "strandline.core.static": ("Static",),
     "strandline.core.table": (
         "Appended",
@@ -146,15 +154,6 @@ _HOMES = {
         "Table",
         "Upserted",
         "Windowed",
-    ),
-    "strandline.core.topic": (
-        "CARRIED",
-        "PLACE",
-        "Counts",
-        "Record",
-        "Records",
-        "Topic",
-        "united",
     ),
     "strandline.engine.publish.books": (
         "Change",

@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import Skip
 from strandline.core.kind import AGES, BESIDE, Day, Emit, Fresh, Lateness, Layer, Window, length_of
 from strandline.core.table import Appended, Computed, Judged, Recomputed, Table, Upserted, Windowed
+from strandline.core.topic import Skip
 from strandline.sql_function import Written, made, short
 from strandline.sql_text import NAMED, understood
 from strandline.sql_words import SqlError, normal

@@ -29,9 +29,8 @@ from pyspark.sql import types as T  # as the field calls it
 from pyspark.sql.types import DataType, StructField, StructType
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import OWN, SKIPPED, Skip, skips_of
 from strandline.core.table import Computed, Judged, Table
-from strandline.core.topic import CARRIED, ROUTED, Topic, united
+from strandline.core.topic import CARRIED, OWN, ROUTED, SKIPPED, Skip, Topic, skips_of, united
 from strandline.project import project
 from strandline.sql_text import Parts, Statement, taken_apart, understood, with_columns
 from strandline.sql_words import SqlError, bare_words, day_words, line_of, may_be_time

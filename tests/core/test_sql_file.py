@@ -16,10 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from strandline import catalog, sql
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import Skip
 from strandline.core.kind import Day, Emit
 from strandline.core.table import Ingested, Judged, Recomputed, Table, Windowed
-from strandline.core.topic import RECEIVED
+from strandline.core.topic import RECEIVED, Skip
 from strandline.engine.runtime import code_files
 from strandline.sql_file import FIELDS, IN_PYTHON, said
 

@@ -14,12 +14,11 @@ from math import inf, isfinite
 from typing import TypeAlias
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM, NO_ITEMS, Skip, skips_of
 from strandline.core.kind import AGES, Emit, Fresh, Kind, Layer, Window, length_of, length_of_window
 from strandline.core.parse import ON_NEW_FIELD, ON_WRONG_TYPE
 from strandline.core.routes import Takes, odd_kinds, shared
 from strandline.core.static import Static
-from strandline.core.topic import Topic
+from strandline.core.topic import ITEM, NO_ITEMS, Skip, Topic, skips_of
 from strandline_quality.expectations import FIGURES, Within
 from strandline_quality.rules import Rule, hazards
 

@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from strandline.core import declared
-from strandline.core.items import ITEM, Skip, in_rows, names_of, skips_of
 from strandline.core.kind import Emit, Kind, Lateness, Layer, Window, length_of, length_of_window
 from strandline.core.parse import (
     HAS_NEW_FIELD,
@@ -34,7 +33,17 @@ from strandline.core.parse import (
 )
 from strandline.core.routes import AllBut, KindBy, Takes, in_words, text_of, tuple_of
 from strandline.core.static import Static
-from strandline.core.topic import PLACE, RECEIVED, ROUTED, Topic
+from strandline.core.topic import (
+    ITEM,
+    PLACE,
+    RECEIVED,
+    ROUTED,
+    Skip,
+    Topic,
+    in_rows,
+    names_of,
+    skips_of,
+)
 from strandline_quality.expectations import Within
 from strandline_quality.rules import Rule
 

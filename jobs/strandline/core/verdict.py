@@ -7,7 +7,7 @@ Duplicates agree in ``_key`` and ``_time``: the table's key and the event time o
 by its place in Kafka instead, and its ``_time`` is not taken from the payload, because its payload is not believed: it
 is the arrival, or the newest arrival before the commit where that is later, so that no state refuses the row, or where
 the arrival is of a broken clock, so that it does not move the watermark past the rows after it.
-Records that the table passes over have the name of the rule in ``_skipped`` (jobs/strandline/core/items.py).
+Records that the table passes over have the name of the rule in ``_skipped`` (jobs/strandline/core/topic.py).
 Where a bad item is held by itself, a record whose only faults are those of some of its items is believed; ``_item_faults`` has them.
 The event of a table that believes history may be older than any state: such a row is good and passes state like a bad
 one, under its own place and arrival, and is compared with the table's rows when it is written (jobs/strandline/engine/flow/batch/write_rows.py).
@@ -24,12 +24,21 @@ from pyspark.sql import functions as F
 
 from strandline.core.declared import refuse_unsearchable
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM, ITEM_FAULTS, SKIPPED, Listed, listed, skipped_by
 from strandline.core.kind import DISORDERED, LATE, SKEW, is_stamped_ahead, moved
 from strandline.core.parse import DRIFT, HAS_NEW_FIELD, NEW_FIELD, WRONG_TYPE, reading, with_drift
 from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Judged
-from strandline.core.topic import CARRIED, IDENTITY, NOTHING_ARRIVED
+from strandline.core.topic import (
+    CARRIED,
+    IDENTITY,
+    ITEM,
+    ITEM_FAULTS,
+    NOTHING_ARRIVED,
+    SKIPPED,
+    Listed,
+    listed,
+    skipped_by,
+)
 from strandline_quality.rules import Rule, broken, judging, required, warning
 
 DUPLICATE_OF = ("_key", "_bad", "_time")

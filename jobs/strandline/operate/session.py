@@ -17,13 +17,12 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM, SKIPPED
 from strandline.core.kind import length_of, shifted
 from strandline.core.routes import WriterSchema, schemas_from
 from strandline.core.stateful import explained
 from strandline.core.static import frames_from
 from strandline.core.table import Computed, Ingested, Judged, Table
-from strandline.core.topic import IDENTITY, RECEIVED
+from strandline.core.topic import IDENTITY, ITEM, RECEIVED, SKIPPED
 from strandline.core.verdict import good_rows, judged, judged_items, own_columns, without_skipped
 from strandline.engine.flow.batch.batch_accounting import skip_of
 from strandline.engine.flow.batch.event_joins import frame_of_now

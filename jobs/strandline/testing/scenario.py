@@ -20,7 +20,7 @@ from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.table import Computed, Ingested, Judged, Table
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site
-from strandline.engine.kafka.given_topics import GivenTopics, Sent
+from strandline.engine.kafka.send_records import Given, GivenTopics
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from strandline.operate.session import length
@@ -78,7 +78,7 @@ class Scenarios(Protocol):
 class _Put:
     """A record that was sent, as the test wrote it."""
 
-    sent: Sent
+    sent: Given
     record: Record
 
 
@@ -146,7 +146,7 @@ class Scenario:
         key: str | bytes | None = None,
         partition: int = 0,
         headers: Mapping[str, bytes | str] | None = None,
-    ) -> Sent:
+    ) -> Given:
         """Send records of a topic, which bronze takes in at once, as one commit.
 
         A dictionary becomes JSON. It gets its event time where it has none: that of its arrival. A text or bytes are sent as they
@@ -187,7 +187,7 @@ class Scenario:
         key: str | bytes | None = None,
         partition: int = 0,
         headers: Mapping[str, bytes | str] | None = None,
-    ) -> Sent:
+    ) -> Given:
         """Send a record of what happened a length of time before its arrival.
 
         It is held as late where the table's ``lateness`` admits less, and a row otherwise; by that law and not by a watermark, so
@@ -216,7 +216,7 @@ class Scenario:
             self._flow()
         return self._puts[-1].sent
 
-    def duplicate(self, which: object = None, *, at: str | datetime | None = None) -> Sent:
+    def duplicate(self, which: object = None, *, at: str | datetime | None = None) -> Given:
         """Send a record once more, byte by byte.
 
         Args:
@@ -430,7 +430,7 @@ class Scenario:
             except Exception as error:  # noqa: BLE001  # raised where the scenario looks, as in the other modes
                 self._failure = error
 
-    def _copies(self) -> Iterator[tuple[Fields, Sent]]:
+    def _copies(self) -> Iterator[tuple[Fields, Given]]:
         """Yield for each topic, and each kind of it, the first record that was sent, under another key."""
         seen = set[object]()
         topics = waited_for(self._table)

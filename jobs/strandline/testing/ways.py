@@ -18,7 +18,7 @@ from strandline.engine.accounting.gate_files import GateShutError
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Running
-from strandline.engine.kafka.given_topics import GivenTopics
+from strandline.engine.kafka.send_records import GivenTopics
 from strandline.engine.kafka.slices import range_ends
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry

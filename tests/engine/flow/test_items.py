@@ -25,12 +25,11 @@ from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM, NO_ITEMS, Skip
 from strandline.core.parse import parse_json
 from strandline.core.stateful import Batch
 from strandline.core.static import Static
 from strandline.core.table import Judged, Windowed
-from strandline.core.topic import CARRIED, PLACE
+from strandline.core.topic import CARRIED, ITEM, NO_ITEMS, PLACE, Skip
 from strandline.core.verdict import good_rows, judged
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.locate import Verdict, World

@@ -17,11 +17,10 @@ from strandline import catalog
 
 from fleet.bronze import device_telemetry as bronze
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM, NO_ITEMS
 from strandline.core.parse import parse_json
 from strandline.core.stateful import Batch
 from strandline.core.table import Appended, Judged
-from strandline.core.topic import CARRIED
+from strandline.core.topic import CARRIED, ITEM, NO_ITEMS
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask.locate import Verdict, World
 from strandline.engine.ask.why import why

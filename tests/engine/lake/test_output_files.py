@@ -126,6 +126,6 @@ def test_no_other_module_coalesces_a_plan_to_one_file() -> None:
     assert found == {
         "engine/lake/commit/delta_commit.py": 2,
         "engine/flow/ingest.py": 2,
-        "engine/kafka/given_topics.py": 1,
+        "engine/kafka/send_records.py": 1,
         "engine/service/class_archive.py": 1,
     }

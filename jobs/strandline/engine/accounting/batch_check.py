@@ -23,10 +23,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from strandline.core.items import ITEM_FAULTS
 from strandline.core.parse import DRIFT, RESCUED
 from strandline.core.table import Judged, Table
-from strandline.core.topic import PLACE
+from strandline.core.topic import ITEM_FAULTS, PLACE
 from strandline.core.verdict import WARNED, bad_items, own_columns
 from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.gate_files import GateShutError, Shut, Where

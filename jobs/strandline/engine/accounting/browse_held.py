@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM
 from strandline.core.routes import KIND, KIND_BY, NO_KIND
 from strandline.core.table import Ingested, Judged, Table
-from strandline.core.topic import PLACE, QUARANTINE
+from strandline.core.topic import ITEM, PLACE, QUARANTINE
 from strandline.engine.accounting.held_records import State, has_items, offer, refuse_unheld
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.duckdb_table import Duck, Peek, register, rows_where, session

@@ -31,9 +31,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM
 from strandline.core.table import Ingested, Judged, Table
-from strandline.core.topic import IDENTITY, PLACE, QUARANTINE, RESOLUTION
+from strandline.core.topic import IDENTITY, ITEM, PLACE, QUARANTINE, RESOLUTION
 from strandline.engine.lake.commit import create_table, delta_commit
 from strandline.engine.lake.commit.delta_commit import write
 from strandline.engine.lake.duckdb_table import Duck, register, session

@@ -8,10 +8,10 @@ from typing import Any, assert_never
 
 from strandline import catalog
 
-from strandline.core.items import ITEM, NO_ITEMS
 from strandline.core.kind import Day, shifted
 from strandline.core.static import Static
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
+from strandline.core.topic import ITEM, NO_ITEMS
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.accounting.held_records import FOLLOWED, REPLAY, resolved
 from strandline.engine.ask.explain_unread import explain_deleted, explain_gate, explain_waiting

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from strandline.core.items import ITEM
 from strandline.core.kind import DISORDERED
 from strandline.core.routes import KIND, KIND_BY, takes_kind, text_of
 from strandline.core.table import Ingested, Judged
-from strandline.core.topic import PLACE
+from strandline.core.topic import ITEM, PLACE
 from strandline.engine.accounting.balance_sheet import read_until
 from strandline.engine.accounting.held_records import Status, done_about, still_held
 from strandline.engine.accounting.routes import takers_of

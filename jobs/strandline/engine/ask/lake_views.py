@@ -7,10 +7,9 @@ stream is seen by the next one. A sensitive value is replaced by a hash under a 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from strandline.core.items import ITEM
 from strandline.core.kind import Layer
 from strandline.core.table import Judged, Table
-from strandline.core.topic import QUARANTINE
+from strandline.core.topic import ITEM, QUARANTINE
 from strandline.engine.accounting.held_records import State, generation, has_items, statement
 from strandline.engine.flow.function_plan import hidden, hidden_in_bronze
 from strandline.engine.lake.completeness import PROVISIONAL, has_mark

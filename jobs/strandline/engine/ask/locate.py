@@ -18,11 +18,10 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from strandline.core.items import ITEM
 from strandline.core.kind import shifted
 from strandline.core.routes import KIND, KIND_BY, text_of
 from strandline.core.table import Ingested, Judged, Table
-from strandline.core.topic import IDENTITY, PLACE, Topic
+from strandline.core.topic import IDENTITY, ITEM, PLACE, Topic
 from strandline.engine.accounting.held_records import has_items, still_held
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.kafka.topic_log import Log, consumer

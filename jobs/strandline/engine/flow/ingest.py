@@ -30,8 +30,8 @@ from strandline.engine.flow import new_entry
 from strandline.engine.flow.batch.governor import Governor
 from strandline.engine.flow.new_entry import kinds_in, with_kinds
 from strandline.engine.kafka import topic_log
-from strandline.engine.kafka.given_topics import GivenLog, GivenTopics
 from strandline.engine.kafka.schema_registry import Registry
+from strandline.engine.kafka.send_records import GivenLog, GivenTopics
 from strandline.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
 from strandline.engine.kafka.topic_log import RecreatedError, current, deleted, identities_in
 from strandline.engine.lake.commit import create_table, delta_commit

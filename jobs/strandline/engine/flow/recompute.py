@@ -26,10 +26,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import counted_items
 from strandline.core.kind import shifted
 from strandline.core.stateful import closed
 from strandline.core.table import Appended, Computed, Derived, Judged, Recomputed, Table
+from strandline.core.topic import counted_items
 from strandline.core.verdict import good_rows
 from strandline.engine.accounting.balance_sheet import rows_until
 from strandline.engine.accounting.batch_check import Guard

@@ -31,7 +31,7 @@ from strandline.engine.flow.recompute import Afresh, compute
 from strandline.engine.flow.run_recorder import Recorder, Wrote, unrecorded
 from strandline.engine.flow.running import Lookout, Report, Running, weighing
 from strandline.engine.flow.shadow_lake import refuse_half_done
-from strandline.engine.kafka.given_topics import GivenTopics
+from strandline.engine.kafka.send_records import GivenTopics
 from strandline.engine.lake.completeness import refuse_retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease

@@ -25,9 +25,8 @@ from pyspark.sql import functions as F
 
 from strandline.core.declared import refuse_unsearchable
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM
 from strandline.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
-from strandline.core.topic import PLACE
+from strandline.core.topic import ITEM, PLACE
 from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.balance_sheet import read_until, readable_at, rows_until
 from strandline.engine.accounting.gate_files import READ_AS_IT_WAS, Shut, Where

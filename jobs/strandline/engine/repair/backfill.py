@@ -23,7 +23,6 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM, SKIPPED
 from strandline.core.routes import schemas_from
 from strandline.core.stateful import first_copies
 from strandline.core.table import (
@@ -36,7 +35,7 @@ from strandline.core.table import (
     Upserted,
     Windowed,
 )
-from strandline.core.topic import ORDER, PLACE
+from strandline.core.topic import ITEM, ORDER, PLACE, SKIPPED
 from strandline.core.verdict import (
     DUPLICATE_OF,
     bad_rows,

@@ -24,10 +24,9 @@ from pyspark.sql import functions as F
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.core.items import ITEM
 from strandline.core.kind import shifted
 from strandline.core.table import Ingested, Judged, Table
-from strandline.core.topic import PLACE
+from strandline.core.topic import ITEM, PLACE
 from strandline.core.verdict import taken
 from strandline.engine.accounting.balance_sheet import has_begun, readable_at
 from strandline.engine.accounting.held_records import hold, resolved, unfinished

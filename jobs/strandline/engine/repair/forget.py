@@ -24,10 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from strandline import catalog
 
-from strandline.core.items import ITEM
 from strandline.core.routes import schemas_from
 from strandline.core.table import Derived, Ingested, Judged, Recomputed, Table
-from strandline.core.topic import PLACE
+from strandline.core.topic import ITEM, PLACE
 from strandline.core.verdict import computed, judged
 from strandline.engine.accounting.gate_files import refuse_behind
 from strandline.engine.accounting.held_records import record_of, released_among

@@ -20,10 +20,9 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from strandline.core.items import ITEM, SKIPPED
 from strandline.core.routes import schemas_from
 from strandline.core.table import Judged
-from strandline.core.topic import ORDER, PLACE
+from strandline.core.topic import ITEM, ORDER, PLACE, SKIPPED
 from strandline.core.verdict import (
     bad_items,
     bad_rows,

@@ -27,9 +27,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from strandline.core.errors import DefinitionError
-from strandline.core.items import ITEM
 from strandline.core.table import Judged, Table
-from strandline.core.topic import PLACE
+from strandline.core.topic import ITEM, PLACE
 from strandline.engine.accounting.held_records import (
     DISCARD,
     FOLLOWED,

@@ -24,10 +24,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from strandline.core.items import OWN
 from strandline.core.kind import Lateness
 from strandline.core.routes import KIND, KIND_BY, LONGEST
-from strandline.core.topic import CARRIED
+from strandline.core.topic import CARRIED, OWN
 from strandline.engine.ask.locate import Seen
 from strandline.operate.drafts.sampled_fields import (
     FEW,

@@ -20,12 +20,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from strandline.core.items import NO_ITEMS, SKIPPED, counted_items
 from strandline.core.kind import Day, Window
 from strandline.core.parse import DRIFT, MORE
 from strandline.core.routes import KIND, is_taken, with_kind
 from strandline.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
-from strandline.core.topic import PLACE, RECEIVED
+from strandline.core.topic import NO_ITEMS, PLACE, RECEIVED, SKIPPED, counted_items
 from strandline.core.verdict import computed, judged, taken, with_newest_arrival
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.new_entry import Mark, Own, kinds_read, of_ranges, own_in
