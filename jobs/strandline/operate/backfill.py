@@ -16,9 +16,8 @@ from strandline.engine.accounting.held_records import Signed
 from strandline.engine.accounting.table_books import close_or_reason
 from strandline.engine.ask.locate import Spot
 from strandline.engine.flow import shadow_lake
-from strandline.engine.flow.run_recorder import Wrote
 from strandline.engine.flow.runner import Site
-from strandline.engine.flow.running import Parent
+from strandline.engine.flow.running import Parent, Wrote
 from strandline.engine.lake.completeness import refuse_expired
 from strandline.engine.lake.import_notes import (
     ImportNote,

@@ -28,9 +28,8 @@ from strandline.engine.flow.batch.batch_accounting import skip_of
 from strandline.engine.flow.batch.event_joins import frame_of_now
 from strandline.engine.flow.function_plan import hidden_if_run
 from strandline.engine.flow.provisional import moment_of, over_now, reads_from, since
-from strandline.engine.flow.run_recorder import Recorder, RunRecorder, unrecorded
 from strandline.engine.flow.runner import Site
-from strandline.engine.flow.running import Parent
+from strandline.engine.flow.running import Parent, Recorder, unrecorded
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.completeness import PROVISIONAL
 from strandline.engine.lake.lake import Lake
@@ -113,7 +112,7 @@ def recorder(
         return unrecorded
     # Not imported above: most programs send no events, and the client takes a third of a second.
     refuse_without("lineage")
-    from strandline.engine.flow.lineage_events import sender  # noqa: PLC0415  # as above
+    from strandline.engine.flow.lineage_events import RunRecorder, sender  # noqa: PLC0415  # as above
 
     sends = sender(says)
     if sends is None:

@@ -15,10 +15,9 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.errors import TransientError
 from strandline.core.stateful import AvailableNow
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.flow.lineage_events import Sender, dataset_of
-from strandline.engine.flow.run_recorder import RunRecorder, unrecorded
+from strandline.engine.flow.lineage_events import RunRecorder, Sender, dataset_of
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.flow.running import Parent
+from strandline.engine.flow.running import Parent, unrecorded
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.place import Place

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -43,13 +44,16 @@ from openlineage.client.facet_v2 import (
     storage_dataset,
 )
 from openlineage.client.naming.dataset import S3, DatasetNaming, Kafka, LocalFileSystem
+from openlineage.client.uuid import generate_new_uuid
+from pyspark.sql import SparkSession
 
 from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Ingested, Judged, Table
-from strandline.engine.flow.function_plan import Columns
-from strandline.engine.flow.running import Parent, Report
+from strandline.engine.flow.function_plan import Columns, lineage
+from strandline.engine.flow.running import Parent, Report, Wrote
+from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.open_table import kinds
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime.code_files import code_version
@@ -362,3 +366,90 @@ def sender(on_failure: Callable[[str], None]) -> Sender | None:
     made = Sender(client, on_failure)
     atexit.register(made.drain)
     return made
+
+
+# Record runs of tables, where a receiver is configured: that they began, go on, and how they ended.
+#
+# A run is one of ``strandline run``, a stream from its start to its stop, a backfill, a replay, a rebuild. What cannot be recorded
+# is reported once and changes nothing: a run ends as it would have without.
+
+NEWS = 60.0
+"""Seconds between two events about a run that goes on."""
+
+REBUILD = "rebuild"
+"""The mode of a run that computes a table beside the live one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecorder:
+    """Sends events about the runs of a lake's tables.
+
+    Args:
+        lake: The lake; runs in other lakes, such as those of a verification, are recorded by none.
+        sender: Sends them.
+        clock: Returns the time.
+        kafka: Returns the address of Kafka.
+        namespace: That of the jobs.
+        parent: The run of another program that all of them are a part of.
+    """
+
+    lake: Lake
+    sender: Sender
+    clock: Callable[[], datetime]
+    kafka: Callable[[], str | None]
+    namespace: str
+    parent: Parent | None = None
+
+    @contextmanager
+    def record(self, spark: SparkSession, table: Table, mode: str, lake: Lake) -> Iterator[Wrote]:
+        """Send that a run began, now and then how far it is, and how it ended."""
+        live = lake.live if isinstance(lake, Shadow) else lake
+        mode = REBUILD if isinstance(lake, Shadow) else mode
+        run = self._begun(spark, table, mode, lake) if live.root == self.lake.root else None
+        due = time.monotonic() + NEWS
+
+        def wrote(of: Table, entry: Entry) -> None:
+            nonlocal due
+            if run is None:
+                return
+            report = run.reports.setdefault(of, Report(table=of.id, mode=mode))
+            report.add(entry)
+            if time.monotonic() >= due:
+                due = time.monotonic() + NEWS
+                self._send(run, RunState.RUNNING)
+
+        self._send(run, RunState.START)
+        try:
+            yield wrote
+        except BaseException as error:
+            self._send(run, RunState.FAIL, error)
+            raise
+        self._send(run, RunState.COMPLETE)
+
+    def _begun(self, spark: SparkSession, table: Table, mode: str, lake: Lake) -> TableRun | None:
+        try:
+            return TableRun(
+                id=str(generate_new_uuid(self.clock())),
+                table=table,
+                mode=mode,
+                lake=lake,
+                namespace=self.namespace,
+                kafka=self.kafka(),
+                spark=spark.version,
+                columns=lineage(spark, table, lake),
+                parent=self.parent,
+                reports={table: Report(table=table.id, mode=mode)},
+            )
+        except Exception as error:  # noqa: BLE001  # no run depends on its record
+            self.sender.failed(f"{table.id}: {type(error).__name__}: {error}")
+            return None
+
+    def _send(
+        self, run: TableRun | None, state: RunState, error: BaseException | None = None
+    ) -> None:
+        if run is None:
+            return
+        try:
+            self.sender.send(event(run, state, self.clock(), error))
+        except Exception as unsent:  # noqa: BLE001  # as above
+            self.sender.failed(f"{run.table.id}: {type(unsent).__name__}: {unsent}")

@@ -28,8 +28,15 @@ from strandline.engine.flow.preflight import refuse_without_source
 from strandline.engine.flow.provisional import Aside
 from strandline.engine.flow.query import follow_again, start
 from strandline.engine.flow.recompute import Afresh, compute
-from strandline.engine.flow.run_recorder import Recorder, Wrote, unrecorded
-from strandline.engine.flow.running import Lookout, Report, Running, weighing
+from strandline.engine.flow.running import (
+    Lookout,
+    Recorder,
+    Report,
+    Running,
+    Wrote,
+    unrecorded,
+    weighing,
+)
 from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.kafka.send_records import GivenTopics
 from strandline.engine.lake.completeness import refuse_retired

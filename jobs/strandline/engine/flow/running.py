@@ -8,13 +8,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
 from types import CodeType, FrameType
+from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import copies_said
+from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.runtime.jvm import SparkGoneError, Work, moves
 
@@ -324,3 +328,18 @@ def _stack(thread: int) -> Iterator[tuple[str, tuple[CodeType, int]]]:
     while frame is not None:
         yield frame.f_code.co_filename, (frame.f_code, frame.f_lasti)
         frame = frame.f_back
+
+
+# What hears of a run and of each of its commits: a catalog of lineage (jobs/strandline/engine/flow/lineage_events.py), or nothing.
+
+Wrote: TypeAlias = Callable[[Table, Entry], None]
+"""Called with each commit of a run."""
+
+Recorder: TypeAlias = Callable[[SparkSession, Table, str, Lake], AbstractContextManager[Wrote]]
+"""Records a run of a table in a mode for the length of a block."""
+
+
+@contextmanager
+def unrecorded(spark: SparkSession, table: Table, mode: str, lake: Lake) -> Iterator[Wrote]:  # noqa: ARG001  # as a recorder
+    """Record nothing."""
+    yield lambda *_: None
