@@ -180,7 +180,7 @@ def test_the_environment_is_read_by_the_settings_alone() -> None:
         "jobs/strandline/project.py",  # which project: the catalog is below the settings
     }
     allowed.add(
-        "infra/strandline_infra/executors.py"
+        "infra/strandline_infra/programs.py"
     )  # what Spark's driver says to a pod, by variables
     allowed.add("quality/strandline_quality/suite.py")
     allowed.add(

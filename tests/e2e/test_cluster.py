@@ -11,7 +11,7 @@ from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
-from strandline_infra import executors
+from strandline_infra import programs
 from tests.cli import inside, typed
 from tests.faults.lives import PATIENCE
 from tests.support.planted import holding, lines
@@ -82,7 +82,7 @@ def test_spark_submit_does_the_same(
 ) -> None:
     """The master is the one that was typed, and executors get their Python packages in an archive."""
     packages, properties = tmp_path / "packages.tar.gz", tmp_path / "strandline.conf"
-    executors.write(packages)
+    programs.pack(packages)
     disk = Lake(Place.of(tmp_path / "disk"))
     env["STRANDLINE_KAFKA"] = broker.up(disk).address
     env["STRANDLINE_EXECUTOR_PYTHON"] = str(packages)
@@ -94,7 +94,7 @@ def test_spark_submit_does_the_same(
         properties.write_text(options.out)
         del env["STRANDLINE_MASTER"]
         submit = Path(sys.executable).with_name("spark-submit")
-        program = Path(executors.__file__).parent / "spark" / "submit.py"
+        program = Path(programs.__file__).parent / "spark" / "submit.py"
         given = ("--properties-file", properties, "--master", cluster.master, program)
         path = f"{Path(sys.executable).parent}:{typed.ENVIRONMENT['PATH']}"
         typed.strandline(

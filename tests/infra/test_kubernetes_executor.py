@@ -13,8 +13,7 @@ import pytest
 
 from strandline.engine.runtime.processes import bind
 from strandline_infra import java
-from strandline_infra.executors import BACKEND, OPTION, command
-from strandline_infra.programs import HOST
+from strandline_infra.programs import BACKEND, HOST, OPTION, executor_command
 
 GIVEN = {
     "SPARK_DRIVER_URL": f"spark://CoarseGrainedScheduler@{HOST}:1",
@@ -49,7 +48,7 @@ def test_its_words_are_those_of_the_driver_and_options_are_in_their_order() -> N
     """The tenth option comes after the second."""
     many = {f"SPARK_JAVA_OPT_{number}": f"-D{number}" for number in range(11)}
 
-    words = command({**GIVEN, **many}, Path("/java"))
+    words = executor_command({**GIVEN, **many}, Path("/java"))
 
     assert words[:12] == ["/java/bin/java", *(f"-D{number}" for number in range(11))]
     assert words[12:15] == ["-Xms512m", "-Xmx512m", "-cp"]
@@ -84,7 +83,7 @@ def test_an_executor_that_is_started_like_a_pod_does_the_work_of_a_driver(tmp_pa
             opened = {f"{OPTION}{n}": each for n, each in enumerate(shlex.split(options))}
             url = f"spark://CoarseGrainedScheduler@{HOST}:{address}"
             pod = {**GIVEN, **opened, "SPARK_DRIVER_URL": url, "SPARK_APPLICATION_ID": application}
-            program = [sys.executable, "-m", "strandline_infra.executors"]
+            program = [sys.executable, "-m", "strandline_infra.programs", "executor"]
             started.append(
                 subprocess.Popen(program, stdout=log, stderr=log, env={**env, **pod}, cwd=tmp_path)
             )

@@ -240,7 +240,7 @@ def _packages(archive: Path) -> Check:
         name="executor_python",
         ok=False,
         detail=f"there is no archive {archive}",
-        hint="`python -m strandline_infra.executors FILE.tar.gz` makes one, or correct `executor_python`.",
+        hint="`python -m strandline_infra.programs packages FILE.tar.gz` makes one, or correct `executor_python`.",
     )
 
 

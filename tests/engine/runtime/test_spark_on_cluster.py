@@ -82,7 +82,7 @@ def test_packages_are_sent_in_an_archive_and_found_by_the_path(port: int, tmp_pa
     found = on(port, executor_python=archive.as_posix())
     with pytest.raises(DefinitionError, match="no archive") as caught:
         options(found, [])
-    assert "strandline_infra.executors" in caught.value.hint
+    assert "strandline_infra.programs" in caught.value.hint
     archive.write_bytes(b"")
 
     chosen = options(found, [])

@@ -210,7 +210,7 @@ def _packages(found: Settings) -> dict[str, str]:
     if not archive.is_file():
         raise DefinitionError(
             f"there is no archive {archive} of Python packages",
-            hint="`python -m strandline_infra.executors FILE.tar.gz` makes one; STRANDLINE_EXECUTOR_PYTHON names it.",
+            hint="`python -m strandline_infra.programs packages FILE.tar.gz` makes one; STRANDLINE_EXECUTOR_PYTHON names it.",
             archive=str(archive),
         )
     return {
