@@ -1,34 +1,33 @@
-"""``serve``, ``ui`` and ``notebook``: programs in which people work with a lake, over JDBC, in Dagster and in JupyterLab."""
+"""``serve``, ``ui`` and ``notebook``: programs in which people work with a lake, over JDBC, in Dagster and in JupyterLab; ``metrics`` and ``probe``: what programs ask of it."""
 
 import getpass
 import os
 import sys
 from datetime import date
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from strandline import catalog
 
 from strandline.cli import main, screen
-from strandline.cli.screen import JsonOption, LakeOption, emit, is_terminal, note, say, show
-from strandline.core.errors import DefinitionError
-from strandline.engine.accounting.routes import topics_read
+from strandline.cli.screen import JsonOption, LakeOption, emit, is_terminal, note, record, say, show
+from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.kafka import broker
 from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
-from strandline.engine.proof import daily_report
-from strandline.engine.proof.daily_report import AlertPage
 from strandline.engine.runtime import clock, processes
 from strandline.engine.runtime.processes import NOT_BARRED, bar_writes
 from strandline.engine.runtime.settings import Settings, settings
-from strandline.engine.service import sql_server
-from strandline.engine.service.dagster_process import Console
+from strandline.engine.service.background_stream import ALERTS, STREAM, refuse_ill
 from strandline.operate import lakes
-from strandline.operate.demo import environment_of, execute, toured, writable
 from strandline.operate.lakes import seconds
-from strandline.operate.stream import always
+from strandline_infra.programs import HOST
+
+if TYPE_CHECKING:
+    from strandline.engine.proof.daily_report import AlertPage
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PORT = 10000
@@ -91,6 +90,9 @@ def serve_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """Serve, unless a subcommand was named."""
     if context.invoked_subcommand is not None:
         return
+    # Not imported above, as what the other programs need: `probe` is asked every few seconds.
+    from strandline.engine.service import sql_server  # noqa: PLC0415  # as above
+
     asked = main.asked()
     _, where = screen.existing(lake)
     sql_server.refuse_without_users(where)
@@ -137,6 +139,8 @@ def add_user(
     strandline serve add-user ana
     strandline serve add-user eve --unmasked "fraud team" < password.txt
     """
+    from strandline.engine.service import sql_server  # noqa: PLC0415  # see serve_
+
     where = _existing(lake)
     password = getpass.getpass("password: ") if is_terminal() else sys.stdin.readline().rstrip("\n")
     sql_server.add(where, name, password, unmasked=unmasked)
@@ -153,6 +157,8 @@ def remove_user(
     \b
     strandline serve remove-user ana
     """
+    from strandline.engine.service import sql_server  # noqa: PLC0415  # see serve_
+
     where = _existing(lake)
     sql_server.remove(where, name)
     say(f"{name} may not ask {where.root} any more")
@@ -165,6 +171,8 @@ def users(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     \b
     strandline serve users --json
     """
+    from strandline.engine.service import sql_server  # noqa: PLC0415  # see serve_
+
     known = sql_server.users(_existing(lake))
     rows = [{"user": name, "unmasked": each["unmasked"]} for name, each in known.items()]
     if as_json:
@@ -229,6 +237,12 @@ def ui(
     strandline ui
     strandline ui --port 3000 --stream
     """
+    # Not imported above: see serve_.
+    from strandline.engine.accounting.routes import topics_read  # noqa: PLC0415  # as above
+    from strandline.engine.proof import daily_report  # noqa: PLC0415  # as above
+    from strandline.engine.service.dagster_process import Console  # noqa: PLC0415  # as above
+    from strandline.operate.stream import always  # noqa: PLC0415  # as above
+
     found, where = lakes.configured(lake)
     where.open_for_writing()
     asked = main.asked()
@@ -267,7 +281,7 @@ def ui(
 # ``notebook``: JupyterLab over a lake that cannot be written, with a tour in four notebooks.
 
 
-def _alert_pages(found: Settings, where: Lake) -> AlertPage:
+def _alert_pages(found: Settings, where: Lake) -> "AlertPage":
     def made(day: date, alert_id: str) -> str | None:
         # Not imported above: a project of other tables has `strandline ui`, and no alerts.
         from strandline.operate.alerts.raising import alert_pages  # noqa: PLC0415  # as above
@@ -308,6 +322,14 @@ def notebook(
     strandline notebook --folder mine --port 9999 --no-open
     strandline notebook --run explore --run quality
     """
+    # Not imported above: see serve_.
+    from strandline.operate.demo import (  # noqa: PLC0415  # as above
+        environment_of,
+        execute,
+        toured,
+        writable,
+    )
+
     found, where = screen.existing(lake)
     mine = toured(folder.absolute(), where)
     variables = environment_of(found, where, mine)
@@ -335,8 +357,113 @@ def notebook(
     os.execve(sys.executable, [sys.executable, *words], variables)  # noqa: S606  # the page takes this process over
 
 
+# ``metrics`` and ``probe``: what programs ask of a lake, Prometheus for its figures and Kubernetes for its stream.
+
+METRICS_PORT = 9464
+"""The usual port of programs that expose metrics beside their own work."""
+
+LOOK_EVERY, EVERY_ON_STORE = "15s", "1m"
+
+
+def _add_metrics(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("metrics")(metrics)
+
+
+def metrics(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page; a free one for 0.")
+    ] = METRICS_PORT,
+    host: Annotated[
+        str, typer.Option(help="Address of this machine at which to listen; loopback by default.")
+    ] = HOST,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Time between two looks at the lake, however often it is scraped: 15s; 1m on an object store."
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print the page and end.")] = False,
+    lake: LakeOption = None,
+) -> None:
+    r"""Serve the figures of a lake for Prometheus until Ctrl-C, at /metrics: streams, lag, ledger, gates, leases, alerts.
+
+    It needs no Spark and no broker, and changes nothing. While no stream runs, Kafka is asked for what bronze has not read.
+    Where the object store does not answer, the page has within five seconds what this machine knows, and --once exits with 3.
+
+    \b
+    strandline metrics
+    strandline metrics --port 9100 --every 30s
+    strandline metrics --once
+    """
+    # Not imported above: it reads what Prometheus' client brings, for which no other verb should wait.
+    from strandline.engine.kafka.slices import unread_offsets  # noqa: PLC0415  # as above
+    from strandline.engine.service.metrics_page import LakeLook  # noqa: PLC0415  # as above
+
+    found, where = lakes.configured(lake)
+
+    def unread() -> dict[str, int]:
+        return unread_offsets(
+            catalog.tables(), where, lakes.address(found, where), found.kafka_options
+        )
+
+    pause = seconds(every or (LOOK_EVERY if where.root.is_local else EVERY_ON_STORE))
+    look = LakeLook(catalog.tables(), where, clock.now, note, unread)
+    if once:
+        look.look()
+        record(look.text().removesuffix("\n"))
+        if look.away:
+            raise SystemExit(TransientError.exit_code)
+        return
+    asked = main.asked()
+    with look.served(host, port) as bound:
+        note(f"metrics of {where.root} at http://{host}:{bound}/metrics; Ctrl-C stops")
+        look.look()
+        while not asked.wait(pause):
+            look.look()
+        main.deaf()
+
+
+# ``probe``: is the stream of this container well? For Kubernetes, or what else starts programs and asks after them.
+
+
+class ProgramName(StrEnum):
+    """The programs that write a heartbeat."""
+
+    STREAM = "stream"
+    ALERTS = "alerts"
+
+
+PROGRAMS = {ProgramName.STREAM: STREAM, ProgramName.ALERTS: ALERTS}
+
+
+def _add_probe(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("probe")(probe)
+
+
+def probe(
+    program: Annotated[ProgramName, typer.Argument(help="Which program.")],
+    lake: LakeOption = None,
+) -> None:
+    r"""Exit with 0 if the stream, or the process that raises alerts, is well on this host, else with 3 and the reason.
+
+    It is well while it writes its heartbeat, and no table has had rows to read for ten minutes and committed none. One that
+    still starts is not well yet. The heartbeat is all that is read, so it takes a second or less.
+
+    \b
+    strandline probe stream
+    strandline probe alerts
+    """
+    _, where = lakes.configured(lake)
+    beat = refuse_ill(PROGRAMS[program], where, clock.now())
+    say(f"{program}: process {beat['pid']}, last heartbeat at {beat['at']}")
+
+
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
     _add_serve(app)
     _add_ui(app)
     _add_notebook(app)
+    _add_metrics(app)
+    _add_probe(app)
