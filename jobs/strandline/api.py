@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     )
     from strandline.core.topic import CARRIED, PLACE, Counts, Record, Records, Skip, Topic, united
     from strandline.engine.ask.lake_reader import lake
-    from strandline.engine.publish.books import Change, KafkaTopic, PostgresTable, Publish
+    from strandline.engine.flow.publications import Change, KafkaTopic, PostgresTable, Publish
     from strandline.operate.alerts.examples import wrong_rules
     from strandline.operate.session import judge, trial_spark
     from strandline.sql_function import sql
@@ -155,7 +155,7 @@ _HOMES = {
         "Upserted",
         "Windowed",
     ),
-    "strandline.engine.publish.books": (
+    "strandline.engine.flow.publications": (
         "Change",
         "KafkaTopic",
         "PostgresTable",

@@ -45,13 +45,13 @@ from strandline import catalog
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import Topic
+from strandline.engine.flow.publications import Progress, Publish, declared, progress
 from strandline.engine.flow.readers import URGENT, WARNED, Danger, Level, span, worst
 from strandline.engine.kafka.slices import Ends, Part
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.place import damage
 from strandline.engine.proof.day_verdicts import PROMISE, QUESTIONS, Sign, questions, signs
-from strandline.engine.publish.books import Progress, Publish, declared, progress
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import AWAY as STORE
 from strandline.engine.service.condition import OVERDUE, Condition, Trouble, condition, damaged

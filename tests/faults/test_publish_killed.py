@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from strandline.engine.flow.publications import publications
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
-from strandline.engine.publish.books import publications
 from tests.cli import typed
 from tests.faults.lives import PATIENCE, running
 from tests.support import lakes

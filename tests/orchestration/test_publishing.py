@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from strandline.engine.flow.publications import file_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
-from strandline.engine.publish.books import file_of
 from tests.architecture.tree import ROOT
 from tests.cli.typed import strandline
 from tests.support.paid_shop import Orders, made

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 from strandline.core.kind import Layer
 from strandline.core.table import Computed, Ingested, Judged, Upserted, Windowed
 from strandline.core.topic import Topic
+from strandline.engine.flow.publications import KafkaTopic, PostgresTable, Publish, identity
+from strandline.engine.flow.publisher import Publisher, Route
+from strandline.engine.flow.targets import Target
 from strandline.engine.lake.duckdb_table import Columns, columns_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.open_table import delta_options
-from strandline.engine.publish.books import KafkaTopic, PostgresTable, Publish, identity
-from strandline.engine.publish.publisher import Publisher, Route
-from strandline.engine.publish.targets import Target
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 

@@ -15,10 +15,10 @@ from strandline import catalog
 from strandline.alerting.courier import Books
 from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.gate_files import Shut, Where
+from strandline.engine.flow import publications as publish
 from strandline.engine.flow import readers
 from strandline.engine.flow.readers import Danger, Level
 from strandline.engine.lake.lake import Lake
-from strandline.engine.publish import books as publish
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.feed_host import FeedPulse
 from strandline.engine.service.metrics_page import LakeLook

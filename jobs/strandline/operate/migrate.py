@@ -16,6 +16,7 @@ from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table
 from strandline.engine.flow import preflight, shadow_lake
 from strandline.engine.flow.compare_plans import Remedy
 from strandline.engine.flow.function_plan import hidden
+from strandline.engine.flow.publications import publications
 from strandline.engine.flow.recompute import Afresh
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow
@@ -27,7 +28,6 @@ from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.proof.compare import Comparison
 from strandline.engine.proof.trial_lakes import Tried, tried
-from strandline.engine.publish.books import publications
 from strandline.engine.repair import migrate as repaired
 from strandline.engine.repair import rebuild
 from strandline.engine.repair.migrate import (

@@ -21,6 +21,16 @@ from strandline.engine.accounting.routes import read_before, topics_read
 from strandline.engine.accounting.table_books import Closed
 from strandline.engine.flow import readers
 from strandline.engine.flow.function_plan import hidden
+from strandline.engine.flow.publications import (
+    KafkaTopic,
+    PostgresTable,
+    Publish,
+    declared,
+    find,
+    identity,
+)
+from strandline.engine.flow.publisher import Publisher, Route
+from strandline.engine.flow.targets import Target, ToFunction, ToKafka, ToPostgres
 from strandline.engine.kafka import broker
 from strandline.engine.kafka import broker as kafka_broker
 from strandline.engine.kafka.broker import Broker
@@ -30,16 +40,6 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.shelves import Promotion, promotions
 from strandline.engine.lake.store_lease import FencedError
-from strandline.engine.publish.books import (
-    KafkaTopic,
-    PostgresTable,
-    Publish,
-    declared,
-    find,
-    identity,
-)
-from strandline.engine.publish.publisher import Publisher, Route
-from strandline.engine.publish.targets import Target, ToFunction, ToKafka, ToPostgres
 from strandline.engine.repair import closed_range
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_files import Level, concerns, is_before, names, record

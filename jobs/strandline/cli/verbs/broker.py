@@ -16,13 +16,13 @@ from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Streamed
 from strandline.core.topic import Topic
 from strandline.engine.accounting.routes import drift_sentences, undeclared
+from strandline.engine.flow.publications import publications, published
 from strandline.engine.flow.readers import Level
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.completeness import fed, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import remedy
-from strandline.engine.publish.books import publications, published
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_files import Level as LogLevel
 from strandline.engine.runtime.log_files import LogReader, as_text, record

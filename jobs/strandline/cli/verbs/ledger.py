@@ -32,10 +32,10 @@ from strandline.core.table import Feed, Table
 from strandline.engine.accounting.balance_sheet import Balance
 from strandline.engine.ask.locate import World
 from strandline.engine.ask.why import explain_each, why
+from strandline.engine.flow.publications import published
 from strandline.engine.flow.readers import URGENT, Danger, Level, last, span, worst
 from strandline.engine.lake.completeness import Retirement, retired
 from strandline.engine.lake.lake import Lake
-from strandline.engine.publish.books import published
 from strandline.engine.runtime import clock
 from strandline.operate import lakes
 from strandline.operate.audit import (

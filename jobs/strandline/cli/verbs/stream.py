@@ -30,11 +30,11 @@ from strandline.core.errors import DamagedError, DefinitionError
 from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Ingested, Table
 from strandline.engine.flow.preflight import Answer, Verdict
+from strandline.engine.flow.publications import publications, refusals
 from strandline.engine.flow.running import Report
 from strandline.engine.lake.lake import Lake, no_way_back
 from strandline.engine.lake.locks import refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry
-from strandline.engine.publish.books import publications, refusals
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.jvm import kill
 from strandline.engine.runtime.log_files import bound

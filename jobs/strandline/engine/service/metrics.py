@@ -19,6 +19,7 @@ from strandline.engine.accounting.gate_files import Where
 from strandline.engine.accounting.routes import fields_by_kind
 from strandline.engine.accounting.table_books import Books
 from strandline.engine.flow import readers
+from strandline.engine.flow.publications import publications
 from strandline.engine.lake.completeness import retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease_records
@@ -26,7 +27,6 @@ from strandline.engine.lake.log.commit_log import committed_at, is_commit
 from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry
 from strandline.engine.lake.log.ledger_sums import Sums
 from strandline.engine.lake.place import Place
-from strandline.engine.publish.books import publications
 from strandline.engine.runtime.jvm import BUSY
 from strandline.engine.service.background_stream import ALERTS, STREAM, Program
 from strandline.engine.service.backlog import OpenBooks

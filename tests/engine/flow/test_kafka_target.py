@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
+from strandline.engine.flow.publications import KafkaTopic, publications, refusals
+from strandline.engine.flow.publisher import Publisher
+from strandline.engine.flow.targets import ToKafka
 from strandline.engine.kafka import broker, topic_log
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import FencedError
-from strandline.engine.publish.books import KafkaTopic, publications, refusals
-from strandline.engine.publish.publisher import Publisher
-from strandline.engine.publish.targets import ToKafka
 from tests.cli.inside import succeeded
 from tests.support import publishing
 from tests.support.published import Published, committed
@@ -97,7 +97,7 @@ def test_an_end_before_and_behind_the_commit_sends_nothing_twice(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for where in ("strandline.engine.publish.targets.ToKafka.keep", None):
+    for where in ("strandline.engine.flow.targets.ToKafka.keep", None):
         killed = publisher()
         with killed.lease(), monkeypatch.context() as patched:
             if where:
@@ -122,7 +122,7 @@ def test_one_that_was_replaced_sends_nothing(
     with former.lease():
         former.step()
         monkeypatch.setattr(
-            "strandline.engine.publish.publisher.file_of",
+            "strandline.engine.flow.publisher.file_of",
             lambda lake, name, kind=".json": lake.publications / f"{name}.other{kind}",
         )
         write(lake, [order(1)])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.publish.books import KafkaTopic, PostgresTable, Publish, identity
+from strandline.engine.flow.publications import KafkaTopic, PostgresTable, Publish, identity
 from tests.support.publishing import BRONZE, EVENTS, HOURS, ORDERS
 
 

@@ -12,10 +12,10 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
+from strandline.engine.flow.publications import Change, Function, Position, position
 from strandline.engine.kafka.broker import JAVA_ONLY, topics
 from strandline.engine.kafka.topic_log import admin, consumer
 from strandline.engine.lake.store_lease import FencedError
-from strandline.engine.publish.books import Change, Function, Position, position
 from strandline.engine.runtime.settings import POSTGRES, POSTGRES_HINT, POSTGRES_SHAPE, address_in
 from strandline_infra import installation
 

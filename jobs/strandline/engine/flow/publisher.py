@@ -17,13 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
-from strandline.engine.lake.duckdb_table import Columns, Range, Row, all_rows, changed_rows
-from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
-from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.open_table import pin_versions
-from strandline.engine.lake.store_lease import FencedError, HeldError, hold
-from strandline.engine.publish.books import (
+from strandline.engine.flow.publications import (
     LOCK,
     Books,
     Change,
@@ -33,7 +27,13 @@ from strandline.engine.publish.books import (
     file_of,
     mark_of,
 )
-from strandline.engine.publish.targets import Refused, Target, as_json
+from strandline.engine.flow.targets import Refused, Target, as_json
+from strandline.engine.lake.duckdb_table import Columns, Range, Row, all_rows, changed_rows
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
+from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.open_table import pin_versions
+from strandline.engine.lake.store_lease import FencedError, HeldError, hold
 from strandline.engine.runtime.outage import skipped_in_outage
 from strandline.engine.runtime.processes import own
 from strandline_quality.mask import mask_value

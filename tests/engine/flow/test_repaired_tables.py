@@ -14,15 +14,15 @@ from strandline import catalog
 from fleet.bronze import device_telemetry as bronze
 from fleet.silver.device_telemetry import device_telemetry
 from strandline.core.table import Computed, Judged, Windowed
+from strandline.engine.flow.publications import KafkaTopic, PostgresTable, Publish, identity
+from strandline.engine.flow.publisher import Publisher, Route
 from strandline.engine.flow.runner import Site
+from strandline.engine.flow.targets import Target, ToKafka, ToPostgres
 from strandline.engine.kafka import broker as admin
 from strandline.engine.lake.duckdb_table import columns_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place
-from strandline.engine.publish.books import KafkaTopic, PostgresTable, Publish, identity
-from strandline.engine.publish.publisher import Publisher, Route
-from strandline.engine.publish.targets import Target, ToKafka, ToPostgres
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import backfill_above

@@ -13,12 +13,12 @@ from typing import TypeAlias
 import pytest
 
 from strandline.core.errors import DataError, TransientError
+from strandline.engine.flow.publications import Change, publications, refusals
+from strandline.engine.flow.publisher import ROWS, Publisher
+from strandline.engine.flow.targets import ToFunction, as_json
 from strandline.engine.lake.duckdb_table import Range
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.open_table import opened
-from strandline.engine.publish.books import Change, publications, refusals
-from strandline.engine.publish.publisher import ROWS, Publisher
-from strandline.engine.publish.targets import ToFunction, as_json
 from tests.support import publishing
 from tests.support.publishing import EVENTS, HOURS, NOON, ORDERS, order, sent, sent_anew, write
 
@@ -432,7 +432,7 @@ def test_random_histories_with_kills_leave_what_the_table_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Appends, replacements, removals and compaction, in batches of a few rows, killed before and behind the answer."""
-    monkeypatch.setattr("strandline.engine.publish.publisher.ROWS", 3)
+    monkeypatch.setattr("strandline.engine.flow.publisher.ROWS", 3)
     history = History(lake, chance)
     for _ in range(60):
         match chance.choice(["write", "write", "write", "send", "kill"]):

@@ -10,12 +10,12 @@ import pytest
 from deltalake import DeltaTable
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
+from strandline.engine.flow.publications import PostgresTable, publications, refusals
+from strandline.engine.flow.publisher import Publisher
+from strandline.engine.flow.targets import ToPostgres
 from strandline.engine.lake.duckdb_table import Range
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.store_lease import FencedError
-from strandline.engine.publish.books import PostgresTable, publications, refusals
-from strandline.engine.publish.publisher import Publisher
-from strandline.engine.publish.targets import ToPostgres
 from tests.support import publishing
 from tests.support.postgres import Server, served
 from tests.support.publishing import NOON, ORDERS, order, sent, sent_anew, write
@@ -138,7 +138,7 @@ def test_one_that_was_replaced_writes_nothing(
     with former.lease():
         former.step()
         monkeypatch.setattr(
-            "strandline.engine.publish.publisher.file_of",
+            "strandline.engine.flow.publisher.file_of",
             lambda lake, name, kind=".json": lake.publications / f"{name}.other{kind}",
         )
         write(lake, [order(1)])
