@@ -414,7 +414,7 @@ class Count:
 
 
 def fold(rules: Mapping[str, ThresholdRule], running: Iterable[str]) -> Fold:
-    """Return the fold of threshold rules over what their parts find (jobs/strandline/alerting/windows.py)."""
+    """Return the fold of threshold rules over what their parts find."""
     return Fold(
         by=("rule", "key"),
         reads=("event", "step", "value", "shown", "place"),
