@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strandline import catalog
 
@@ -26,7 +26,6 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import handed_over
 from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.open_table import let_go
-from strandline.engine.learning.promote_model import Desk
 from strandline.engine.repair import replay, retire
 from strandline.engine.repair.close import Accepted, accept, accept_of_feed
 from strandline.engine.repair.closed_range import Span, moment
@@ -43,6 +42,9 @@ from strandline.operate import lakes, session
 from strandline.operate.backfill import change
 from strandline.operate.lakes import seconds
 from strandline.operate.listener import Says
+
+if TYPE_CHECKING:
+    from strandline.engine.learning.promote_model import Desk
 
 
 def forgotten(  # noqa: PLR0913  # the request, where, how far, and who hears of it
@@ -404,8 +406,11 @@ def evaluated(  # noqa: PLR0913, PLR0917  # which version of what, on what, wher
     return evaluate(_spark(found, where, says), model, where, version, span)
 
 
-def desk_of(name: str, lake: Lake) -> Desk:
+def desk_of(name: str, lake: Lake) -> "Desk":
     """Return where decisions about a model are made, signed by the user."""
+    # Not imported above: a project without models imports nothing of them.
+    from strandline.engine.learning.promote_model import Desk  # noqa: PLC0415  # as above
+
     return Desk(lake=lake, model=catalog.model(name), clock=clock.now, by=clock.login())
 
 

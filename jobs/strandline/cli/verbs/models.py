@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from strandline import catalog
@@ -12,10 +12,12 @@ from strandline.cli.screen import SINCE, UNTIL, JsonOption, LakeOption, emit, no
 from strandline.core.model import Model
 from strandline.engine.lake import shelves
 from strandline.engine.lake.shelves import DECIDED, Decision
-from strandline.engine.learning.promote_model import Desk
 from strandline.engine.repair.closed_range import moment, typed
 from strandline.operate import decisions
 from strandline.project import package
+
+if TYPE_CHECKING:
+    from strandline.engine.learning.promote_model import Desk
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Such as unusual_traffic.")]
 VersionArgument = Annotated[
@@ -319,7 +321,7 @@ def rolled_back(name: str, since: str | None, lake: str | None, *, as_json: bool
     _say(desk, desk.roll_back(_moment(since)), as_json=as_json)
 
 
-def _say(desk: Desk, done: Decision, *, as_json: bool) -> None:
+def _say(desk: "Desk", done: Decision, *, as_json: bool) -> None:
     if as_json:
         emit({"model": desk.model.name, **_words(done)})
         return
