@@ -1,4 +1,4 @@
-"""Programs beside ours, as they are configured and started: the lake's own Kafka broker, one node, small, without retention limits; Dagster; executors of Spark.
+"""Programs beside ours: the lake's own Kafka broker (one node, small, without retention limits), Dagster, executors of Spark.
 
 Why C1 only (``TieredStopAtLevel=1``): measured on 2 cores, the broker answers after 1.6 s instead of 3.3 s, and
 a million produced events cost it 0.7 s of CPU instead of 1.5 s. Compiling costs it more than its own work.

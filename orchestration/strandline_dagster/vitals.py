@@ -1,4 +1,4 @@
-"""Is it well? A lake in one sentence, checks of each table's and each publication's health, and the topics: they need no Spark, and run every few minutes and on demand.
+"""Is it well? A lake in one sentence, checks of tables, publications and topics: without Spark, every few minutes and on demand.
 
 They are not part of the assets, because a table can become unhealthy between two runs. The watchdog's result for each
 table (orchestration/strandline_dagster/watchdog.py) is one of them, so that one page shows all.

@@ -1,4 +1,4 @@
-"""What a table of any kind is and answers, apart from its sources (jobs/strandline/core/table.py has the kinds): its layer, when it emits, how late its rows may be."""
+"""What a table of any kind is and answers, apart from its sources (jobs/strandline/core/table.py); and how late its rows may be."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

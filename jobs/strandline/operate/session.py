@@ -1,4 +1,4 @@
-"""Spark for the use cases that need it, and what is tried with it: an edit of a table over its last rows, and the tests of a project; the others must not even import all of it."""
+"""Spark for the use cases that need it, for trying an edit, and for a project's tests; the others must not even import all of it."""
 
 import os
 import re

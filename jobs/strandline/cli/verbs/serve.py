@@ -1,4 +1,4 @@
-"""``serve``, ``ui`` and ``notebook``: programs in which people work with a lake, over JDBC, in Dagster and in JupyterLab; ``metrics`` and ``probe``: what programs ask of it."""
+"""Programs in which people work with a lake (``serve``, ``ui``, ``notebook``), and what programs ask of it (``metrics``, ``probe``)."""
 
 import getpass
 import os

@@ -1,4 +1,4 @@
-"""Events of OpenLineage about runs of tables, and their way to a receiver: what a run reads and writes, with columns, where they come from, and figures.
+"""Events of OpenLineage about runs of tables, with columns, where they come from, and figures; and their way to a receiver.
 
 Datasets are named as OpenLineage's specification has it: a topic by ``kafka://host:port``, a table by its folder or by its bucket
 and key. So another tool that reads or writes the same topic or folder is joined to it.

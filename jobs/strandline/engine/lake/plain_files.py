@@ -1,4 +1,4 @@
-"""Plain files beside the tables: history as it comes, lines and rows for people and other programs, logs that have a bound, folders for a while.
+"""Plain files beside the tables: history that comes, lines and rows that go, logs that have a bound, folders for a while.
 
 Append lines to a file of a user, each as durable as the answer that it was written.
 """
