@@ -16,11 +16,13 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from fleet.silver import process_events
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.spark_checkpoint import read_record, write_record
 from strandline.engine.repair.migrate import Migration, keep, migrations
 from strandline.operate import migrate, session
 from tests.cli.inside import strandline, succeeded
 from tests.cli.test_preflight import edited as edited  # noqa: PLC0414  # a fixture
 from tests.support import starts
+from tests.support.events import received
 from tests.support.modes import derive
 
 pytestmark = pytest.mark.slow
@@ -111,6 +113,27 @@ def test_words_that_contradict_each_other_are_refused(filled: Path) -> None:
     assert answer.code == 2, answer.printed
     assert "by itself: `strandline migrate --undo`" in answer.err
     assert device_daily.TABLE.id not in answer.err
+
+
+def test_a_table_that_has_no_rows_yet_begins_by_the_edited_code(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """What it reads has none either, so there is nothing to rebuild, to compare or to promote."""
+    received(lake, [])
+    derive(spark, lake, silver.TABLE, gold.TABLE)
+    checkpoint = lake.checkpoint(gold.TABLE)
+    record = read_record(checkpoint)
+    assert record is not None
+    (operator,) = record.plan["operators"]
+    former = {**operator, "keys": operator["keys"][1:]}
+    plan = {**record.plan, "operators": [former]}
+    write_record(checkpoint, replace(record, fingerprint="", plan=plan))
+    assert strandline("preflight", gold.TABLE.id, "--lake", lake.root).code == 2
+
+    done = succeeded("migrate", gold.TABLE.id, "--go", "--lake", lake.root)
+
+    assert f"{gold.TABLE.id}: has no rows yet, and begins by the code of now" in done.out
+    assert "there is nothing to do" in succeeded("migrate", "--go", "--lake", lake.root).out
 
 
 FORMER = StructType(process_events.FIELDS.fields[:10])

@@ -157,6 +157,7 @@ REASONS = {
     "strandline.engine.proof.trial_lakes:_append": "in the scratch lake of a verification, which a kill ends as a whole",
     "strandline.engine.accounting.browse_held:export": AGAIN,
     "strandline.engine.repair.rebuild:compute_anew": "removes what no undo may use any more; the scrub removes the rest",
+    "strandline.engine.repair.rebuild:begin_anew": "a table without a batch; the migration is typed again and removes the rest",
     "strandline.engine.repair.rebuild:remove_put_away": "the same, in the scrub, which is typed again",
     "strandline.engine.repair.replay:write_healed": "the commit into a table without rows; the same as that of a batch",
     "strandline.engine.runtime.processes:child": PROGRAM,

@@ -317,21 +317,40 @@ class _Worker:
         must = stage.must or self._may_wait_otherwise(table)
         with shadow_lake.alone(table, self.lake):
             shadow = rebuild.rebuild(table, self.lake, self.site, on_commit=self.on_commit)
-            version = latest_version(self.lake.table(table))
-            differences = compared(table, self.lake, shadow, self.says)
-            if _came_since(differences) and not must:
-                differences = self._again(table, shadow)
-            if not must and _is_same(differences) and table.id in self.stream.held:
-                self._note_same(table, version)
-            if must or not _is_same(differences):
-                entry = self._promote(table)
-                if differences and not any(d.only_left or d.only_right for d in differences):
-                    self.with_same_rows.add(table.id)
-                words = f"replaced by {entry.written:,} rows"
-                return Done(table=table.id, says=words, differences=differences)
+            has_rows = not all(rebuild.is_unfilled(table, each) for each in (self.lake, shadow))
+            if has_rows and (done := self._compare_and_promote(table, shadow, must=must)):
+                return done
+        if not has_rows:
+            return self._begin_anew(table)
         rebuild.remove_shadow(table, self.lake)
         self.stream.release(table.id)
         return self._noted(table, "the same rows as before, so nothing was replaced")
+
+    def _compare_and_promote(self, table: Table, shadow: Lake, *, must: bool) -> Done | None:
+        """Compare a table with its rebuild, and replace it unless its rows are the same and it may go on."""
+        version = latest_version(self.lake.table(table))
+        differences = compared(table, self.lake, shadow, self.says)
+        if _came_since(differences) and not must:
+            differences = self._again(table, shadow)
+        if not must and _is_same(differences) and table.id in self.stream.held:
+            self._note_same(table, version)
+        if must or not _is_same(differences):
+            entry = self._promote(table)
+            if differences and not any(d.only_left or d.only_right for d in differences):
+                self.with_same_rows.add(table.id)
+            words = f"replaced by {entry.written:,} rows"
+            return Done(table=table.id, says=words, differences=differences)
+        return None
+
+    def _begin_anew(self, table: Table) -> Done:
+        """Let a table begin by the code of now, which has no row that could be compared, as its rebuild has none."""
+        rebuild.remove_shadow(table, self.lake)
+        is_read = bool(readers(table, self.lake))
+        with self.stream.taken(table, "migrate"):
+            rebuild.begin_anew(self.site.spark, table, self.lake, is_read=is_read)
+        if preflight.judge(self.site.spark, table, self.lake).answer is preflight.Answer.MIGRATE:
+            self._alter(table)
+        return self._noted(table, "has no rows yet, and begins by the code of now")
 
     def _may_wait_otherwise(self, table: Table) -> bool:
         """Return whether rows that wait in a table's state, which no comparison sees, may be others than today's code makes wait.

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from strandline.core.errors import DamagedError, DataError, DefinitionError
+from strandline.core.errors import DamagedError, DataError, DefinitionError, TransientError
 from strandline.core.kind import in_utc
 from strandline.core.stateful import AvailableNow
 from strandline.core.table import Recomputed, Table
@@ -313,6 +313,33 @@ def remove_shadow(table: Table, lake: Lake) -> bool:
         for folder in (*made.folders(table), made.checkpoint(table)):
             folder.remove(if_possible=True)
     return True
+
+
+def is_unfilled(table: Table, lake: Lake) -> bool:
+    """Return whether no batch of a table was ever committed."""
+    return not lake.exists(table) or last_entry(lake.table(table)) is None
+
+
+def begin_anew(spark: SparkSession, table: Table, lake: Lake, *, is_read: bool) -> None:
+    """Remove what a stream has begun of a table of which no batch was committed: there is no row to compare or to keep.
+
+    Args:
+        spark: For the lease.
+        table: The table.
+        lake: Its lake.
+        is_read: Whether a table above has begun to read it, for which it must stay the same table.
+
+    Raises:
+        TransientError: A stream writes the table, or has written its first batch meanwhile.
+    """
+    with lease(spark, table, lake):
+        if not is_unfilled(table, lake):
+            raise TransientError(
+                f"{table.id} has got its first rows meanwhile", hint="type the same again."
+            )
+        lake.checkpoint(table).remove()
+        for folder in () if is_read else lake.folders(table):
+            folder.remove()
 
 
 def refuse_without_promotion(table: Table, lake: Lake) -> Promotion:
