@@ -4,10 +4,12 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,6 +33,8 @@ from strandline.engine.runtime.settings import Settings, environment, settings
 from strandline.operate import session
 from strandline.operate.audit import sheets_of
 from strandline.operate.listener import Says
+from strandline.operate.run import SideBySide, has_backlog, in_turn
+from strandline.operate.run import at_once as at_a_time
 
 MARK = ".strandline-demo"
 """A file in the demo's lake: a folder that has it may be deleted and made again."""
@@ -110,12 +114,16 @@ def _run_tables(where: Lake, address: str, says: Says) -> None:
     says("starting Spark …")
     found = settings(lake=str(where.root))
     site = session.site(found, where, address, is_brief=True, says=says)
-    for table in catalog.tables():
+    heard = in_turn(threading.RLock(), says)
 
-        def note_batch(entry: Entry) -> None:
-            says(f"{entry.table}: {entry.read:,} rows read in {entry.duration_ms / 1000:.1f} s")
+    def note_batch(entry: Entry) -> None:
+        heard(f"{entry.table}: {entry.read:,} rows read in {entry.duration_ms / 1000:.1f} s")
 
-        run(table, AvailableNow(), where, site=site, on_commit=note_batch)
+    SideBySide(
+        at_a_time(found),
+        lambda table: run(table, AvailableNow(), where, site=site, on_commit=note_batch),
+        is_large=partial(has_backlog, lake=where, how=AvailableNow()),
+    ).go(catalog.tables())
     site.spark.stop()
 
 

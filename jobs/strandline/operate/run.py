@@ -5,10 +5,13 @@ any process. A table that was passed over or has failed is reported at once, and
 retries later.
 """
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
+from typing import ParamSpec
 
 from strandline import catalog
 
@@ -18,6 +21,7 @@ from strandline.core.table import Ingested, Table
 from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.accounting.gate_files import GateShutError
+from strandline.engine.flow.batch.governor import FIRST
 from strandline.engine.flow.preflight import (
     Verdict,
     judge,
@@ -30,7 +34,7 @@ from strandline.engine.flow.preflight import (
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Report
 from strandline.engine.kafka import broker
-from strandline.engine.kafka.slices import Backlog, Part, range_ends
+from strandline.engine.kafka.slices import Backlog, Part, range_ends, unread_offsets
 from strandline.engine.lake.completeness import fed, refuse_retired, with_below
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, is_held, refuse_if_taken
@@ -44,6 +48,111 @@ from strandline.operate.listener import Says, UnforeseenError
 
 PATIENCE, AGAIN = 120.0, 0.5
 """Seconds to wait for a stream to read what its sources have, and between two looks."""
+
+A_CORE, HEAP_EACH, MOST = 2, 512, 24
+"""Tables at a time for each core, megabytes of heap for each of them, and the most of them."""
+
+BRIEF = 1_500_000
+"""Rows that all tables of a run read, below which the quick compiler needs less CPU than the thorough one."""
+
+Given = ParamSpec("Given")
+
+
+# Tables side by side: each after those of them that it needs, as many at a time as cores and memory allow.
+#
+# What a table with few rows takes is mostly one thread of the driver, which plans, reads logs and commits, while the cores wait.
+# One with a backlog takes the cores by itself, and its first batch half of the heap: of those one is computed at a time.
+
+
+def at_once(found: Settings) -> int:
+    """Return how many tables a run works on at a time."""
+    if found.tables_at_once is not None:
+        return found.tables_at_once
+    return max(1, min(A_CORE * found.cores, found.megabytes // HEAP_EACH, MOST))
+
+
+@dataclass(slots=True)
+class SideBySide:
+    """Works on tables in threads.
+
+    Args:
+        most: How many of them at a time.
+        work: Works on one; an error that it raises ends all.
+        is_large: Returns whether a table is one of those of which one is computed at a time; asked when it could begin.
+    """
+
+    most: int
+    work: Callable[[Table], object]
+    is_large: Callable[[Table], bool] = lambda _: False
+    ends: threading.Event = field(default_factory=threading.Event)
+    """Is set when an error ends all, so that what runs ends after its batch."""
+    _left: dict[str, Table] = field(default_factory=dict)
+    _at_work: dict[Future[object], str] = field(default_factory=dict)
+    _large: dict[str, bool] = field(default_factory=dict)
+
+    def go(self, tables: Sequence[Table]) -> None:
+        """Work on each table after those that it needs.
+
+        Raises:
+            Exception: What ``work`` has raised first; those that were begun have ended, and no other was.
+        """
+        self._left = {each.id: each for each in tables}
+        with ThreadPoolExecutor(self.most, thread_name_prefix="table") as pool:
+            try:
+                while self._begin(pool):
+                    done, _ = wait(self._at_work, return_when=FIRST_COMPLETED)
+                    for each in done:
+                        del self._at_work[each]
+                        each.result()
+            except BaseException:
+                self.ends.set()
+                raise
+
+    def _begin(self, pool: ThreadPoolExecutor) -> bool:
+        """Begin what may begin, and return whether something is at work."""
+        while len(self._at_work) < self.most and (table := self._next()) is not None:
+            del self._left[table.id]
+            self._at_work[pool.submit(self.work, table)] = table.id
+        return bool(self._at_work)
+
+    def _next(self) -> Table | None:
+        undone = {*self._left, *self._at_work.values()}
+        has_large = any(self._large[name] for name in self._at_work.values())
+        for name, table in self._left.items():
+            if any(each.id in undone for each in table.needs):
+                continue
+            if name not in self._large:
+                self._large[name] = self.is_large(table)
+            if not (has_large and self._large[name]):
+                return table
+        return None
+
+
+def has_backlog(table: Table, lake: Lake, how: Mode) -> bool:
+    """Return whether a table has so much to read that its batch takes the memory that there is; bronze keeps no rows in it."""
+    if isinstance(table, Ingested):
+        return False
+    try:
+        return to_read(table, lake, how) > FIRST
+    except Exception:  # noqa: BLE001  # what is wrong with its books, its own run says
+        return False
+
+
+def to_read(table: Table, lake: Lake, how: Mode) -> int:
+    """Return how many rows of its sources a table has to read, from the ledgers alone."""
+    if how.name == Batch().name:
+        return sum(sums_of(lake.table(each)).written for each in table.upstream)
+    return waiting(table, lake)
+
+
+def in_turn(lock: threading.RLock, heard: Callable[Given, None]) -> Callable[Given, None]:
+    """Let one thread at a time call a function."""
+
+    def alone(*args: Given.args, **kwargs: Given.kwargs) -> None:
+        with lock:
+            heard(*args, **kwargs)
+
+    return alone
 
 
 @dataclass(slots=True)
@@ -238,16 +347,21 @@ def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
     Raises:
         TransientError: Another process writes all of them.
     """
+    lock = threading.RLock()
+    says, on_commit, on_done = (in_turn(lock, each) for each in (says, on_commit, on_done))  # type: ignore[assignment]  # each is as it was
     # What a stream feeds it goes on to feed, and a table that is to be closed it hands over.
     left, passed = ([*chosen], Passed(where, says)) if closed_by else free(chosen, where, says)
     others = {each.id for each in left if closed_by and is_held(where.lease(each))}
     asked = [each for each in left if each.id not in others or isinstance(each, Ingested)]
-    site = _ready(found, where, asked, says)
+    site = _ready(found, where, asked, says, how)
     failed = Failed(where, says)
     done = CaughtUp(len(chosen), passed, failed)
-    for table in left:
-        if passed.blocks(table) or failed.blocks(table):
-            continue
+    shut: dict[str, GateShutError] = {}
+
+    def bring_up(table: Table) -> None:
+        with lock:
+            if passed.blocks(table) or failed.blocks(table):
+                return
         try:
             heard = partial(on_commit, table)
             if closed_by and waits(table):
@@ -256,19 +370,33 @@ def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
             elif table.id in others:
                 report = await_read(table, where, site)
             else:
-                report = run(table, how, where, site=site, on_commit=heard)
+                ends = all_of_them.ends.is_set
+                report = run(table, how, where, site=site, on_commit=heard, stopped=ends)
         except GateShutError as error:  # the tables above go on with the published rows
             says(error.message)
-            done.shut = done.shut or error
+            shut[table.id] = error
         except HasWriterError as error:  # since the check above
-            passed.add(table, error.message)
+            with lock:
+                passed.add(table, error.message)
         except Exception as error:
             if failed.ends_all(error) and not isinstance(error, NotClosedError):
                 raise
-            failed.add(table, error)
+            with lock:
+                failed.add(table, error)
         else:
             done.reports.append(report)
             on_done(report)
+
+    all_of_them = SideBySide(
+        at_once(found), bring_up, is_large=partial(has_backlog, lake=where, how=how)
+    )
+    all_of_them.go(left)
+    # As if one had run after the other: whichever ended first decides no exit code, and no order of what is printed.
+    order = [each.id for each in chosen]
+    done.reports.sort(key=lambda each: order.index(each.table))
+    failed.errors = {name: failed.errors[name] for name in order if name in failed.errors}
+    passed.why = {name: passed.why[name] for name in order if name in passed.why}
+    done.shut = next((shut[name] for name in order if name in shut), None)
     return done
 
 
@@ -370,12 +498,32 @@ def with_sources(tables: Sequence[Table], lake: Lake) -> list[Table]:
     return fed([each for each in catalog.tables() if each.id in wanted], lake)
 
 
-def _ready(found: Settings, where: Lake, chosen: list[Table], says: Says) -> Site:
+def _ready(found: Settings, where: Lake, chosen: list[Table], says: Says, how: Mode) -> Site:
     """Refuse early what cannot work, before Spark takes its seconds to start."""
     refuse_early(where, chosen)
     needs_kafka = any(isinstance(table, Ingested) for table in chosen)
     address = lakes.demanded_address(found, where) if needs_kafka else None
-    return session.site(found, where, address, says=says)
+    rows = rows_to_read(found, where, chosen, address, how)
+    is_brief = rows is not None and rows < BRIEF
+    return session.site(found, where, address, is_brief=is_brief, says=says)
+
+
+def rows_to_read(
+    found: Settings, lake: Lake, tables: Sequence[Table], address: str | None, how: Mode
+) -> int | None:
+    """Return about how many rows tables have to read, each those that its sources will have; None where that is not known.
+
+    Without a JVM: to ask Kafka and the ledgers of the example's tables takes ... .
+    """
+    try:
+        reads = unread_offsets(tables, lake, address, found.kafka_options, also_new=True)
+        for table in tables:
+            if not isinstance(table, Ingested):
+                own = to_read(table, lake, how) if all(map(lake.exists, table.upstream)) else 0
+                reads[table.id] = own + sum(reads.get(each.id, 0) for each in table.upstream)
+    except Exception:  # noqa: BLE001  # what is wrong with the books of one, its own run says
+        return None
+    return sum(reads.values())
 
 
 def refuse_early(where: Lake, chosen: list[Table]) -> None:

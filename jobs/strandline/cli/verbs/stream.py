@@ -109,11 +109,18 @@ def run_tables(  # noqa: PLR0913, PLR0917  # each is an option of the command li
             help="Close what waits for time to pass: the last windows, sessions and joins of a topic that fell silent.",
         ),
     ] = False,
+    at_once: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=64, help="Tables to work on at a time; by cores and memory when absent."
+        ),
+    ] = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     r"""Bring tables up to date, each after those it reads, then stop.
 
+    Tables that do not depend on each other are worked on side by side.
     A table that another process writes is passed over, and the exit code is then 3. One that fails is named, and the
     others go on, those above it with the rows that it has; the exit code is that of the first failure.
     A retired table is left out.
@@ -129,6 +136,8 @@ def run_tables(  # noqa: PLR0913, PLR0917  # each is an option of the command li
     strandline run --mode batch --lake /tmp/second-opinion
     """
     found, where = lakes.configured(lake)
+    if at_once is not None:
+        found = found.model_copy(update={"tables_at_once": at_once})
     where.refuse_newer()
     how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
     chosen = lakes.to_feed(tables, where)

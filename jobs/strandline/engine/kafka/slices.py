@@ -358,7 +358,12 @@ def ends(bounds: Bounds, read: Offsets) -> dict[Part, Ends]:
 
 
 def unread_offsets(
-    tables: Sequence[Table], lake: Lake, address: str | None, options: Mapping[str, str]
+    tables: Sequence[Table],
+    lake: Lake,
+    address: str | None,
+    options: Mapping[str, str],
+    *,
+    also_new: bool = False,
 ) -> dict[str, int]:
     """Return by bronze table how many offsets it has not read, where Kafka answers.
 
@@ -369,6 +374,7 @@ def unread_offsets(
         lake: The lake.
         address: Where Kafka is; None where no broker runs.
         options: Its other settings.
+        also_new: Whether tables count that were never made; they have read nothing.
     """
     found: dict[str, int] = {}
     if address is None:
@@ -380,7 +386,7 @@ def unread_offsets(
     try:
         for table in fed(tables, lake):
             try:
-                if isinstance(table, Ingested) and lake.exists(table):
+                if isinstance(table, Ingested) and (also_new or lake.exists(table)):
                     parts = ends_of(table, lake, address, options, asks)
                     found[table.id] = sum(part.lag for part in parts.values())
             except (TransientError, KafkaException):

@@ -385,6 +385,18 @@ class Settings(BaseSettings):
         description="partitions of state, which a checkpoint pins; 2, or the cores of a cluster, when absent",
     )
 
+    tables_at_once: int | None = Field(
+        default=None,
+        ge=1,
+        le=64,
+        description="tables that a run works on at a time; by cores and memory when absent",
+    )
+
+    @property
+    def megabytes(self) -> int:
+        """Return the size of the heap."""
+        return _megabytes(self.memory)
+
     @property
     def state_partitions(self) -> int:
         """Return into how many parts state and shuffles are divided: on a cluster, every core has one."""
@@ -416,8 +428,7 @@ class Settings(BaseSettings):
     @field_validator("memory")
     @classmethod
     def _enough_for_spark(cls, memory: str) -> str:
-        megabytes = int(memory[:-1]) * (1024 if memory.endswith("g") else 1)
-        if megabytes < LEAST_MEMORY:
+        if _megabytes(memory) < LEAST_MEMORY:
             raise ValueError(f"should be {LEAST_MEMORY}m or more, or Spark does not start")
         return memory
 
@@ -494,6 +505,10 @@ class Settings(BaseSettings):
     @classmethod
     def _absolute_folder(cls, rules: "str | os.PathLike[str] | None") -> str | None:
         return str(Path(rules).expanduser().absolute()) if rules else None
+
+
+def _megabytes(memory: str) -> int:
+    return int(memory[:-1]) * (1024 if memory.endswith("g") else 1)
 
 
 def settings(**given: object) -> Settings:

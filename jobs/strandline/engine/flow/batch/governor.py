@@ -492,7 +492,7 @@ class TriggerLimit:
         self._is_large = False
 
     def begin_large(self) -> None:
-        """Begin a backlog with what memory bears: no other table is computed in this process at the same time.
+        """Begin a backlog with what memory bears: of tables that a run computes at a time one has a backlog.
 
         How much a row of a judged table needs was measured; a table above it may keep rows in Python.
         """
