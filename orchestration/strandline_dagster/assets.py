@@ -435,7 +435,8 @@ def _made(
 
 def _health(pulse: Mapping[str, Any]) -> dict[str, int | float | str]:
     lag = {} if pulse["lag"] is None else {"lag": pulse["lag"]}
-    return {**lag, "state": pulse["state"], "rows per second": pulse["rate"]}
+    share = {"shard": shard} if (shard := pulse.get("shard")) else {}
+    return {**lag, **share, "state": pulse["state"], "rows per second": pulse["rate"]}
 
 
 def _days(table: Table, lake: Lake, seen: Cursor) -> Iterator[Event]:

@@ -30,7 +30,16 @@ from tests.support.manifest_checks import (
     selected,
     variables,
 )
-from tests.support.manifests import FOLDER, ROOT, Manifest, named, pods, rendered, secrets_of
+from tests.support.manifests import (
+    FOLDER,
+    ROOT,
+    SHARDS,
+    Manifest,
+    named,
+    pods,
+    rendered,
+    secrets_of,
+)
 
 
 @pytest.fixture(scope="module", name="manifests")
@@ -42,6 +51,24 @@ def _manifests() -> list[Manifest]:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_manifests_are_in_order(check: Check, manifests: list[Manifest]) -> None:
     assert list(check(manifests)) == []
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_manifests_with_shares_of_the_tables_are_in_order(check: Check) -> None:
+    assert list(check(rendered(SHARDS))) == []
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [{"replicas": 4}, {"ordinals": {"start": 0}}],
+    ids=["a pod more", "numbers from 0"],
+)
+def test_pods_that_are_not_the_shares_of_the_tables_are_seen(plant: Manifest) -> None:
+    """A share would have no pod, or a pod no share."""
+    them = rendered(SHARDS)
+    named(them, "StatefulSet")["strandline-stream"]["spec"].update(plant)
+
+    assert [*life(them)] == ["strandline-stream: its pods are not the shares of its tables"]
 
 
 def test_the_base_alone_names_no_namespace_and_the_overlay_one() -> None:

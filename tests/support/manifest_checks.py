@@ -226,7 +226,11 @@ def life(manifests: Sequence[Manifest]) -> Iterator[str]:
             yield f"{pod.name}: is asked before it can answer"
         is_writer = pod.labels.get("strandline/lake") == "yes" or pod.main["name"] == "daemon"
         its = pod.owner["spec"]
-        if is_writer and (its["replicas"] != 1 or its["strategy"] != {"type": "Recreate"}):
+        of = [word.rpartition("/")[2] for word in pod.main.get("args", ()) if "$(SHARE)/" in word]
+        if of and pod.owner["kind"] == "StatefulSet":  # each pod writes tables of its own
+            if of != [str(its["replicas"])] or its["ordinals"] != {"start": 1}:
+                yield f"{pod.name}: its pods are not the shares of its tables"
+        elif is_writer and (its["replicas"] != 1 or its["strategy"] != {"type": "Recreate"}):
             yield f"{pod.name}: two at once"
         is_probed = (
             pod.main.get("livenessProbe", {}).get("exec", {}).get("command", [""])[0]

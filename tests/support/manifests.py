@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "infra" / "kubernetes"
 EXAMPLE = FOLDER / "overlays" / "example"
 CLUSTER = FOLDER / "overlays" / "cluster"
+SHARDS = FOLDER / "overlays" / "shards"
 KUBECTL = Path(sys.executable).with_name("kubectl")
 
 Manifest = dict[str, Any]

@@ -619,15 +619,22 @@ def without_retired(tables: list[Table], where: Lake) -> list[Table]:
     return left
 
 
-def ready_to_stay(
-    found: Settings, where: Lake, chosen: list[Table], says: Says, *, patient: bool
+def ready_to_stay(  # noqa: PLR0913  # what is run, where, how, and who hears of it
+    found: Settings,
+    where: Lake,
+    chosen: list[Table],
+    says: Says,
+    *,
+    patient: bool,
+    shared: bool = False,
 ) -> Site:
     """Refuse early what cannot work, and start Spark for a stream; the lake's own broker is located whenever it is needed.
 
     A patient start has no reader of its refusal, so of several tables those that may not go on fail by themselves while the
-    others run: a watchdog may restart a stream in the middle of an edit.
+    others run: a watchdog may restart a stream in the middle of an edit. Where other hosts have a share of the tables, what theirs
+    are to make first is waited for.
     """
-    refuse_early(where, chosen)
+    refuse_early(where, [] if shared else chosen)
     refuse_too_many(len(chosen))
 
     def locate() -> str | None:

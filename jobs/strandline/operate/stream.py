@@ -55,7 +55,14 @@ from strandline.engine.service.condition import (
     overdue,
     unrouted,
 )
-from strandline.engine.service.stream_health import SILENT, Failing, Order, heartbeat, order
+from strandline.engine.service.stream_health import (
+    SILENT,
+    Failing,
+    Order,
+    Shard,
+    heartbeat,
+    order,
+)
 from strandline.engine.service.stream_host import Pulse
 from strandline.operate import lakes
 from strandline.operate.listener import Log
@@ -81,6 +88,24 @@ def asked_of(stream: Always, names: Sequence[str], where: Lake) -> list[Table]:
     last = stream.order()
     known = {table.id for table in lakes.named(None)}
     return fed(lakes.named([word for word in (last.words if last else ()) if word in known]), where)
+
+
+def of_share(tables: list[Table], share: Shard | None) -> list[Table]:
+    """Return the tables of a share; all of them where they are not shared out.
+
+    Raises:
+        DefinitionError: There is none in it.
+    """
+    if share is None:
+        return tables
+    found = [each for each in tables if share.holds(each.id)]
+    if not found:
+        raise DefinitionError(
+            f"no table falls into share {share}",
+            hint="share the tables out among fewer hosts.",
+            shard=str(share),
+        )
+    return found
 
 
 # Whether the programs of a lake are alive, and its own broker brought up.

@@ -254,7 +254,7 @@ def _say_radar(where: Lake) -> None:
 
 def _say_stream(beat: Mapping[str, Any] | None) -> None:
     if beat and beat["alive"]:
-        say(f"stream  process {beat['pid']}, last heartbeat at {beat['at']}")
+        _say_processes(beat)
         if quiet := silence(beat):
             say(f"        silent: no heartbeat for {quiet}; what follows is as old")
         if asleep := sum(bool(pulse.get("asleep")) for pulse in beat["tables"].values()):
@@ -278,6 +278,21 @@ def _say_stream(beat: Mapping[str, Any] | None) -> None:
                 say(f"        hint: {failing['hint']}")
     else:
         say("stream  not running" + (f"; last heartbeat at {beat['at']}" if beat else ""))
+
+
+def _say_processes(beat: Mapping[str, Any]) -> None:
+    """Say which process streams; of shares of the tables which has each, on which host, or had it last."""
+    if not (shards := beat.get("shards")):
+        say(f"stream  process {beat['pid']}, last heartbeat at {beat['at']}")
+    for number, each in enumerate(sorted(shards or (), key=lambda one: str(one["shard"] or ""))):
+        head = " " * 8 if number else "stream  "
+        name = f"share {each['shard']}" if each["shard"] else "no share"
+        if each["at"] is None:
+            say(f"{head}{name}: no process has had it")
+            continue
+        lives = "" if each["alive"] else "not running; it was "
+        process = f"process {each['pid']} on {each['host']}, {len(each['tables'])} tables"
+        say(f"{head}{name}: {lives}{process}, last heartbeat at {each['at']}")
 
 
 def _still(name: str) -> str:

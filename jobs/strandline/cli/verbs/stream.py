@@ -42,6 +42,7 @@ from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.spark_session import refuse_too_many
 from strandline.engine.service.background_stream import AUTO, EVERY_OPTION, MAX_OFFSETS
 from strandline.engine.service.edited_code import LoadedCode
+from strandline.engine.service.stream_health import Shard
 from strandline.engine.service.stream_host import Host
 from strandline.operate import lakes
 from strandline.operate import stream as work
@@ -56,7 +57,14 @@ from strandline.operate.run import (
     with_sources,
     without_retired,
 )
-from strandline.operate.stream import StreamLog, always, asked_of, log_books, waits_for
+from strandline.operate.stream import (
+    StreamLog,
+    always,
+    asked_of,
+    log_books,
+    of_share,
+    waits_for,
+)
 
 # ``run``: bring tables up to date, for this verb and for others.
 
@@ -253,6 +261,13 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             help="Start even without Kafka, and wait for it; a table that may not go on ends no other.",
         ),
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<number/of>",
+            help="Only a share of them, such as 2/5; other hosts have the rest. A table stays in its share when others come.",
+        ),
+    ] = None,
     lake: LakeOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Log in JSON, one record a line, for programs.")
@@ -262,19 +277,34 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
     \b
     strandline stream
+    strandline stream --shard 2/5
     strandline stream bronze.device_telemetry silver.device_telemetry --every 1s
     """
     with logged(as_json=as_json) as log:
         found, where = lakes.configured(lake)
-        chosen = without_retired(lakes.named(tables), where)
+        share = None if shard is None else Shard.parsed(shard)
+        chosen = of_share(without_retired(lakes.named(tables), where), share)
         mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
         # From here on, also while Spark starts.
         asked = main.asked(within=main.AT_LAST, quiet=main.QUIET)
         for table in chosen:
             refuse_if_taken(table, where)
-        code = LoadedCode()  # before Spark starts: an edit meanwhile is one
-        site = ready_to_stay(found, where, chosen, note, patient=patient)
-        host = Host(chosen, mode, where, site, asked, code, feeds_all=not tables, sleep=found.sleep)
+        # Before Spark starts: an edit meanwhile is one. That all of several hosts have loaded it, no answer could say.
+        code = LoadedCode() if share is None else None
+        shared = share is not None
+        site = ready_to_stay(found, where, chosen, note, patient=patient, shared=shared)
+        feeds_all = not tables
+        host = Host(
+            chosen,
+            mode,
+            where,
+            site,
+            asked,
+            code,
+            feeds_all=feeds_all,
+            sleep=found.sleep,
+            shard=share,
+        )
         if is_terminal() and not as_json:
             _watched(host, where)
         else:

@@ -7,7 +7,6 @@ It is found by a mark on its command line, as the broker is (jobs/strandline/eng
 it the only writer of its tables: the leases do (jobs/strandline/engine/lake/locks.py), also against a stream in a terminal.
 """
 
-import json
 import socket
 import sys
 import time
@@ -28,7 +27,7 @@ from strandline.engine.service.stream_health import (
     Order,
     heartbeat,
     ill,
-    near,
+    near_beat,
     order,
     write_desired,
 )
@@ -331,7 +330,8 @@ class Always:
         )
 
     def _refuse_other(self) -> None:
-        beat = self.heartbeat()
+        # Of the tables of a lake there may be several, one for each share.
+        beat = heartbeat(self.lake, self.clock()) if self.program is STREAM else self.heartbeat()
         if beat and beat["alive"]:
             raise DefinitionError(
                 f"{self.program.title} runs already in process {beat['pid']} on {beat['host']}, "
@@ -395,11 +395,8 @@ def refuse_ill(program: Program, lake: Lake, now: datetime) -> Mapping[str, Any]
 
 def _own_beat(program: Program, lake: Lake) -> dict[str, Any] | None:
     """Return the heartbeat of a process of this host, which is dead where it is gone."""
-    text = near(lake, program.heartbeat(lake)).text()
-    beat: dict[str, Any] | None = None if text is None else json.loads(text)
-    if beat is None or beat["host"] != socket.gethostname():
-        return None
-    return {**beat, "alive": beat["alive"] and is_there(beat) is True}
+    beat = near_beat(lake, program.heartbeat(lake))
+    return None if beat is None or beat["host"] != socket.gethostname() else beat
 
 
 def _begun(beat: Mapping[str, Any]) -> str:

@@ -110,6 +110,7 @@ def condition(lake: Lake, now: datetime, *, starting: bool = False) -> Condition
     asked, beat = order(lake), heartbeat(lake, now)
     found = [
         *_of_stream(asked, beat, now, starting=starting),
+        *_of_shards(beat),
         *_of_alerts(lake, now),
         *_of_tables(beat),
         *_of_gates(lake),
@@ -218,6 +219,22 @@ def _of_stream(
 
 def _times(asked: Order) -> str:
     return f"{len(asked.attempts)} time{'s' if len(asked.attempts) > 1 else ''}"
+
+
+def _of_shards(beat: Mapping[str, Any] | None) -> Iterator[Trouble]:
+    """Yield the shares of the tables that no host streams while others do."""
+    for each in (beat or {}).get("shards", ()) if beat and beat["alive"] else ():
+        if each["alive"]:
+            continue
+        was = f"its last heartbeat was at {each['at']}" if each["at"] else "no process has had it"
+        yield Trouble(
+            what=Ill.DEAD,
+            says=f"share {each['shard']} of the stream is not running; {was}",
+            tables=tuple(each["tables"]),
+            grave=bool(each["at"]) and not each["ended"],
+            page=Ill.DEAD,
+            hint=f"`strandline stream --shard {each['shard']}` on a host of its own.",
+        )
 
 
 def _of_alerts(lake: Lake, now: datetime) -> Iterator[Trouble]:

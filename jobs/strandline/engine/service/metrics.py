@@ -594,7 +594,7 @@ class Processes:
     def __init__(self, lake: Lake, now: datetime) -> None:
         """Read their heartbeats and orders."""
         self._now = now
-        self._beats = {each: heartbeat(lake, now, each.heartbeat(lake)) for each in PROGRAMS}
+        self._beats = {STREAM: heartbeat(lake, now), ALERTS: heartbeat(lake, now, lake.feeds_beat)}
         self._orders = {each: order(lake, each.order(lake)) for each in PROGRAMS}
 
     @property
@@ -619,7 +619,8 @@ class Processes:
         asked, beat, name = self._orders[program], self._beats[program], program.name
         found = watch(asked, beat, self._now, title=program.title)
         yield WANTED.of(bool(asked and asked.runs), name)
-        yield UP.of(bool(beat and beat["alive"]), name)
+        shares = beat.get("shards", ()) if beat else ()
+        yield UP.of(bool(beat and all(each["alive"] for each in (beat, *shares))), name)
         yield ATTEMPTS.of(len(asked.attempts) if asked else 0, name)
         yield GIVEN_UP.of(bool(asked and asked.gave_up), name)
         for ill in Ill:

@@ -54,7 +54,7 @@ from strandline.engine.lake.mend_checkpoint import unfinished
 from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place, damage
 from strandline.engine.lake.spark_checkpoint import newest_done, stream_id, unread_from
-from strandline.engine.service.stream_health import heartbeat
+from strandline.engine.service.stream_health import beats
 
 FOLDER = "_damaged"
 """In the lake: the torn files."""
@@ -244,8 +244,8 @@ def _taken_by_stream(table: Table, lake: Lake, version: int, now: datetime) -> s
     done = newest_done(lake.checkpoint(table))
     if done is not None and (newest is None or done > newest):
         return "the checkpoint of its stream says that it is done"
-    beat = heartbeat(lake, now) or {"tables": {}}
-    seen = (beat["tables"].get(table.id) or {}).get("at")
+    said = [(beat["tables"].get(table.id) or {}).get("at") for beat in beats(lake, now)]
+    seen = max((each for each in said if each), default=None)
     written = commit_file(path, version).modified_at().replace(microsecond=0)
     if seen and datetime.fromisoformat(seen) >= written:
         return "its stream has reported it"

@@ -6,11 +6,13 @@ read; no event has come that would move the watermark) is a warning, and is judg
 """
 
 import json
+import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
@@ -502,11 +504,10 @@ def near(lake: Lake, file: Place) -> Place:
 
 def near_beat(lake: Lake, file: Place) -> dict[str, Any] | None:
     """Return the last heartbeat that a program of this machine has written, and whether that program lives here; the store is not asked."""
-    text = near(lake, file).text()
-    if text is None:
-        return None
-    beat: dict[str, Any] = json.loads(text)
-    return {**beat, "alive": bool(beat["alive"] and is_there(beat))}
+    shared = _of_shards(lake.near) if file == lake.heartbeat else []
+    texts = [text for each in (near(lake, file), *shared) if (text := each.text()) is not None]
+    found: list[dict[str, Any]] = [json.loads(text) for text in texts]
+    return together([{**beat, "alive": bool(beat["alive"] and is_there(beat))} for beat in found])
 
 
 def heartbeat(lake: Lake, now: datetime, file: Place | None = None) -> dict[str, Any] | None:
@@ -515,15 +516,24 @@ def heartbeat(lake: Lake, now: datetime, file: Place | None = None) -> dict[str,
     Args:
         lake: The lake.
         now: The present time.
-        file: The heartbeat, if it is not that of the stream of tables.
+        file: The heartbeat, if it is not that of the stream of tables, which may be several that share them out.
     """
-    text = (file or lake.heartbeat).text()
+    if file is None:
+        return together(list(beats(lake, now)))
+    text = file.text()
     if text is None:
         return None
     beat: dict[str, Any] = json.loads(text)
     beat["ended"] = not beat["alive"]  # in order; one that was killed wrote that it lives
     beat["alive"] = bool(beat["alive"]) and _lives(lake, beat, now)
     return beat
+
+
+def beats(lake: Lake, now: datetime) -> Iterator[dict[str, Any]]:
+    """Yield the heartbeat of each stream of a lake's tables."""
+    for file in (lake.heartbeat, *_of_shards(lake.root)):
+        if (beat := heartbeat(lake, now, file)) is not None:
+            yield beat
 
 
 def _lives(lake: Lake, beat: Mapping[str, Any], now: datetime) -> bool:
@@ -533,3 +543,108 @@ def _lives(lake: Lake, beat: Mapping[str, Any], now: datetime) -> bool:
     if abs(now - datetime.fromisoformat(beat["at"])) > SILENT:
         return False
     return any(is_held(lake.lease_of(name)) for name in beat["tables"])
+
+
+# Hosts that share the tables of a lake out, because one is full: each streams those of its share, and has a heartbeat of its own.
+#
+# Which share a table is in follows from its name and the number of shares alone. So the hosts need not ask each other, a table that
+# comes or goes moves no other, and one share more moves only what falls into it. That two hosts stream one table all the same, as
+# while the number is changed, its lease refuses.
+
+
+SHARED = re.compile(r"_stream\.(\d+)-of-(\d+)\.json")
+"""The name of a heartbeat of one share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """A share of the tables: one of as many.
+
+    >>> Shard.parsed("2/5")
+    Shard(number=2, of=5)
+    >>> [name for name in ("bronze.a", "bronze.b", "bronze.c", "silver.a") if Shard.parsed("1/2").holds(name)]
+    ['bronze.b', 'silver.a']
+    """
+
+    number: int
+    of: int
+
+    @classmethod
+    def parsed(cls, text: str) -> "Shard":
+        """Return the share of a text such as 2/5.
+
+        Raises:
+            DefinitionError: It is none.
+        """
+        found = re.fullmatch(r"([1-9]\d{0,2})/([1-9]\d{0,2})", text)
+        if found is None or int(found[1]) > int(found[2]):
+            raise DefinitionError(
+                f"{text!r} is no share of the tables", hint="write 2/5 for the second of five."
+            )
+        return cls(number=int(found[1]), of=int(found[2]))
+
+    def holds(self, name: str) -> bool:
+        """Return whether the table of a name is in it."""
+        return max(range(1, self.of + 1), key=lambda each: _weight(each, name)) == self.number
+
+    def beat(self, lake: Lake) -> Place:
+        """Return the file of its heartbeat."""
+        return lake.root / f"_stream.{self.number}-of-{self.of}.json"
+
+    def __str__(self) -> str:
+        """Return it as it is typed."""
+        return f"{self.number}/{self.of}"
+
+
+def _weight(number: int, name: str) -> bytes:
+    return sha256(f"{number} {name}".encode()).digest()
+
+
+def _of_shards(folder: Place) -> list[Place]:
+    return [folder / name for name in sorted(folder.names()) if SHARED.fullmatch(name)]
+
+
+def together(found: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the heartbeats of streams that share the tables out as that of one.
+
+    It has the tables of those that live, and the process of which least was heard since. Its ``shards`` are all shares, those too whose
+    process is gone or never was; heartbeats of another number of shares count no more.
+    """
+    if not any(each.get("shard") for each in found):
+        return found[0] if found else None
+    newest = max(found, key=lambda each: (each["alive"], each["at"]))
+    living = [each for each in found if each["alive"]]
+    least = min(living, key=lambda each: str(each["at"]), default=newest)
+    tables = {
+        name: {**pulse, "shard": each.get("shard")}
+        for each in living or [newest]
+        for name, pulse in each["tables"].items()
+    }
+    shards = [_shown(each) for each in found if each["alive"] or _has_number(each, newest)]
+    return {**least, "tables": tables, "shards": [*shards, *_never(newest, found)]}
+
+
+def _has_number(beat: Mapping[str, Any], newest: Mapping[str, Any]) -> bool:
+    return bool(beat.get("shard") and newest.get("shard")) and _of(beat) == _of(newest)
+
+
+def _of(beat: Mapping[str, Any]) -> int:
+    return Shard.parsed(beat["shard"]).of
+
+
+def _shown(beat: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("shard", "pid", "host", "at", "alive", "ended")
+    return {**{name: beat.get(name) for name in names}, "tables": sorted(beat["tables"])}
+
+
+def _never(newest: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the shares of which no process was ever heard."""
+    if not newest.get("shard"):
+        return []
+    of, seen = _of(newest), {each.get("shard") for each in found}
+    absent = (f"{number}/{of}" for number in range(1, of + 1))
+    return [
+        {"shard": name, "alive": False, "at": None, "ended": False, "tables": []}
+        for name in absent
+        if name not in seen
+    ]

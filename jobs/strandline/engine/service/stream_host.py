@@ -48,7 +48,14 @@ from strandline.engine.service.edited_code import (
     requested,
 )
 from strandline.engine.service.sleeping import AFTER, Sleepers
-from strandline.engine.service.stream_health import HANDED_OVER, TURN, Failing, failing, write_beat
+from strandline.engine.service.stream_health import (
+    HANDED_OVER,
+    TURN,
+    Failing,
+    Shard,
+    failing,
+    write_beat,
+)
 
 POLL = 0.1
 RATE_OVER = 10.0
@@ -127,6 +134,7 @@ class Host:
         *,
         feeds_all: bool = False,
         sleep: float = AFTER,
+        shard: Shard | None = None,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -139,12 +147,14 @@ class Host:
             code: The modules of the tables, which are loaded anew on request; None where they stay as they are.
             feeds_all: Whether tables that come with edited code are fed as well.
             sleep: Seconds after which a table that has nothing to read sleeps; 0 never.
+            shard: The share of the tables that these are, where other hosts have the rest.
         """
         self._tables = tables
         self._known = {table.id: table for table in tables}
         """Each table as it is to run; one whose query has another object ends its batch, and goes on with this one."""
         self._code = code
         self._feeds_all = feeds_all
+        self._shard = shard
         self._declared: Sequence[Table] = tables
         """What the modules declared when they were read last."""
         self._threads: dict[str, threading.Thread] = {}
@@ -659,7 +669,11 @@ class Host:
             "tables": tables,
             "failed": failed.kind if isinstance(failed, LakeError) else None,
         }
-        write_beat(self._lake, self._lake.heartbeat, beat)
+        if self._shard is None:
+            write_beat(self._lake, self._lake.heartbeat, beat)
+        else:
+            beat = {**beat, "shard": str(self._shard)}
+            write_beat(self._lake, self._shard.beat(self._lake), beat)
 
 
 SHOWN = tuple(each.name for each in fields(Pulse) if each.name != "recent")
