@@ -17,7 +17,7 @@ from strandline.engine.flow.batch.event_joins import unknown
 from strandline.engine.flow.batch.governor import ReplanError
 from strandline.engine.flow.batch.joined_streams import refuse_losing_join
 from strandline.engine.flow.plan import bring_back_unread, emits_over_time, framed, make
-from strandline.engine.flow.preflight import refuse_strangers, refuse_unsafe
+from strandline.engine.flow.preflight import is_as_it_was, refuse_strangers, refuse_unsafe
 from strandline.engine.flow.spark_plan import output_mode
 from strandline.engine.lake.lake import CHECKPOINTS, Lake
 from strandline.engine.lake.mend_checkpoint import mend, play_again, settle
@@ -104,6 +104,27 @@ def _refused_plan(table: Table) -> Iterator[None]:
 def is_settled(table: Table, lake: Lake) -> bool:
     """Return whether a table's stream has ended all batches that it planned, and those that follow from them."""
     return is_idle(lake.checkpoint(table), emits_over_time=emits_over_time(table))
+
+
+def would_do_nothing(table: Streamed, lake: Lake) -> bool:
+    """Return whether a start with nothing to read would change nothing: the stream runs what it ran, and no batch follows.
+
+    A start is a plan of Spark's and a query's threads: ... .
+
+    Raises:
+        DefinitionError: As ``start``.
+        BrokenCheckpointError: As ``start``.
+    """
+    if is_new(lake.checkpoint(table)) or not lake.exists(table):
+        return False
+    if table.static or table.needs != table.upstream:  # a dimension may have come, with columns
+        return False
+    mend(table, lake)
+    refuse_strangers(table, lake)
+    is_done = is_as_it_was(table, lake) and is_settled(table, lake)
+    return (
+        is_done and waiting(table, lake) == 0
+    )  # by the books, as commits may have been moved out of a log
 
 
 def follow(

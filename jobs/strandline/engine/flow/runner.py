@@ -26,7 +26,7 @@ from strandline.engine.flow.function_plan import of_function, sentences
 from strandline.engine.flow.ingest import Intake
 from strandline.engine.flow.preflight import refuse_without_source
 from strandline.engine.flow.provisional import Aside
-from strandline.engine.flow.query import follow_again, start
+from strandline.engine.flow.query import follow_again, start, would_do_nothing
 from strandline.engine.flow.recompute import Afresh, compute
 from strandline.engine.flow.running import (
     Lookout,
@@ -453,9 +453,11 @@ class Stream:
 
     def step(self) -> int:
         """Read what is available; its commits are counted by those who hear of them."""
-        self._limit.begin_large()
-        follow_again(partial(self._begin, None), self._writer, self._job.stopped)
-        leave_state(self._job.site.spark)
+        table, lake = self._table, self._job.lake
+        if not (would_do_nothing(table, lake) and self._limit.is_read_out()):
+            self._limit.begin_large()
+            follow_again(partial(self._begin, None), self._writer, self._job.stopped)
+            leave_state(self._job.site.spark)
         self._look_again()
         return 0
 

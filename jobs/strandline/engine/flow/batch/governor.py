@@ -498,6 +498,11 @@ class TriggerLimit:
         """
         self._is_large = isinstance(self._table, Judged)
 
+    def is_read_out(self) -> bool:
+        """Return whether the sources have nothing that a query would read, from their logs alone."""
+        following = self._following(read_until(self._checkpoint))
+        return not any(each.files for each in following.values())
+
     def files(self) -> dict[str, int]:
         """Return for each source the most files at a trigger; all of them where no more is left than the size."""
         if is_new(self._checkpoint) and begins_whole(self._checkpoint):
