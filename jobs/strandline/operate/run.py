@@ -348,7 +348,7 @@ def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
         TransientError: Another process writes all of them.
     """
     lock = threading.RLock()
-    says, on_commit, on_done = (in_turn(lock, each) for each in (says, on_commit, on_done))  # type: ignore[assignment]  # each is as it was
+    says, on_commit, on_done = (in_turn(lock, each) for each in (says, on_commit, on_done))
     # What a stream feeds it goes on to feed, and a table that is to be closed it hands over.
     left, passed = ([*chosen], Passed(where, says)) if closed_by else free(chosen, where, says)
     others = {each.id for each in left if closed_by and is_held(where.lease(each))}
