@@ -1,9 +1,13 @@
 """A change of code changes the hash of every table whose rows it may change, and of no other."""
 
+import ast
+import gc
 import json
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,7 @@ from strandline import catalog
 
 from fleet.gold import site_traffic_1h
 from strandline.engine.runtime import code_files
-from strandline.engine.runtime.code_files import Reading, digest, files_of
+from strandline.engine.runtime.code_files import Reading, digest, files_of, parsed
 from strandline.engine.runtime.code_files import hashes as hashes_of
 from tests.architecture.tree import ROOT, copied, search_path
 from tests.support import own_model
@@ -435,3 +439,25 @@ class C(B, metaclass=M): y: int
 def test_every_version_of_python_gives_the_same_hash() -> None:
     """3.11, 3.12 and 3.13 have given this one; their syntax trees differ in fields that are new or empty, and in f-strings."""
     assert digest(list(hashes_of(Reading(ODD.encode(), str), {}, {}))) == "014686852e35ec4472ed4835"
+
+
+def test_threads_that_read_modules_at_once_disturb_each_other_in_nothing() -> None:
+    """The parser of CPython 3.11 counts its depth for all threads together; a run and a stream read code in a thread a table.
+
+    A collection of garbage lets another thread in, in the middle of a parse.
+    """
+    text, often = Path(ast.__file__).read_bytes(), gc.get_threshold()
+
+    def lets(*_: object) -> None:
+        time.sleep(0)
+
+    gc.callbacks.append(lets)
+    gc.set_threshold(50)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = [*pool.map(lambda _: len(parsed(text).body), range(8))]
+    finally:
+        gc.callbacks.remove(lets)
+        gc.set_threshold(*often)
+
+    assert len({*found}) == 1

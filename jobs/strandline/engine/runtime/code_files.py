@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any
 from zipfile import ZipFile
@@ -67,6 +68,18 @@ class Import:
 Inside = Callable[[str], str]
 """Says what a name within a module of ours means."""
 
+_PARSING = Lock()
+
+
+def parsed(text: bytes) -> ast.Module:
+    """Return the statements of a text, read by one thread at a time.
+
+    The parser of CPython 3.11 counts its depth for all threads together, and raises where two are at it: a run of tables side by side
+    failed with "AST constructor recursion depth mismatch".
+    """
+    with _PARSING:
+        return ast.parse(text)
+
 
 @dataclass
 class Reading:
@@ -87,7 +100,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         """Find what its names are bound to."""
-        tree = ast.parse(self.text)
+        tree = parsed(self.text)
         self.statements = [each for each in tree.body if not _is_nothing(each)]
         self.bound, self.imports = defaultdict(list), defaultdict(list)
         self.stars, self.names = [], []

@@ -106,7 +106,7 @@ def _said(module: ModuleType) -> str:
     """Return a hash of what the file of a module says, without comments and blank lines."""
     text = code_files.text_of(module) or b""
     with suppress(SyntaxError, ValueError):
-        text = ast.dump(ast.parse(text)).encode()
+        text = ast.dump(code_files.parsed(text)).encode()
     return hashlib.sha256(text).hexdigest()
 
 
@@ -128,7 +128,7 @@ def _imports(module: ModuleType) -> set[str]:
     with suppress(AttributeError):
         found = {catalog.module_of(each.layer, each.name) for each in module.TABLE.needs}
     with suppress(SyntaxError, ValueError):
-        tree = ast.parse(code_files.text_of(module) or b"")
+        tree = code_files.parsed(code_files.text_of(module) or b"")
         for node in ast.walk(tree):
             match node:
                 case ast.Import(names=names):
