@@ -1,7 +1,7 @@
 """A batch that is not believed is not published, is not lost, and passes when an operator gives a reason."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -12,15 +12,16 @@ from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
 from strandline.core.stateful import Batch, MicroBatch
 from strandline.core.verdict import judged
-from strandline.engine.accounting import gate_files
+from strandline.engine.accounting import batch_check, gate_files
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.accounting.batch_check import counted
+from strandline.engine.accounting.batch_check import Guard, counted
 from strandline.engine.accounting.gate_files import GateShutError, Where
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, last_entry
 from strandline.engine.service.stream_host import Host
-from strandline_quality.expectations import Severity, Within
+from strandline_quality.expectations import Counts, Expectation, Severity, Within
+from strandline_quality.judge import Judge, judge
 from strandline_quality.rules import OnFail, Rule, between
 from tests.support.events import Event, frame, reading, received
 from tests.support.executions import executions
@@ -296,3 +297,25 @@ def test_rows_are_counted_under_every_rule_that_they_break(spark: SparkSession) 
         RULE: 1,
         "malformed": 1,
     }
+
+
+@pytest.mark.parametrize("severity", [Severity.WARNING, Severity.CRITICAL])
+def test_the_library_is_asked_where_a_gate_would_shut_and_ours_finds_the_same_in_its_words(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, severity: Severity
+) -> None:
+    """Its import is a tenth of a first run."""
+    few = Within(name="rows", high=5, severity=severity)
+    guard = Guard(replace(silver.TABLE, expects=(few,)), lake, lambda: NOON)
+    counts = Counts(rows=7, broke={}, figures={"rows": 7.0})
+    asked = list[str]()
+
+    def library(name: str, expected: Sequence[Expectation]) -> Judge:
+        asked.append(name)
+        return judge(name, expected)
+
+    monkeypatch.setattr(batch_check, "judge", library)
+    found = guard._judged(counts, {})
+
+    assert asked == ([silver.TABLE.id] if severity is Severity.CRITICAL else [])
+    assert found == judge("again", guard._expected).of_counts(counts, {})
+    assert [each.says for each in found if not each.holds] == ["7; expected at most 5"]
