@@ -65,6 +65,12 @@ SUMS_KEPT = 20
 """For how many of the newest versions Delta's checksum file is kept."""
 
 
+def _log_of(spark: SparkSession, path: Place) -> Any:  # noqa: ANN401  # py4j's objects have no types
+    """Return Delta's own log of a table."""
+    forms = jvm(spark).org.apache.spark.sql.delta.DeltaLog
+    return forms.forTable(classic(spark), str(path))
+
+
 def rows_of(
     spark: SparkSession, path: Place, files: Iterable[str], *, is_other: bool = False
 ) -> DataFrame:
@@ -73,8 +79,7 @@ def rows_of(
     Its columns may have changed since this process last read it, where it ``is_other``.
     """
     machine = jvm(spark)
-    log = machine.org.apache.spark.sql.delta.DeltaLog.forTable(classic(spark), str(path))
-    none = machine.scala.Option.empty()
+    log, none = _log_of(spark, path), machine.scala.Option.empty()
     snapshot = log.update(False, none, none) if is_other else log.unsafeVolatileSnapshot()
     return _frame(spark, snapshot, _actions(spark, files))
 
@@ -82,8 +87,7 @@ def rows_of(
 def files_at(spark: SparkSession, path: Place, version: int) -> Iterator[str]:
     """Yield every file of a version as its line in the log, a part at a time; a Spark job over the whole log."""
     machine = jvm(spark)
-    log = machine.org.apache.spark.sql.delta.DeltaLog.forTable(classic(spark), str(path))
-    none = machine.scala.Option.empty()
+    log, none = _log_of(spark, path), machine.scala.Option.empty()
     snapshot = log.update(False, none, none)
     if snapshot.version() != version:
         snapshot = log.getSnapshotAt(version, none, none, False)
@@ -95,6 +99,18 @@ def _lines(spark: SparkSession, snapshot: Any) -> Iterator[str]:  # noqa: ANN401
     files = DataFrame(snapshot.allFiles().toDF(), spark)
     for row in files.select(F.to_json(F.struct("*"))).toLocalIterator():
         yield f'{{"add":{row[0]}}}'
+
+
+def _listed(snapshot: Any) -> Any:  # noqa: ANN401  # py4j's objects have no types
+    """Return the files that the checksum of a version lists; None where it has not all of them, or is not there.
+
+    Not ``numOfFilesIfKnown``: to answer it this Delta computes the state of the table, by a job of Spark [0.3 s].
+    """
+    checksum = snapshot.checksumOpt()
+    if checksum.isEmpty() or checksum.get().allFiles().isEmpty():
+        return None
+    files = checksum.get().allFiles().get()
+    return files if files.size() == checksum.get().numFiles() else None
 
 
 def _actions(spark: SparkSession, files: Iterable[str]) -> Any:  # noqa: ANN401  # py4j's objects have no types
@@ -157,9 +173,7 @@ class Commit:
         life of the process, read more commits at every checkpoint that it writes, and need those that maintenance moves
         out of the log (jobs/strandline/engine/lake/log/vacuum.py).
         """
-        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
-            classic(self._spark), str(self._path)
-        )
+        log = _log_of(self._spark, self._path)
         known = log.unsafeVolatileSnapshot()
         latest, based_on = (
             latest_version(self._path),
@@ -327,24 +341,13 @@ class Commit:
 
         The checksum of a version lists the files of a table that has few; without it Spark plans a job for the list.
         """
-        listed = self._listed()
+        listed = _listed(self._transaction.snapshot())
         if listed is None:
             listed = self._transaction.filterFiles()
         else:
             self._transaction.readWholeTable()  # so that a file of another writer is a conflict all the same
         for file in self._java(listed):
             self._actions.add(file.remove())
-
-    def _listed(self) -> Any:  # noqa: ANN401  # py4j's objects have no types
-        """Return the files that the checksum of the version lists; None where it has not all of them, or is not there.
-
-        Not ``numOfFilesIfKnown``: to answer it this Delta computes the state of the table, by a job of Spark [0.3 s].
-        """
-        checksum = self._transaction.snapshot().checksumOpt()
-        if checksum.isEmpty() or checksum.get().allFiles().isEmpty():
-            return None
-        files = checksum.get().allFiles().get()
-        return files if files.size() == checksum.get().numFiles() else None
 
     def commit(self, metadata: str) -> int:
         """Make files and metadata visible together, and lasting; return the new version."""
@@ -400,7 +403,17 @@ OPEN = 1 << 62
 
 
 def rows_at(spark: SparkSession, path: Place, version: int) -> DataFrame:
-    """Return the rows of a table at a version."""
+    """Return the rows of a table at a version.
+
+    Delta asks its log for the files by two jobs of Spark, at each reader of a version: half of the jobs of a small batch. Of the
+    version that this process knows as the latest of a table that has few, its checksum lists them.
+    """
+    log = _log_of(spark, path)
+    known = log.unsafeVolatileSnapshot()
+    files = _listed(known) if known.version() == version else None
+    if files is not None:
+        none = jvm(spark).scala.Option.empty()
+        return DataFrame(log.createDataFrame(known, files, False, none), spark)
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))
 
 
