@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import shifted
 from strandline.core.stateful import closed
-from strandline.core.table import Appended, Computed, Derived, Judged, Recomputed, Table
+from strandline.core.table import Appended, Computed, Judged, Recomputed, Table
 from strandline.core.topic import counted_items
 from strandline.core.verdict import good_rows
 from strandline.engine.accounting.balance_sheet import rows_until
@@ -70,7 +70,6 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.open_table import declared_schema
-from strandline.engine.lake.place import Place
 from strandline.engine.lake.spark_checkpoint import close_ordered, closed_ms
 from strandline.engine.runtime.jvm import Meter
 
@@ -179,10 +178,10 @@ def compute(
     commit.reshape(result.schema)
     with _refusing_long(table):
         files = commit.write(result)
-    good = entry.read - sum(entry.skipped.values())
+    good, column = entry.read - sum(entry.skipped.values()), counting_column(table)
     settled = entry.settled(good=good, held={}, dropped=0).taken_in(
         written=files.rows,
-        counted=_counted(spark, table, path, files),
+        counted=delta_commit.summed(path, files, column) if column else 0,
         selects=only_selects(spark, table, lake),
     )
     final = settled.closed(meter, written=files.rows)
@@ -268,15 +267,6 @@ def _refusing_long(table: Table) -> Iterator[None]:
 def _from_first(versions: Iterable[tuple[Table, int]]) -> dict[str, tuple[int, int]]:
     """Return what is read of tables by a computation that reads all of their commits up to some versions."""
     return {source.id: (0, version) for source, version in versions}
-
-
-def _counted(spark: SparkSession, table: Derived, path: Place, files: delta_commit.Written) -> int:
-    """Return how many rows of the source the windows count that were written."""
-    column = counting_column(table)
-    if column is None or files.is_empty:
-        return 0
-    rows = delta_commit.rows_of(spark, path, files.files)
-    return int(rows.agg(F.sum(column)).collect()[0][0] or 0)
 
 
 STREAM = "afresh"

@@ -29,11 +29,12 @@ from pyspark.sql.types import StructType
 from strandline.core.errors import DataError, DefinitionError
 from strandline.core.table import Table
 from strandline.engine.lake.commit.create_table import altered, replaced_by, unfit
+from strandline.engine.lake.duckdb_table import peek_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import leases, turn
 from strandline.engine.lake.log.commit_log import PACKED, added_file, log_files, log_of, sum_file
 from strandline.engine.lake.log.ledger import latest_version, newest_checkpoint
-from strandline.engine.lake.log.log_actions import added
+from strandline.engine.lake.log.log_actions import added, file_of
 from strandline.engine.lake.open_table import WAS, delta_options, opened
 from strandline.engine.lake.place import Place, keep_files
 from strandline.engine.runtime.jvm import classic, jvm
@@ -203,7 +204,7 @@ class Commit:
         Raises:
             DefinitionError: A column has a type that the table's cannot hold, and its files could not be read.
         """
-        self._refuse_unfit(rows)
+        self.refuse_unfit(rows)
         files = self._transaction.writeFiles(rows._jdf)  # noqa: SLF001  # there is no public way
         # In one text: each question about a file is a call of the JVM, and there are six for each.
         adds = json.loads(
@@ -224,7 +225,12 @@ class Commit:
         self._written += lines
         return Written(tuple(lines), sum(counts))
 
-    def _refuse_unfit(self, rows: DataFrame) -> None:
+    def refuse_unfit(self, rows: DataFrame) -> None:
+        """Refuse rows whose columns the table cannot hold.
+
+        Raises:
+            DefinitionError: A column has a type that the table's cannot hold, and its files could not be read.
+        """
         own = str(self._transaction.metadata().schemaString())
         found = unfit(own, str(rows._jdf.schema().json()))  # noqa: SLF001  # as above
         if found:
@@ -515,6 +521,8 @@ def write(
 ) -> Written:
     """Write rows that are not computed yet; they are computed once.
 
+    Where there is none, as in most small batches of a table of windows, no job writes a file without rows, which would lie there.
+
     Args:
         commit: Gets them.
         rows: The rows.
@@ -523,14 +531,38 @@ def write(
     """
     kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        if not folder:
-            total = F.sum(counts) if counts else F.lit(0)
-            count, counted = kept.agg(F.count("*"), total).collect()[0]
-            return replace(commit.write(sized(kept, count)), counted=int(counted or 0))
-        count, folders = kept.agg(F.count("*"), F.count_distinct(folder)).collect()[0]
-        return commit.write(sized(kept, count, folder=folder, folders=folders))
+        if folder:
+            count, folders = kept.agg(F.count("*"), F.count_distinct(folder)).collect()[0]
+        else:
+            count, folders = _count(kept), 1
+        if not count:
+            commit.refuse_unfit(kept)
+            return NOTHING
+        written = commit.write(sized(kept, count, folder=folder, folders=folders))
+        return replace(written, counted=summed(commit.path, written, counts)) if counts else written
     finally:
         kept.unpersist()
+
+
+def _count(rows: DataFrame) -> int:
+    """Return the number of rows that are computed for it; no plan of an aggregation, and no stage that adds its parts up."""
+    # Anew, because a plan that was made before they are kept would compute them a second time.
+    anew: Any = rows.select("*")._jdf.queryExecution()  # noqa: SLF001  # there is no public way
+    return int(anew.toRdd().count())
+
+
+def summed(path: Place, written: Written, column: str) -> int:
+    """Return the sum of a column of whole numbers in files that were just written, of a table without partitions.
+
+    DuckDB reads that one column in milliseconds, where Spark plans a job.
+    """
+    if written.is_empty:
+        return 0
+    named = column.replace('"', '""')
+    files = [file_of(path, added_file(each)) for each in written.files]
+    with peek_files(files, "written") as found:
+        ((total,),) = found.ask(f'SELECT sum("{named}")::HUGEINT FROM written')  # noqa: S608  # quoted
+    return int(str(total or 0))
 
 
 # Append rows to a Delta table that several processes write, each row once, without a JVM.
