@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fleet.gold import ip_holds
+from strandline.core.errors import DefinitionError
 from strandline.engine.flow.batch.write_rows import Windows, append
 from strandline.engine.lake.commit import create_table, delta_commit
-from strandline.engine.lake.commit.delta_commit import SMALL, rows_in, sized, write
+from strandline.engine.lake.commit.delta_commit import SMALL, cut, rows_in, sized, write
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.place import Place
@@ -102,6 +103,63 @@ def test_few_rows_are_one_file_and_nothing_is_computed_twice(
         commit.commit("")
 
         assert (written.rows, len(written.files), seen.value) == (count, expected, count)
+
+
+@pytest.mark.parametrize("folder", ["", "window_from"])
+def test_a_batch_without_rows_leaves_no_file(
+    spark: SparkSession, tmp_path: Path, folder: str
+) -> None:
+    """Most small batches of windows have none; a file without rows lies there for as long as the table. What does not fit is refused."""
+    rows, path = made(spark, 0), Place.of(tmp_path / "table")
+    folders = [folder] if folder else []
+    create_table.create(spark, path, rows.schema, partition_by=folders)
+
+    assert write(delta_commit.Commit(spark, path), rows, folder=folder).is_empty
+    assert not list(path.local.rglob("*.parquet"))
+
+    with pytest.raises(DefinitionError, match="cannot hold"):
+        write(
+            delta_commit.Commit(spark, path),
+            rows.withColumn("task", F.lit("x")),
+            folder=folder,
+        )
+
+
+def test_a_sum_is_that_of_the_rows_which_were_written(spark: SparkSession, tmp_path: Path) -> None:
+    """By name, whatever letters it has, over all files; a NULL adds nothing."""
+    column = 'a "count"'
+    rows = made(spark, MANY).select(
+        F.when(F.col("task") > 0, F.col("task").cast("bigint")).alias(column), "ip"
+    )
+    path = Place.of(tmp_path / "table")
+    create_table.create(spark, path, rows.schema)
+
+    written = write(delta_commit.Commit(spark, path), rows, counts=column)
+
+    assert (written.counted, len(written.files)) == (MANY // TASKS, TASKS)
+
+
+def test_rows_that_are_kept_have_a_plan_that_begins_there(spark: SparkSession) -> None:
+    """They are computed once, whatever is asked of them, also where a plan was made before they were kept."""
+    seen = spark.sparkContext.accumulator(0)
+
+    def noted(batches):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  # runs in a worker of Spark
+        for batch in batches:
+            seen.add(batch.num_rows)
+            yield batch
+
+    rows = made(spark, 100)
+    rows = rows.mapInArrow(noted, rows.schema)
+    rows.explain()
+    kept = rows.persist()
+
+    found = cut(kept)
+
+    plan = found.where("task >= 0")
+    assert "noted" not in plan._jdf.queryExecution().analyzed().toString()
+    assert (found.count(), plan.count(), found.columns) == (100, 100, rows.columns)
+    assert seen.value == 100
+    kept.unpersist()
 
 
 @pytest.mark.parametrize(

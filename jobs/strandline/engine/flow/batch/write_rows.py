@@ -35,6 +35,7 @@ from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.delta_commit import (
     SMALL,
     by_key,
+    cut,
     rows_in,
     sized,
     together,
@@ -295,6 +296,9 @@ class Fork:
         compares = self.table.believes_history and not self.table.keeps_copies
         # What state compared and how a row arrived is not asked any more, and each column that is kept costs a copy of it.
         kept = (rows if compares else rows.drop(*WITHOUT_USE)).persist(StorageLevel.MEMORY_AND_DISK)
+        cached = kept
+        if self.replaces:  # a stream gives rows without the plan that computes them
+            kept = cut(kept)
         may_compare = compares and not self.replaces
         version = latest_version(self.path) if may_compare else None
         try:
@@ -334,7 +338,7 @@ class Fork:
                 self.guard.passed(final.stream, final.batch)
             return final
         finally:
-            kept.unpersist()
+            cached.unpersist()
 
     def _as_begun(self, entry: Entry, held: Counter[str], items: int) -> Entry:
         """Continue a batch that passed its checks before a crash; they are not repeated."""

@@ -494,6 +494,19 @@ def sized(rows: DataFrame, count: int, *, folder: str = "", folders: int = 1) ->
     return rows.repartition(folder, F.pmod(F.xxhash64(*others), F.lit(pieces)))
 
 
+def cut(kept: DataFrame) -> DataFrame:
+    """Return rows that are persisted under a plan of their own, which begins where they are kept.
+
+    By the plan that computes them, each step that is added analyses all of it anew, and each query of them looks for it among all
+    that is kept: for the verdicts of a judged table that was more than to compute a small batch. Not to be used once they are dropped.
+    """
+    spark = kept.sparkSession
+    # Anew, as a plan that was made before they are kept would not begin there.
+    plan = kept.select("*")._jdf.queryExecution().withCachedData()  # noqa: SLF001  # there is no public way
+    frames = jvm(spark).org.apache.spark.sql.classic.Dataset
+    return DataFrame(frames.ofRows(classic(spark), plan), spark)
+
+
 FEW = 10_000
 """Up to this number of rows one task is as quick as two with a shuffle between them."""
 
