@@ -97,8 +97,13 @@ def beside(  # noqa: PLR0913, PLR0917  # which rows of what, how many, and where
         return
     cached = batch.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        at = F.unix_micros(table.event_at)
-        first, last = together(cached, count).agg(F.min(at), F.max(at)).collect()[0]
+        at, source = F.unix_micros(table.event_at), table.dimension.source
+        found = together(cached, count).agg(F.min(at), F.max(at), F.count(F.lit(1)))
+        first, last, number = found.collect()[0]
+        if not number and lake.exists(source):
+            # Mostly no window is over: no plan is made of intervals that no row looks for.
+            yield unknown(table, cached), {source.id: latest_version(lake.table(source))}
+            return
         reach = NO_TIME if first is None else (first, last)
         yield adorned(spark, table, lake, cached, stock, reach)
     finally:
