@@ -138,8 +138,9 @@ def derive_lineage(spark: SparkSession, table: Table) -> Columns:
     return _derived(spark, table)[0]
 
 
+@cache
 def _derived(spark: SparkSession, table: Table) -> tuple[Columns, Columns]:
-    """Return for each column all that it is computed from, and what may be seen in it."""
+    """Return for each column all that it is computed from, and what may be seen in it; kept, because many lakes of a test ask."""
     if isinstance(table, Ingested):
         return {}, {}
     rows = _on_empty_tables(spark, table)
