@@ -1,12 +1,13 @@
-"""Measure: ``python -m tests.benchmarks [engine | history | rules | share | verify]``, or ``make bench``.
+"""Measure: ``python -m tests.benchmarks [engine | history | nexmark | rules | share | verify]``, or ``make bench``.
 
-``engine`` compares with jobs written by hand, ``history`` an old table with a young one, ``rules`` a batch with fifty
-rules and their gate with one that has none, ``share`` a run that Dagster launched with one from the command line, and
-``verify`` weighs the processes of a verification.
+``engine`` compares with jobs written by hand, ``history`` an old table with a young one, ``nexmark`` runs the queries of NEXMark and
+compares their rows with those of DuckDB, ``rules`` a batch with fifty rules and their gate with one that has none, ``share`` a run that
+Dagster launched with one from the command line, and ``verify`` weighs the processes of a verification.
 An interrupted run goes on where it was; ``--fresh`` begins anew.
 """
 
 import argparse
+import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -27,6 +28,9 @@ from tests.benchmarks import catch_up, history, machine, rules, share, verify_me
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.ground import Ground
 from tests.benchmarks.history_report import HistoryReport
+from tests.benchmarks.nexmark import workload
+from tests.benchmarks.nexmark.expected import Oracle
+from tests.benchmarks.nexmark.report import NexmarkReport
 from tests.benchmarks.report import Report
 from tests.benchmarks.rules_report import RulesReport
 from tests.benchmarks.samples import Samples
@@ -39,8 +43,9 @@ from tests.support.sending import send
 
 DAY = datetime(2026, 10, 1, tzinfo=UTC)
 CONTESTANTS = ("strandline", "tuned", "tutorial")
+QUERIES = tuple(workload.CHAINS)
 EVENT_ROWS = ("bronze", "silver", "gold", "gold on_change")
-COUNTED = {"engine", "verify"}
+COUNTED = {"engine", "nexmark", "verify"}
 """Those whose size ``--events`` sets."""
 PARTS = {"engine": "events,batch,chain", "history": "age,measure"}
 BATCH_ROWS = ("bronze", "silver", "gold on_change")
@@ -65,6 +70,7 @@ class Wanted:
     tables: tuple[str, ...]
     rows: tuple[str, ...] = EVENT_ROWS
     contestants: tuple[str, ...] = CONTESTANTS
+    queries: tuple[str, ...] = QUERIES
 
     @property
     def name(self) -> str:
@@ -84,6 +90,8 @@ class Wanted:
         """Return the command that repeats it."""
         if self.suite == "verify":
             return f"python -m tests.benchmarks verify --events {self.events}"
+        if self.suite == "nexmark":
+            return f"python -m tests.benchmarks nexmark --events {self.events} --rounds {self.rounds}{self._chosen}"
         if self.suite != "engine":
             return f"python -m tests.benchmarks {self.suite}"
         return (
@@ -93,7 +101,7 @@ class Wanted:
 
     @property
     def _chosen(self) -> str:
-        chosen = ""
+        chosen = f" --queries {','.join(self.queries)}" if self.queries != QUERIES else ""
         if self.rows != EVENT_ROWS:
             chosen += f" --rows {','.join(self.rows)!r}"
         if self.contestants != CONTESTANTS:
@@ -163,6 +171,30 @@ def _history(wanted: Wanted, work: Path, address: str) -> HistoryReport:
     return HistoryReport(command=wanted.command, machine=machine.facts(), samples=samples)
 
 
+def _nexmark(wanted: Wanted, work: Path, address: str) -> NexmarkReport:
+    samples, file = Samples(work / "samples.jsonl"), work / "sent.parquet"
+    show = partial(screen.print, markup=False, soft_wrap=True)
+    workload.sent(address, wanted.events, file)
+    with workload.ours(address, wanted.events, work) as own:
+        one_plan = json.loads(own.as_one_plan().read_text())
+        rows = workload.measure(
+            [own],
+            Oracle(file),
+            samples,
+            queries=wanted.queries,
+            rounds=wanted.rounds,
+            show=show,
+        )
+    return NexmarkReport(
+        command=wanted.command,
+        events=wanted.events,
+        machine=machine.facts(),
+        rows=rows,
+        one_plan=one_plan,
+        samples=samples,
+    )
+
+
 def _rules(wanted: Wanted, work: Path, address: str) -> RulesReport:
     samples = Samples(work / "samples.jsonl")
     rules.measure(work, address, samples, partial(screen.print, markup=False))
@@ -181,10 +213,11 @@ def _verify(wanted: Wanted, work: Path, address: str) -> VerifyReport:
     return VerifyReport(command=wanted.command, machine=machine.facts(), weighed=weighed)
 
 
-AnyReport = Report | HistoryReport | RulesReport | ShareReport | VerifyReport
+AnyReport = Report | HistoryReport | NexmarkReport | RulesReport | ShareReport | VerifyReport
 MEASURES: dict[str, Callable[[Wanted, Path, str], AnyReport]] = {
     "engine": _engine,
     "history": _history,
+    "nexmark": _nexmark,
     "rules": _rules,
     "share": _share,
     "verify": _verify,
@@ -235,6 +268,7 @@ def _wanted(arguments: list[str]) -> Wanted:
     parser.add_argument(
         "--contestants", default=",".join(CONTESTANTS), help="of `engine`, only these"
     )
+    parser.add_argument("--queries", default=",".join(QUERIES), help="of `nexmark`, only these")
     found = parser.parse_args(arguments)
     return Wanted(
         suite=found.suite,
@@ -250,6 +284,7 @@ def _wanted(arguments: list[str]) -> Wanted:
         tables=tuple(name for name in found.tables.split(",") if name),
         rows=tuple(found.rows.split(",")),
         contestants=tuple(found.contestants.split(",")),
+        queries=tuple(found.queries.split(",")),
     )
 
 

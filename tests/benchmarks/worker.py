@@ -18,11 +18,13 @@ from typing import TextIO
 
 from strandline.engine.runtime.processes import end_with_starter
 from tests.benchmarks.contestants.contestant import Contestant, Place, Stop
+from tests.benchmarks.contestants.nexmark import Nexmark
 from tests.benchmarks.contestants.strandline import Strandline
 from tests.benchmarks.contestants.tuned import Tuned
 from tests.benchmarks.contestants.tutorial import Tutorial
 
 CONTESTANTS: dict[str, type[Contestant]] = {
+    "nexmark": Nexmark,
     "strandline": Strandline,
     "tuned": Tuned,
     "tutorial": Tutorial,

@@ -5,7 +5,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,8 +35,8 @@ class Cost:
 class Worker:
     """One contestant in a process of its own."""
 
-    def __init__(self, name: str, logs: Path) -> None:
-        """Start the process and wait until its Spark is up."""
+    def __init__(self, name: str, logs: Path, env: Mapping[str, str] | None = None) -> None:
+        """Start the process, with more variables where they are given, and wait until its Spark is up."""
         self.name = name
         logs.mkdir(parents=True, exist_ok=True)
         self.log = logs / f"{name}.log"
@@ -50,7 +50,7 @@ class Worker:
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command,
-                env=tied(),
+                env={**tied(), **(env or {})},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -115,12 +115,14 @@ class Worker:
 
 
 @contextmanager
-def workers(names: Sequence[str], logs: Path) -> Iterator[dict[str, Worker]]:
+def workers(
+    names: Sequence[str], logs: Path, env: Mapping[str, str] | None = None
+) -> Iterator[dict[str, Worker]]:
     """Run some workers for the length of the block."""
     started: dict[str, Worker] = {}
     try:
         for name in names:
-            started[name] = Worker(name, logs)
+            started[name] = Worker(name, logs, env)
         yield started
     finally:
         for worker in started.values():

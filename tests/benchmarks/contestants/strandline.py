@@ -29,12 +29,12 @@ class Strandline:
 
     def catch_up(self, name: str, place: Place) -> None:
         """Bring a table to where its source ends."""
-        run(_table(name, place), AvailableNow(), Lake(place.root), site=_site(place))
+        run(_table(name, place), AvailableNow(), Lake(place.root), site=site_of(place))
 
     def follow(self, names: tuple[str, ...], place: Place) -> Stop:
         """Run tables always on, each in a thread, without a pause between batches."""
         stopped = threading.Event()
-        lake, site = Lake(place.root), _site(place)
+        lake, site = Lake(place.root), site_of(place)
 
         def keep(table: Table) -> None:
             run(table, MicroBatch(every=0.0), lake, site=site, stopped=stopped.is_set)
@@ -61,7 +61,8 @@ def _table(name: str, place: Place) -> Table:
     return upserted(table) if place.on_change and isinstance(table, Windowed) else table
 
 
-def _site(place: Place) -> Site:
+def site_of(place: Place) -> Site:
+    """Return with what a run works."""
     spark = SparkSession.getActiveSession()
     assert spark is not None
     clock = lambda: datetime.now(UTC)  # noqa: E731, TID251  # the benchmark is its own composition root

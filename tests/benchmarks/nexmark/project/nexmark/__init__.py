@@ -1,0 +1,1 @@
+"""The auction house of NEXMark: persons, auctions and bids."""

@@ -1,0 +1,1 @@
+"""The queries, each a table or a chain of tables."""

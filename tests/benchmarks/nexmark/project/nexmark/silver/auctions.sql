@@ -1,0 +1,12 @@
+-- Auctions, each once. None lasts longer than a minute: that bounds how long an auction waits for bids.
+--
+-- kind: Judged
+-- reads: bronze.auctions
+-- fields: id bigint, item_name string, description string, initial_bid bigint, reserve bigint, opened_at timestamp, expires_at timestamp,
+--   seller bigint, category bigint, extra string
+-- key: id
+-- event_at: opened_at
+-- lateness: late 4 seconds, early 1 second, disorder 1 second
+-- rules: required(id, opened_at, expires_at, seller, category)
+--   short: expires_at <= try_add(opened_at, INTERVAL 1 MINUTE)
+SELECT * FROM {auctions}

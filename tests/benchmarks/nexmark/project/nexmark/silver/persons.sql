@@ -1,0 +1,11 @@
+-- Persons who joined, each once.
+--
+-- kind: Judged
+-- reads: bronze.persons
+-- fields: id bigint, name string, email string, credit_card string, city string, state string, joined_at timestamp, extra string
+-- key: id
+-- event_at: joined_at
+-- lateness: late 4 seconds, early 1 second, disorder 1 second
+-- sensitive: email, credit_card
+-- rules: required(id, name, state, joined_at)
+SELECT * FROM {persons}

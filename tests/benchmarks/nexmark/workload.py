@@ -1,0 +1,232 @@
+"""NEXMark: queries over an auction house, by tables of a project as a user writes it, and by others over the same topics.
+
+A contestant computes one query after the other from the topics. Its rows are compared with those of an oracle before its cost counts.
+Costs are those of whole processes, the broker's left out; a pass runs every query once, in the order of the contestants and then back.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+from confluent_kafka import Producer
+
+from strandline.core.topic import Topic
+from strandline.engine.kafka.broker import create_topic
+from strandline.engine.lake.files.place import Place as Folder
+from strandline.engine.lake.read.open_table import opened
+from tests.benchmarks.contestants.contestant import Place
+from tests.benchmarks.contestants.nexmark import ONE_PLAN
+from tests.benchmarks.feed import has_all
+from tests.benchmarks.machine import Noise
+from tests.benchmarks.nexmark import expected
+from tests.benchmarks.nexmark.expected import Oracle
+from tests.benchmarks.nexmark.project.nexmark import play
+from tests.benchmarks.samples import Sample, Samples
+from tests.benchmarks.workers import Cost, Worker, workers
+
+PROJECT = Path(__file__).parent / "project"
+SINCE = datetime(2026, 10, 1, tzinfo=UTC)
+RATE, SEED = 1_000, 7
+"""Events a second of event time, and the seed of them."""
+
+PERSONS = ("bronze.persons", "silver.persons")
+AUCTIONS = ("bronze.auctions", "silver.auctions")
+BIDS = ("bronze.bids", "silver.bids")
+WINNERS = (*AUCTIONS, *BIDS, "gold.auction_bids", "gold.winning_bids")
+CHAINS: Mapping[str, tuple[str, ...]] = {
+    "q0": (*BIDS, "gold.q0"),
+    "q1": (*BIDS, "gold.q1"),
+    "q2": (*BIDS, "gold.q2"),
+    "q3": (*PERSONS, *AUCTIONS, "gold.q3"),
+    "q4": (*WINNERS, "gold.q4"),
+    "q5": (*BIDS, "gold.auction_counts", "gold.q5"),
+    "q6": (*WINNERS, "gold.q6"),
+    "q7": (*BIDS, "gold.highest_10s", "gold.q7"),
+    "q8": (*PERSONS, *AUCTIONS, "gold.sellers_10s", "gold.q8"),
+    "q9": (*WINNERS, "gold.q9"),
+    "q11": (*BIDS, "gold.q11"),
+    "q12": (*BIDS, "gold.arrivals", "gold.q12"),
+    "q18": (*BIDS, "gold.q18"),
+    "q19": (*BIDS, "gold.q19"),
+}
+"""The tables of each query, each after those that it reads; the last has the answer."""
+
+OURS = "strandline"
+QUERY, TABLE = "query", "table"
+"""The parts of samples: a query from the topics to its answer, and a table of ours by itself."""
+
+Show = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A query that was computed.
+
+    Args:
+        rows: Its rows, with the columns that the query has in NEXMark.
+        cost: What it took, from the topics on.
+        steps: What each part took that has a name, where there are several.
+    """
+
+    rows: pa.Table
+    cost: Cost
+    steps: Mapping[str, Cost] = field(default_factory=dict)
+
+
+class Contestant(Protocol):
+    """Who computes queries; it lives as long as the benchmark, so that its code is warm."""
+
+    name: str
+
+    def begin(self) -> None:
+        """Forget what was computed, before a pass."""
+
+    def run(self, query: str) -> Answered:
+        """Compute a query over all that is in the topics."""
+
+
+class Ours:
+    """The tables of the project, in a lake of their own for each pass; what several queries read is computed once and counted for each."""
+
+    name = OURS
+
+    def __init__(self, worker: Worker, address: str, topics: str, work: Path) -> None:
+        """Begin with a process that knows the project; the names of the topics have an end more."""
+        self._worker = worker
+        self._address = address
+        self._topics = topics
+        self._work = work
+        self._passes = 0
+        self._costs: dict[str, Cost] = {}
+
+    @property
+    def place(self) -> Place:
+        """Return the lake of this pass."""
+        return self._place(f"pass-{self._passes}")
+
+    def begin(self) -> None:
+        """Begin a new lake."""
+        self._passes += 1
+        self._costs = {}
+        self.place.root.mkdir(parents=True)
+
+    def run(self, query: str) -> Answered:
+        """Run the tables of a query that have not run in this pass."""
+        chain = CHAINS[query]
+        for table in chain:
+            if table not in self._costs:
+                self._costs[table] = self._worker.ask("catch_up", [table], self.place)
+        steps = {table: self._costs[table] for table in chain}
+        cost = Cost(
+            wall=sum(e.wall for e in steps.values()), cpu=sum(e.cpu for e in steps.values())
+        )
+        rows = opened(Folder.of(self.place.table(chain[-1]))).to_pyarrow_table()
+        return Answered(rows=rows, cost=cost, steps=steps)
+
+    def as_one_plan(self) -> Path:
+        """Ask Spark for its verdict of each query as one plan; return the file that has it."""
+        place = self._place("one plan")
+        place.root.mkdir(parents=True, exist_ok=True)
+        self._worker.ask("catch_up", [ONE_PLAN], place)
+        return place.root / "as_one_plan.json"
+
+    def _place(self, name: str) -> Place:
+        return Place(root=self._work / name, address=self._address, topic=self._topics)
+
+
+@contextmanager
+def ours(address: str, events: int, work: Path) -> Iterator[Ours]:
+    """Run a process with the project for the length of the block."""
+    runs = work / "run"
+    shutil.rmtree(runs, ignore_errors=True)
+    with workers(["nexmark"], work / "logs", {"STRANDLINE_PROJECT": str(PROJECT)}) as started:
+        # Never the same folder again: a state store of the run before may still write to it.
+        yield Ours(started["nexmark"], address, suffix(events), runs / str(time.time_ns()))
+    shutil.rmtree(runs, ignore_errors=True)
+
+
+def suffix(events: int) -> str:
+    """Return how the names of the topics end that have so many events."""
+    return f"-{events}"
+
+
+def sent(address: str, events: int, file: Path) -> None:
+    """Send the events to their topics and keep them for the oracle, unless both were done."""
+    ends = suffix(events)
+    topics = [Topic(name=f"{name}{ends}", partitions=2) for name in play.TOPICS]
+    if has_all(address, topics, events) and file.exists():
+        return
+    for topic in topics:
+        create_topic(address, topic.name, topic.partitions, {})
+    producer = Producer({"bootstrap.servers": address, "log_level": 0, "linger.ms": 50})
+
+    def given() -> Iterator[tuple[str, int, bytes]]:
+        for number, each in enumerate(play.drawn(events, SINCE, rate=RATE, seed=SEED)):
+            if number % 10_000 == 0:
+                producer.flush()
+            name = f"{each.topic}{ends}"
+            producer.produce(name, each.value, each.key, timestamp=each.arrived_ms)
+            yield each.topic, each.arrived_ms, each.value
+
+    expected.keep(given(), file)
+    producer.flush()
+
+
+def measure(  # noqa: PLR0913  # who, what, how often, and where it is kept
+    contestants: Sequence[Contestant],
+    oracle: Oracle,
+    samples: Samples,
+    *,
+    queries: Sequence[str],
+    rounds: int,
+    show: Show,
+) -> dict[str, int]:
+    """Warm everybody up, then measure the passes that are missing; return how many rows each query has."""
+    rows: dict[str, int] = {}
+    missing = [n for n in range(2 * rounds) if not samples.has(QUERY, queries[-1], n)]
+    for number in [-1, *missing]:
+        order = list(contestants) if number % 2 == 0 else list(reversed(contestants))
+        for each in order:
+            each.begin()
+        costs: dict[tuple[str, str, str], Cost] = {}
+        before = Noise.now()
+        for query, each in product(queries, order):
+            found = each.run(query)
+            rows[query] = oracle.demand(query, found.rows, each.name)
+            costs[QUERY, query, each.name] = found.cost
+            costs |= {(TABLE, name, each.name): cost for name, cost in found.steps.items()}
+            show(
+                f"{query:4} {each.name:12} pass {number + 1}  {found.cost.wall:7.2f} s wall "
+                f"{found.cost.cpu:7.2f} s CPU  {rows[query]:9,} rows, equal"
+            )
+        noise = Noise.now().since(before, own=_spent(costs))
+        if number >= 0:
+            samples.add(
+                Sample(
+                    part=part,
+                    row=row,
+                    contestant=who,
+                    number=number,
+                    wall=cost.wall,
+                    cpu=cost.cpu,
+                    **noise,
+                )
+                for (part, row, who), cost in costs.items()
+            )
+    return rows
+
+
+def _spent(costs: Mapping[tuple[str, str, str], Cost]) -> float:
+    """Return the CPU of a pass: what has steps is counted by these, because several queries share some."""
+    stepped = {who for part, _, who in costs if part == TABLE}
+    counted = (
+        cost for (part, _, who), cost in costs.items() if (part == TABLE) == (who in stepped)
+    )
+    return sum(cost.cpu for cost in counted)

@@ -1,0 +1,95 @@
+"""The queries of NEXMark (tests/benchmarks/nexmark), tables as a user writes them: in each mode their rows are those that DuckDB computes.
+
+The long form has all queries and more events; the suite has those that are written in the most different ways.
+"""
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from pyspark.sql import SparkSession
+
+from strandline.core.stateful import AvailableNow, Batch
+from strandline.core.table import Ingested, Table
+from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.flow.runner import Site, run
+from strandline.engine.kafka.given_topics import GivenTopics
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.read.open_table import opened
+from strandline.engine.repair.close import close, close_as_batch, waits
+from tests.benchmarks.nexmark.expected import Oracle, keep
+from tests.benchmarks.nexmark.project.nexmark import play
+from tests.benchmarks.nexmark.workload import CHAINS, PROJECT
+from tests.support.proofs import Times
+
+SINCE = datetime(2026, 11, 20, 9, tzinfo=UTC)
+RATE, PARTS = 100, 3
+"""Events a second, and in how many parts they come."""
+FEW = ("q3", "q4", "q5", "q6", "q7", "q11", "q19")
+"""A join without a bound, a chain above a join, a chain of windows, a fold, a join with windows, sessions, a top ten."""
+
+
+@pytest.fixture
+def tables(times: Times) -> Iterator[list[tuple[str, list[Table]]]]:
+    """Give each query with the tables that it needs beside those before it."""
+    queries = [*CHAINS] if times(1, 2) > 1 else FEW
+    sys.path.insert(0, str(PROJECT))
+    try:
+        known: set[str] = set()
+        chains = []
+        for query in queries:
+            new = [name for name in CHAINS[query] if name not in known]
+            known |= {*new}
+            chains.append((query, [import_module(f"nexmark.{name}").TABLE for name in new]))
+        yield chains
+    finally:
+        sys.path.remove(str(PROJECT))
+        for name in [each for each in sys.modules if each.partition(".")[0] == "nexmark"]:
+            del sys.modules[name]
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("mode", ["batch", "stream"])
+def test_each_query_has_the_rows_that_duckdb_computes(
+    spark: SparkSession,
+    tmp_path: Path,
+    tables: list[tuple[str, list[Table]]],
+    times: Times,
+    mode: str,
+) -> None:
+    """Whether tables are computed at once, or events come in parts and each part is read by its own batches."""
+    given, lake = GivenTopics(), Lake(tmp_path / "lake").open_for_writing()
+    site = Site(spark=spark, clock=lambda: datetime(2026, 11, 21, tzinfo=UTC), given=given)
+    chain = [table for _, own in tables for table in own]
+    given.know(topic for table in chain if isinstance(table, Ingested) for topic in table.reads)
+    count = times(3_000, 50_000)
+    events = [*play.drawn(count, SINCE, rate=RATE, seed=11)]
+    keep([(each.topic, each.arrived_ms, each.value) for each in events], tmp_path / "sent.parquet")
+    for part in range(PARTS):
+        for each in events[part * count // PARTS : (part + 1) * count // PARTS]:
+            at = datetime.fromtimestamp(each.arrived_ms / 1_000, UTC)
+            given.send(each.topic, each.value, at=at, key=each.key, partition=crc32(each.key) % 2)
+        given.cut()
+        if mode == "stream":
+            for table in chain:
+                run(table, AvailableNow(), lake, site=site)
+
+    for table in chain:
+        if mode == "stream":
+            if waits(table):
+                close(table, lake, site, "a test")
+        elif isinstance(table, Ingested):
+            run(table, AvailableNow(), lake, site=site)
+        else:
+            if waits(table):
+                close_as_batch(table, lake, site, "a test")
+            run(table, Batch(), lake, site=site)
+        if table.replaces_rows or not isinstance(table, Ingested):
+            assert balance(table, lake).faults == [], table.id
+    oracle = Oracle(tmp_path / "sent.parquet")
+    for query, own in tables:
+        oracle.demand(query, opened(lake.table(own[-1])).to_pyarrow_table(), mode)
