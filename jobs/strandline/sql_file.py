@@ -27,6 +27,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -186,8 +187,13 @@ def _window(text: str) -> Window:
     return _length(text)
 
 
+NONE = timedelta(0)
+NOTHING = re.compile(r"(?i)(?:interval\s+)?0(?:\s+[a-z]+)?")
+"""No length at all, which is none of a window's: rows above windows that close in their order come late by nothing."""
+
+
 def _lateness(text: str) -> Lateness:
-    """Read ``2 hours``, or ``late 2 hours, early 1 minute, disorder 10 minutes``."""
+    """Read ``2 hours``, or ``late 2 hours, early 1 minute, disorder 10 minutes``; ``late 0 seconds`` is none."""
     known = {}
     for part in re.split(r"\s*,\s*", text.removeprefix("Lateness(").rstrip(") ")):
         found = re.fullmatch(r"(?:(late|early|disorder)\s*[=:]?\s+)?(.+)", part)
@@ -196,8 +202,11 @@ def _lateness(text: str) -> Lateness:
         name = found[1] or "late"
         if name in known:
             raise _Unread(f"{name} once")
-        known[name] = length_of(_length(found[2]))
-    return Lateness(**known)
+        known[name] = NONE if NOTHING.fullmatch(found[2]) else length_of(_length(found[2]))
+    try:
+        return Lateness(**known)
+    except ValueError as error:  # two commits may share a moment
+        raise _Unread("a disorder of 1 millisecond or more") from error
 
 
 def _listed(text: str) -> Iterator[str]:

@@ -361,6 +361,32 @@ def test_what_a_lateness_says_twice_is_refused(put: Put) -> None:
         catalog.tables()
 
 
+def test_a_lateness_may_be_nothing(put: Put) -> None:
+    """As in Python: rows above windows of one length come late by nothing."""
+    put(
+        "silver/pings.sql",
+        PINGS.replace(
+            "-- key", "-- lateness: late 0 seconds, early 0, disorder 1 second\n    -- key"
+        ),
+    )
+    table = catalog.find("silver.pings")
+
+    assert isinstance(table, Judged)
+    assert table.lateness.delay.total_seconds() == 1
+
+
+def test_a_disorder_that_no_lateness_can_have_is_refused_where_it_is_written(put: Put) -> None:
+    """Not in the line of the engine that refuses it of a table in Python."""
+    put("silver/pings.sql", PINGS.replace("-- key", "-- lateness: disorder 0 seconds\n    -- key"))
+
+    with pytest.raises(
+        DefinitionError, match=r"pings\.sql.*lateness: disorder 0 seconds cannot"
+    ) as refused:
+        catalog.tables()
+
+    assert "1 millisecond or more" in str(refused.value.hint)
+
+
 ASTRAY = {
     "bronze/orders.sql": "a table of bronze is declared in Python",
     "gold/BUSY.SQL": "busy.sql",
