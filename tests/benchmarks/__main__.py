@@ -175,10 +175,17 @@ def _nexmark(wanted: Wanted, work: Path, address: str) -> NexmarkReport:
     samples, file = Samples(work / "samples.jsonl"), work / "sent.parquet"
     show = partial(screen.print, markup=False, soft_wrap=True)
     workload.sent(address, wanted.events, file)
-    with workload.ours(address, wanted.events, work) as own:
+    with ExitStack() as block:
+        here = {
+            name: block.enter_context(workload.CONTESTANTS[name](address, wanted.events, work))
+            for name in wanted.contestants
+            if name in workload.CONTESTANTS
+        }
+        own = here[workload.OURS]
+        assert isinstance(own, workload.Ours)
         one_plan = json.loads(own.as_one_plan().read_text())
         rows = workload.measure(
-            [own],
+            list(here.values()),
             Oracle(file),
             samples,
             queries=wanted.queries,

@@ -7,7 +7,7 @@ Costs are those of whole processes, the broker's left out; a pass runs every que
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import product
@@ -150,6 +150,16 @@ def ours(address: str, events: int, work: Path) -> Iterator[Ours]:
         # Never the same folder again: a state store of the run before may still write to it.
         yield Ours(started["nexmark"], address, suffix(events), runs / str(time.time_ns()))
     shutil.rmtree(runs, ignore_errors=True)
+
+
+CONTESTANTS: Mapping[str, Callable[[str, int, Path], AbstractContextManager[Contestant]]] = {
+    OURS: ours
+}
+"""Who takes part, by name: a function of the broker's address, the number of events and a folder, which gives a contestant for a block.
+
+Another is a line here: it reads the topics ``nexmark-…`` with ``suffix``, and answers with the columns that the query has in
+``expected.QUERIES``.
+"""
 
 
 def suffix(events: int) -> str:

@@ -6,7 +6,7 @@
 -- window: 10 seconds
 -- window_from: window_from
 -- closes_at: window_until
--- lateness: late 1 millisecond, early 1 millisecond, disorder 1 millisecond
+-- lateness: late 0 seconds, early 0 seconds, disorder 1 millisecond
 -- source_count: auctions
 SELECT seller, window.start AS window_from, window.end AS window_until, count(*) AS auctions
 FROM {auctions}
