@@ -4,8 +4,8 @@ The long form has all queries and more events; the suite has those that are writ
 """
 
 import sys
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from zlib import crc32
@@ -52,6 +52,26 @@ def tables(times: Times) -> Iterator[list[tuple[str, list[Table]]]]:
             del sys.modules[name]
 
 
+def sent(given: GivenTopics, events: Sequence[play.Sent]) -> None:
+    """Send events, as one slice of their topics."""
+    for each in events:
+        at = datetime.fromtimestamp(each.arrived_ms / 1_000, UTC)
+        given.send(each.topic, each.value, at=at, key=each.key, partition=crc32(each.key) % 2)
+    given.cut()
+
+
+def computed(table: Table, lake: Lake, site: Site, mode: str) -> None:
+    """Bring a table up to date, and close it."""
+    if mode == "stream" or isinstance(table, Ingested):
+        run(table, AvailableNow(), lake, site=site)
+        if waits(table):
+            close(table, lake, site, "a test")
+        return
+    if waits(table):
+        close_as_batch(table, lake, site, "a test")
+    run(table, Batch(), lake, site=site)
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("mode", ["batch", "stream"])
 def test_each_query_has_the_rows_that_duckdb_computes(
@@ -63,33 +83,21 @@ def test_each_query_has_the_rows_that_duckdb_computes(
 ) -> None:
     """Whether tables are computed at once, or events come in parts and each part is read by its own batches."""
     given, lake = GivenTopics(), Lake(tmp_path / "lake").open_for_writing()
-    site = Site(spark=spark, clock=lambda: datetime(2026, 11, 21, tzinfo=UTC), given=given)
+    site = Site(spark=spark, clock=lambda: SINCE + timedelta(days=1), given=given)
     chain = [table for _, own in tables for table in own]
     given.know(topic for table in chain if isinstance(table, Ingested) for topic in table.reads)
     count = times(3_000, 50_000)
     events = [*play.drawn(count, SINCE, rate=RATE, seed=11)]
     keep([(each.topic, each.arrived_ms, each.value) for each in events], tmp_path / "sent.parquet")
-    for part in range(PARTS):
-        for each in events[part * count // PARTS : (part + 1) * count // PARTS]:
-            at = datetime.fromtimestamp(each.arrived_ms / 1_000, UTC)
-            given.send(each.topic, each.value, at=at, key=each.key, partition=crc32(each.key) % 2)
-        given.cut()
-        if mode == "stream":
-            for table in chain:
-                run(table, AvailableNow(), lake, site=site)
 
-    for table in chain:
-        if mode == "stream":
-            if waits(table):
-                close(table, lake, site, "a test")
-        elif isinstance(table, Ingested):
+    for part in range(PARTS):
+        sent(given, events[part * count // PARTS : (part + 1) * count // PARTS])
+        for table in chain if mode == "stream" else ():
             run(table, AvailableNow(), lake, site=site)
-        else:
-            if waits(table):
-                close_as_batch(table, lake, site, "a test")
-            run(table, Batch(), lake, site=site)
-        if table.replaces_rows or not isinstance(table, Ingested):
-            assert balance(table, lake).faults == [], table.id
+    for table in chain:
+        computed(table, lake, site, mode)
+
+    assert [fault for table in chain for fault in balance(table, lake).faults] == []
     oracle = Oracle(tmp_path / "sent.parquet")
     for query, own in tables:
         oracle.demand(query, opened(lake.table(own[-1])).to_pyarrow_table(), mode)
