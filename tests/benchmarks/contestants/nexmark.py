@@ -1,4 +1,4 @@
-"""The tables of NEXMark (tests/benchmarks/nexmark/project), as `strandline run --until-closed` runs them.
+"""The tables of NEXMark (tests/benchmarks/nexmark/project), as `strandline run` runs them.
 
 The process that works for it has the project in its environment, so that the catalog has its tables and no others.
 """
@@ -14,7 +14,6 @@ from strandline.core.stateful import AvailableNow
 from strandline.core.table import Ingested
 from strandline.engine.flow.runner import run
 from strandline.engine.lake.lake import Lake
-from strandline.engine.repair.close import close, waits
 from tests.benchmarks.contestants.contestant import Place
 from tests.benchmarks.contestants.strandline import Strandline, site_of
 from tests.benchmarks.nexmark import as_one_plan
@@ -27,7 +26,7 @@ class Nexmark(Strandline):
     """This engine, with those tables."""
 
     def catch_up(self, name: str, place: Place) -> None:
-        """Bring a table to where its source ends, and close what waits for later events."""
+        """Bring a table to where its source ends."""
         if name == ONE_PLAN:
             spark = SparkSession.getActiveSession()
             assert spark is not None
@@ -38,7 +37,4 @@ class Nexmark(Strandline):
         if isinstance(table, Ingested):  # topics of one name for each number of events
             named = (replace(each, name=f"{each.name}{place.topic}") for each in table.reads)
             table = replace(table, reads=tuple(named))
-        if waits(table):
-            close(table, lake, site_of(place), "the benchmark")
-        else:
-            run(table, AvailableNow(), lake, site=site_of(place))
+        run(table, AvailableNow(), lake, site=site_of(place))

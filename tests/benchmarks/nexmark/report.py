@@ -27,7 +27,7 @@ ASKS = {
 METHOD = f"""\
 Events are those of NEXMark in kind and proportion (1 person, 3 auctions, 46 bids), drawn by [play.py](../nexmark/project/nexmark/play.py) with the seed {SEED}, {RATE:,} a second of event time, up to a second out of order, as JSON in three topics of two partitions.
 [The project](../nexmark/project/nexmark) is one as `strandline init` makes it; silver is strict, with its quarantine, and every table has its ledger and lease.
-Each pass begins with an empty lake; a process that stays runs the tables as `strandline run --until-closed` does, so every window is over at the end. The first pass warms the process up and is not counted.
+Each pass begins with an empty lake; a process that stays runs the tables as `strandline run` does. Behind the events come twelve, an hour apart, that move time on, so every window is over at the end; their own rows are not compared. The first pass warms the process up and is not counted.
 CPU is user and system time of the whole process tree, the broker's left out. µs an event are of *all* events that were sent, as NEXMark counts, also where a query reads bids alone.
 *own* is the query's own tables, from silver on; *from Kafka* has bronze and silver of what it reads as well, as if no other query shared them.
 All rows of every pass are compared with those that [DuckDB](../nexmark/expected.py) computes from the bytes that were sent; one row other, and the figure does not count.

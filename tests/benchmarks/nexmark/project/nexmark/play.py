@@ -29,6 +29,8 @@ OPEN_FOR = IN_FLIGHT * 50 // 3
 LATEST = 1_000
 """Milliseconds from an event to its arrival, at most."""
 CATEGORIES = 5
+BEYOND, CLOCKS = 10**12, 4
+"""The numbers of events that only move time on, and how often they do."""
 SIZES = {PERSONS: 200, AUCTIONS: 500, BIDS: 100}
 """Bytes that a record is filled up to, more or less."""
 PLACES = (
@@ -64,6 +66,28 @@ def events(count: int, until: datetime, *, rate: int = 100, seed: int = 1) -> It
     for each in drawn(count, since, rate=rate, seed=seed):
         arrived_at = datetime.fromtimestamp(each.arrived_ms / 1_000, UTC)
         yield Record(topic=each.topic, key=each.key, value=each.value, arrived_at=arrived_at)
+
+
+def clocks(after: datetime) -> Iterator[Sent]:
+    """Yield events that move time on: a person, an auction and a bid on it, an hour after a moment, and again each hour.
+
+    Windows end by later events alone. A chain of three tables needs three times of them; their numbers are beyond all others.
+    """
+    for hour in range(1, CLOCKS + 1):
+        at = int((after + timedelta(hours=hour)).timestamp() * 1_000)
+        number, opened, over = BEYOND + hour, _iso(at), _iso(at + 1_000)
+        person = {"id": number, "name": "clock", "city": "none", "state": "ZZ", "joined_at": opened}
+        auction = {
+            "id": number,
+            "seller": number,
+            "category": 0,
+            "opened_at": opened,
+            "expires_at": over,
+        }
+        bid = {"auction": number, "bidder": number, "price": 1, "bid_at": opened}
+        for topic, value in ((PERSONS, person), (AUCTIONS, auction), (BIDS, bid)):
+            text = json.dumps(value, separators=(",", ":"))
+            yield Sent(at, number, topic, str(number).encode(), text.encode())
 
 
 def drawn(count: int, since: datetime, *, rate: int, seed: int) -> Iterator[Sent]:
@@ -120,7 +144,7 @@ class _House:
             "credit_card": " ".join(f"{self._below(10_000):04}" for _ in range(4)),
             "city": city,
             "state": state,
-            "joined_at": self._iso(self.at(number)),
+            "joined_at": _iso(self.at(number)),
         }
 
     def _auction(self, number: int, auction: int, newest: int) -> dict[str, Any]:
@@ -132,8 +156,8 @@ class _House:
             "description": self._words(100),
             "initial_bid": first,
             "reserve": first + self._price(),
-            "opened_at": self._iso(self.at(number)),
-            "expires_at": self._iso(self.at(number) + 1 + self._below(longest)),
+            "opened_at": _iso(self.at(number)),
+            "expires_at": _iso(self.at(number) + 1 + self._below(longest)),
             "seller": self._of_persons(newest, hot=0),
             "category": 10 + self._below(CATEGORIES),
         }
@@ -150,7 +174,7 @@ class _House:
             "price": self._price(),
             "channel": CHANNELS[channel] if channel < len(CHANNELS) else f"channel-{channel}",
             "url": f"auctions.example/item/{auction}",
-            "bid_at": self._iso(self.at(number)),
+            "bid_at": _iso(self.at(number)),
         }
 
     def _of_persons(self, newest: int, *, hot: int) -> int:
@@ -180,7 +204,7 @@ class _House:
         begin = self._below(len(self._text) - length)
         return self._text[begin : begin + length]
 
-    @staticmethod
-    def _iso(at_ms: int) -> str:
-        at = datetime.fromtimestamp(at_ms / 1_000, UTC)
-        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+def _iso(at_ms: int) -> str:
+    at = datetime.fromtimestamp(at_ms / 1_000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

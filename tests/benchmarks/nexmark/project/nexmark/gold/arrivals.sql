@@ -6,6 +6,6 @@
 -- reads: silver.bids
 -- key: _topic, _partition, _offset
 -- event_at: arrived_at
--- lateness: late 1 second, early 1 millisecond, disorder 1 second
+-- lateness: late 1 second, early 0 seconds, disorder 1 second
 SELECT _topic, _partition, _offset, bidder, _arrived_at AS arrived_at
 FROM {bids}

@@ -6,7 +6,7 @@
 -- reads: silver.auctions, silver.bids
 -- key: _topic, _partition, _offset
 -- event_at: opened_at
--- lateness: late 1 minute
+-- lateness: late 70 seconds, early 0 seconds, disorder 1 millisecond
 SELECT b._topic, b._partition, b._offset, a.id, a.seller, a.category, a.opened_at, a.expires_at, b.bidder, b.price, b.bid_at, b.extra
 FROM {auctions} a JOIN {bids} b
     ON a.id = b.auction AND b.bid_at BETWEEN a.opened_at AND a.expires_at

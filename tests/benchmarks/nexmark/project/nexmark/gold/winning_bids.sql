@@ -9,7 +9,7 @@
 -- window_from: window_from
 -- closes_at: window_until
 -- event_at: expires_at
--- lateness: late 70 seconds
+-- lateness: late 70 seconds, early 0 seconds, disorder 1 millisecond
 -- source_count: bids
 WITH best AS (
     SELECT id, window(opened_at, '10 seconds') AS w, count(*) AS bids,
