@@ -172,9 +172,9 @@ def _history(wanted: Wanted, work: Path, address: str) -> HistoryReport:
 
 
 def _nexmark(wanted: Wanted, work: Path, address: str) -> NexmarkReport:
-    samples, file = Samples(work / "samples.jsonl"), work / "sent.parquet"
+    samples = Samples(work / "samples.jsonl")
     show = partial(screen.print, markup=False, soft_wrap=True)
-    workload.sent(address, wanted.events, file)
+    file = workload.sent(address, wanted.events, wanted.work)
     with ExitStack() as block:
         here = {
             name: block.enter_context(workload.CONTESTANTS[name](address, wanted.events, work))

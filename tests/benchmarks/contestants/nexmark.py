@@ -25,6 +25,11 @@ ONE_PLAN = "as one plan"
 class Nexmark(Strandline):
     """This engine, with those tables."""
 
+    def session(self, log: Path) -> SparkSession:
+        """Start Spark once the project is found: its workers have the search path of this process."""
+        catalog.tables()
+        return super().session(log)
+
     def catch_up(self, name: str, place: Place) -> None:
         """Bring a table to where its source ends."""
         if name == ONE_PLAN:

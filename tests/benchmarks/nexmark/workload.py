@@ -4,6 +4,7 @@ A contestant computes one query after the other from the topics. Its rows are co
 Costs are those of whole processes, the broker's left out; a pass runs every query once, in the order of the contestants and then back.
 """
 
+import inspect
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
 from typing import Protocol
+from zlib import crc32
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -163,8 +165,9 @@ Another is a line here: it reads the topics ``nexmark-…`` with ``suffix``, and
 
 
 def suffix(events: int) -> str:
-    """Return how the names of the topics end that have so many events."""
-    return f"-{events}"
+    """Return how the names of the topics end that have so many events of this generator."""
+    made_by = (inspect.getsource(play), SINCE, RATE, SEED)
+    return f"-{events}-{crc32(repr(made_by).encode()):08x}"
 
 
 def played(events: int, since: datetime, *, rate: int, seed: int) -> Iterator[play.Sent]:
@@ -173,15 +176,15 @@ def played(events: int, since: datetime, *, rate: int, seed: int) -> Iterator[pl
     yield from play.clocks(since + timedelta(seconds=events / rate))
 
 
-def sent(address: str, events: int, file: Path) -> None:
-    """Send the events to their topics and keep them for the oracle, unless both were done."""
+def sent(address: str, events: int, folder: Path) -> Path:
+    """Send the events to their topics, unless they are there; return the file in which the oracle finds them."""
     ends = suffix(events)
+    file = folder / f"nexmark{ends}.parquet"
     topics = [Topic(name=f"{name}{ends}", partitions=2) for name in play.TOPICS]
-    count = events + play.CLOCKS * len(topics)
     known = broker.topics(address, {})
     there = [topic for topic in topics if topic.name in known]
-    if there and has_all(address, there, count) and file.exists():
-        return
+    if there and has_all(address, there, events + play.CLOCKS * len(topics)):
+        return file
     for topic in topics:
         broker.create_topic(address, topic.name, topic.partitions, {})
     producer = Producer({"bootstrap.servers": address, "log_level": 0, "linger.ms": 50})
@@ -196,6 +199,7 @@ def sent(address: str, events: int, file: Path) -> None:
 
     expected.keep(given(), file)
     producer.flush()
+    return file
 
 
 def measure(  # noqa: PLR0913  # who, what, how often, and where it is kept
