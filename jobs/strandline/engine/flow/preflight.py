@@ -22,7 +22,7 @@ from strandline.core.kind import milliseconds
 from strandline.core.table import Ingested, Judged, Recomputed, Streamed, Table, Upserted
 from strandline.core.verdict import good_rows
 from strandline.engine.flow.batch.event_joins import joining, outlook, unknown
-from strandline.engine.flow.batch.joined_streams import joined
+from strandline.engine.flow.batch.joined_streams import joined, refuse_moving_window
 from strandline.engine.flow.compare_plans import (
     Difference,
     Remedy,
@@ -279,7 +279,9 @@ def refuse_unsafe(table: Streamed, lake: Lake, run: Frames) -> Cleared:
     plan = stateful_plan(table, run.sources, run.result)
     if not was_so:  # else a record of an older program lacks something
         _refuse_other_days(table, plan)
-        if not is_new(lake.checkpoint(table)):
+        if is_new(lake.checkpoint(table)):
+            refuse_moving_window(table, run.sources, run.result)
+        else:
             refuse(_judged(table, lake, run, plan))
     apart = _apart_ms(table, run) if _joins(plan) else 0
     return Cleared(plan, apart, searches=searches(run.result))

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import milliseconds
-from strandline.core.table import Streamed
+from strandline.core.table import Streamed, Upserted
 from strandline.engine.flow.spark_plan import LogicalPlan, Node, logical_plan, written
 from strandline.engine.runtime.jvm import jvm
 
@@ -132,6 +132,35 @@ def refuse_losing_join(table: Streamed, sources: Sequence[DataFrame], result: Da
             hint=f"add a column with {table.closes_at} + INTERVAL '{late / 1000}' SECOND, and let `closes_at` be it.",
             table=table.id,
             waits_ms=late,
+        )
+
+
+AGGREGATED = "AggregateExpression("
+"""How the text of a column names what an aggregate computes."""
+
+
+def refuse_moving_window(table: Streamed, sources: Sequence[DataFrame], result: DataFrame) -> None:
+    """Refuse a table of latest rows that finds the window of a key from what it aggregates.
+
+    A batch replaces rows of a key in the partitions that it touches. If the window is that of the newest row, the row of before
+    stays in another partition, and the key has two, of which a batch over everything has one.
+
+    Raises:
+        DefinitionError: It does.
+    """
+    if not isinstance(table, Upserted) or table.window_from not in result.columns:
+        return
+    plan = logical_plan(table, sources, result)
+    found = plan.columns[id(plan.root)]
+    text = found.texts[found.ids[result.columns.index(table.window_from)]]
+    if AGGREGATED in text:
+        raise DefinitionError(
+            f"{table.id} aggregates {table.window_from}, the window of a key: with later rows it becomes another one, and the row "
+            "of before would stay beside the new one",
+            hint="let it be what a key has once and for all: a window or a column that the rows are grouped by, or a constant such as "
+            "timestamp'1970-01-01' where there are few keys.",
+            table=table.id,
+            window_from=table.window_from,
         )
 
 
