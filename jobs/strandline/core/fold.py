@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Row
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     MapState,
@@ -518,7 +519,7 @@ SLICE = 10_000
 
 def replayed(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function that folds rows sorted by key and time; ``watermark`` is one of their columns."""
-    schema = pa.schema([(field.name, _arrow(field.dataType.typeName())) for field in fold.output])
+    schema = to_arrow_schema(fold.output, timezone="UTC")
 
     def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         buffered: list[Answer] = []
@@ -578,13 +579,3 @@ class _Key:
 
     def _revises(self, former: Answer, answer: Answer) -> bool:
         return all(former[name] == answer[name] for name in self._fold.key)
-
-
-def _arrow(name: str) -> pa.DataType:
-    known = {
-        "string": pa.string(),
-        "integer": pa.int32(),
-        "long": pa.int64(),
-        "boolean": pa.bool_(),
-    }
-    return known[name]

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeAlias
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from strandline.core.errors import DefinitionError
 from strandline.core.fold import Fold, Shell, replayed
 from strandline.core.kind import Lateness, moved
 
@@ -107,8 +108,7 @@ def folded(rows: DataFrame, fold: Fold, *, time: str, seen: Sequence[Seen] = ())
         seen: The sources from which a batch computes the watermark, for a fold that emits final rows only; a stream
             has its own watermark.
     """
-    columns = dict.fromkeys((*fold.by, *fold.reads, time))
-    named = rows.select(*columns, F.unix_micros(time).alias("at"))
+    named = rows.select(*_columns_of(fold, time), F.unix_micros(time).alias(AT))
     if rows.isStreaming:
         grouped = named.groupBy(*fold.by)
         return grouped.transformWithState(Shell(fold), fold.output, "Update", "EventTime")
@@ -117,7 +117,28 @@ def folded(rows: DataFrame, fold: Fold, *, time: str, seen: Sequence[Seen] = ())
         named = named.crossJoin(F.broadcast(_bound(seen)))
         watermark = F.coalesce(F.unix_micros("_bound"), F.lit(0))
     ordered = named.withColumn("watermark", watermark).repartition(*fold.by)
-    return ordered.sortWithinPartitions(*fold.by, "at").mapInArrow(replayed(fold), fold.output)
+    return ordered.sortWithinPartitions(*fold.by, AT).mapInArrow(replayed(fold), fold.output)
+
+
+AT = "at"
+"""The microsecond of a row's event time, as a step reads it."""
+
+
+def _columns_of(fold: Fold, time: str) -> list[Column]:
+    """Return the columns that a step reads; an event time of the name ``at`` is there as microseconds alone, and moves the watermark.
+
+    Raises:
+        DefinitionError: Another column has that name.
+    """
+    if time != AT and AT in (*fold.by, *fold.reads):
+        raise DefinitionError(
+            f"a Fold reads a column {AT}, which is what the microseconds of the event time, {time}, are called",
+            hint=f"give the column another name before: rows.withColumnRenamed('{AT}', 'since'); or name it as the time: "
+            f"folded(…, time='{AT}').",
+            column=AT,
+        )
+    columns = dict.fromkeys((*fold.by, *fold.reads, time))
+    return [F.col(each).alias(f"_{AT}") if each == AT else F.col(each) for each in columns]
 
 
 def _bound(seen: Sequence[Seen]) -> DataFrame:
