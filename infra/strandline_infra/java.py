@@ -229,14 +229,18 @@ def broker_jars(venv: Path | None = None) -> list[Path]:
 
 def jars(name: str, venv: Path | None = None) -> list[Path]:
     """Return the jars of a set if it is complete, else none."""
-    folder = _folder(venv or home(), name)
+    return whole_set(_folder(venv or home(), name), LISTS / f"{name}.xml")
+
+
+def whole_set(folder: Path, listed: Path) -> list[Path]:
+    """Return the jars that were retrieved into a folder by a list, if they are all there and of this list, else none."""
     try:
         note = json.loads((folder / NOTE).read_text())
         sizes = {folder / jar: size for jar, size in note["jars"].items()}
         whole = all(jar.stat().st_size == size for jar, size in sizes.items())
     except (OSError, ValueError):
         return []
-    return sorted(sizes) if whole and note["list"] == _fingerprint(name) else []
+    return sorted(sizes) if whole and note["list"] == _fingerprint(listed) else []
 
 
 def fetch(name: str, *, venv: Path, java: Path, run: Runner) -> None:
@@ -245,6 +249,15 @@ def fetch(name: str, *, venv: Path, java: Path, run: Runner) -> None:
     Raises:
         SetupError: Ivy could not resolve or fetch it.
     """
+    retrieve(LISTS / f"{name}.xml", _folder(venv, name), venv=venv, java=java, run=run)
+
+
+def retrieve(listed: Path, folder: Path, *, venv: Path, java: Path, run: Runner) -> None:
+    """Fetch the jars of a list into a folder, completely or not at all.
+
+    Raises:
+        SetupError: Ivy could not resolve or fetch them.
+    """
     spark = spark_folder(venv)
     ivy = next(iter(sorted(spark.glob("ivy-*.jar"))), None) if spark else None
     if ivy is None:
@@ -252,8 +265,7 @@ def fetch(name: str, *, venv: Path, java: Path, run: Runner) -> None:
             "pyspark brings no Ivy.",
             hint=f"remove the virtual environment, make it anew, and type `{setup_command()}` again.",
         )
-    folder = _folder(venv, name)
-    partial = folder.with_name(f"{name}.partial")
+    partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     ivy_home = venv / "ivy"
     run(
@@ -262,15 +274,15 @@ def fetch(name: str, *, venv: Path, java: Path, run: Runner) -> None:
             *java_options(ivy_home),
             # Ivy otherwise leaves a folder in the user's home.
             f"-Divy.default.ivy.user.dir={ivy_home}",
-            *("-jar", ivy, "-settings", LISTS / "ivysettings.xml", "-ivy", LISTS / f"{name}.xml"),
+            *("-jar", ivy, "-settings", LISTS / "ivysettings.xml", "-ivy", listed),
             *("-retrieve", f"{partial}/[artifact]-[revision].[ext]", "-types", "jar", "bundle"),
             *("-confs", "default", "-cache", ivy_home / "cache"),
         ],
-        doing=f"fetching the jars for {name}",
+        doing=f"fetching the jars for {folder.name}",
         hint="jars come from Maven Central; check the connection, then run the same command again.",
     )
     sizes = {jar.name: jar.stat().st_size for jar in sorted(partial.glob("*.jar"))}
-    note = {"list": _fingerprint(name), "jars": sizes}
+    note = {"list": _fingerprint(listed), "jars": sizes}
     (partial / NOTE).write_text(json.dumps(note, indent=1))
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
@@ -280,8 +292,8 @@ def _folder(venv: Path, name: str) -> Path:
     return venv / "jars" / name
 
 
-def _fingerprint(name: str) -> str:
-    return hashlib.sha256((LISTS / f"{name}.xml").read_bytes()).hexdigest()
+def _fingerprint(listed: Path) -> str:
+    return hashlib.sha256(listed.read_bytes()).hexdigest()
 
 
 # Compiles Scala with the compiler that pyspark ships.

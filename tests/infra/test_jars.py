@@ -18,7 +18,7 @@ def _venv(tmp_path: Path) -> Path:
     folder = tmp_path / "jars" / "broker"
     folder.mkdir(parents=True)
     (folder / "a.jar").write_bytes(b"abc")
-    note = {"list": java._fingerprint("broker"), "jars": {"a.jar": 3}}
+    note = {"list": java._fingerprint(java.LISTS / "broker.xml"), "jars": {"a.jar": 3}}
     (folder / java.NOTE).write_text(json.dumps(note))
     return tmp_path
 
