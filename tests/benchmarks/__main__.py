@@ -1,8 +1,9 @@
-"""Measure: ``python -m tests.benchmarks [engine | history | nexmark | rules | share | verify]``, or ``make bench``.
+"""Measure: ``python -m tests.benchmarks [engine | history | nexmark | peers | rules | share | speed | verify]``, or ``make bench``.
 
-``engine`` compares with jobs written by hand, ``history`` an old table with a young one, ``nexmark`` runs the queries of NEXMark and
-compares their rows with those of DuckDB, ``rules`` a batch with fifty rules and their gate with one that has none, ``share`` a run that
-Dagster launched with one from the command line, and ``verify`` weighs the processes of a verification.
+``engine`` compares with jobs written by hand, ``peers`` with what others would use instead, of which ``speed`` makes a page,
+``history`` an old table with a young one, ``nexmark`` runs the queries of NEXMark and compares their rows with those of DuckDB,
+``rules`` a batch with fifty rules and their gate with one that has none, ``share`` a run that Dagster launched with one from the
+command line, and ``verify`` weighs the processes of a verification.
 An interrupted run goes on where it was; ``--fresh`` begins anew.
 """
 
@@ -24,9 +25,18 @@ from fleet.play.plan import Plan
 from strandline.core.topic import Topic
 from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
-from tests.benchmarks import catch_up, history, machine, rules, share, verify_memory
+from tests.benchmarks import (
+    catch_up,
+    history,
+    machine,
+    peers,
+    rules,
+    share,
+    speed_page,
+    verify_memory,
+)
 from tests.benchmarks.feed import events_in
-from tests.benchmarks.ground import Ground
+from tests.benchmarks.ground import ROWS, Ground
 from tests.benchmarks.history_report import HistoryReport
 from tests.benchmarks.nexmark import workload
 from tests.benchmarks.nexmark.expected import Oracle
@@ -36,6 +46,7 @@ from tests.benchmarks.rules_report import RulesReport
 from tests.benchmarks.samples import Samples
 from tests.benchmarks.share_report import ShareReport
 from tests.benchmarks.small_batches import SmallBatches
+from tests.benchmarks.speed_page import PeersReport
 from tests.benchmarks.verify_report import VerifyReport
 from tests.benchmarks.workers import workers
 from tests.support.commit import commit
@@ -45,7 +56,8 @@ DAY = datetime(2026, 10, 1, tzinfo=UTC)
 CONTESTANTS = ("strandline", "tuned", "tutorial")
 QUERIES = tuple(workload.CHAINS)
 EVENT_ROWS = ("bronze", "silver", "gold", "gold on_change")
-COUNTED = {"engine", "nexmark", "verify"}
+SPEED = "speed"
+COUNTED = {"engine", "nexmark", "peers", "verify"}
 """Those whose size ``--events`` sets."""
 PARTS = {"engine": "events,batch,chain", "history": "age,measure"}
 BATCH_ROWS = ("bronze", "silver", "gold on_change")
@@ -92,6 +104,8 @@ class Wanted:
             return f"python -m tests.benchmarks verify --events {self.events}"
         if self.suite == "nexmark":
             return f"python -m tests.benchmarks nexmark --events {self.events} --rounds {self.rounds}{self._chosen}"
+        if self.suite == "peers":
+            return f"python -m tests.benchmarks peers --events {self.events} --rounds {self.rounds}"
         if self.suite != "engine":
             return f"python -m tests.benchmarks {self.suite}"
         return (
@@ -112,6 +126,9 @@ class Wanted:
 def main() -> int:
     """Measure, write the report, and fail when a target was missed."""
     wanted = _wanted(sys.argv[1:])
+    if wanted.suite == SPEED:
+        screen.print(f"wrote {speed_page.write_page(wanted.out / speed_page.RESULTS.name)}")
+        return 0
     work = wanted.work / wanted.name
     if wanted.fresh:
         shutil.rmtree(work, ignore_errors=True)
@@ -152,7 +169,7 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
             show=lambda line: screen.print(line, markup=False, soft_wrap=True),
         )
         if "events" in wanted.parts:
-            catch_up.run(ground, wanted.rounds, wanted.rows)
+            catch_up.run(ground, wanted.rounds, [ROWS[name] for name in wanted.rows])
         small = {"batch", "chain"} & set(wanted.parts)
         hundreds = SmallBatches(ground, wanted.warm, wanted.batches) if small else None
         if hundreds is not None and "batch" in wanted.parts:
@@ -162,6 +179,34 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
         facts = {**machine.facts(), "java": started["strandline"].facts["java"]}
     shutil.rmtree(work / "run", ignore_errors=True)
     return Report(command=wanted.command, events=wanted.events, machine=facts, samples=samples)
+
+
+def _peers(wanted: Wanted, work: Path, address: str) -> PeersReport:
+    plan = Plan(since=DAY, until=DAY.replace(day=2), events=wanted.events, seed=7)
+    topic = Topic(name=f"benchmark-{wanted.events}")
+    _preload(plan, address, topic)
+    rows = wanted.rows if wanted.rows != EVENT_ROWS else tuple(peers.WORKLOADS)
+    found = peers.measure(
+        plan,
+        work,
+        address,
+        topic.name,
+        [peers.WORKLOADS[row] for row in rows],
+        rounds=wanted.rounds,
+        wanted=wanted.contestants if wanted.contestants != CONTESTANTS else (),
+        show=lambda line: screen.print(line, markup=False, soft_wrap=True),
+    )
+    for ground, absent, facts in found:
+        report = PeersReport(
+            command=wanted.command,
+            events=wanted.events,
+            ground=ground,
+            absent=absent,
+            machine=facts,
+        )
+        report.write(wanted.out)  # at once: the next workload may be interrupted
+    shutil.rmtree(work / "run", ignore_errors=True)
+    return report
 
 
 def _history(wanted: Wanted, work: Path, address: str) -> HistoryReport:
@@ -220,11 +265,20 @@ def _verify(wanted: Wanted, work: Path, address: str) -> VerifyReport:
     return VerifyReport(command=wanted.command, machine=machine.facts(), weighed=weighed)
 
 
-AnyReport = Report | HistoryReport | NexmarkReport | RulesReport | ShareReport | VerifyReport
+AnyReport = (
+    Report
+    | HistoryReport
+    | NexmarkReport
+    | PeersReport
+    | RulesReport
+    | ShareReport
+    | VerifyReport
+)
 MEASURES: dict[str, Callable[[Wanted, Path, str], AnyReport]] = {
     "engine": _engine,
     "history": _history,
     "nexmark": _nexmark,
+    "peers": _peers,
     "rules": _rules,
     "share": _share,
     "verify": _verify,
@@ -245,7 +299,7 @@ def _preload(plan: Plan, address: str, topic: Topic) -> None:
 
 def _wanted(arguments: list[str]) -> Wanted:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("suite", nargs="?", default="engine", choices=list(MEASURES))
+    parser.add_argument("suite", nargs="?", default="engine", choices=[*MEASURES, SPEED])
     parser.add_argument("--events", type=int, default=1_000_000, help="preloaded events")
     parser.add_argument("--rounds", type=int, default=2, help="rounds of each comparison")
     parser.add_argument(
@@ -270,10 +324,12 @@ def _wanted(arguments: list[str]) -> Wanted:
         "--tables", default="", help="of `history`, only these and what they rest on"
     )
     parser.add_argument(
-        "--rows", default=",".join(EVENT_ROWS), help="of `engine`, only these of its events"
+        "--rows",
+        default=",".join(EVENT_ROWS),
+        help="of `engine` and `peers`, only these of their events",
     )
     parser.add_argument(
-        "--contestants", default=",".join(CONTESTANTS), help="of `engine`, only these"
+        "--contestants", default=",".join(CONTESTANTS), help="of `engine` and `peers`, only these"
     )
     parser.add_argument("--queries", default=",".join(QUERIES), help="of `nexmark`, only these")
     found = parser.parse_args(arguments)

@@ -3,14 +3,16 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fleet.play.plan import Plan
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place
+from tests.benchmarks.contestants.roster import process_of, variant_of
 from tests.benchmarks.machine import Noise
+from tests.benchmarks.oracle import WrongRowsError
 from tests.benchmarks.samples import Sample, Samples
-from tests.benchmarks.workers import Cost, Worker
+from tests.benchmarks.workers import Cost, Worker, WorkerError
 
 Show = Callable[[str], None]
 
@@ -21,21 +23,31 @@ class Row:
 
     Args:
         name: In the report.
-        table: The table that is filled.
+        table: The table that is filled, the last one of several.
+        through: The tables that are filled on the way to it.
         on_change: Gold emits a window on each change.
         contestants: Who takes part.
-        source: The table that it reads; bronze reads Kafka.
+        source: The table that it reads; what has none reads Kafka.
         slow: Those who take part in the first round only, because they would take hours otherwise.
+        long: Those whose first run counts and who run once: in minutes of work nothing is left of how it began.
     """
 
     name: str
     table: str
+    through: tuple[str, ...] = ()
     on_change: bool = False
     contestants: tuple[str, ...] = ("strandline", "tuned", "tutorial")
     source: str | None = None
     slow: tuple[str, ...] = ("tutorial",)
+    long: tuple[str, ...] = ()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Return all that are filled, each after those that it reads."""
+        return (*self.through, self.table)
 
 
+OURS = "strandline"
 FEW = "/2"
 """Ends the name of a contestant who runs with 2 shuffle partitions and is otherwise the same."""
 
@@ -44,6 +56,7 @@ ROWS = {
     "silver": Row(name="silver", table=SILVER, source=BRONZE),
     "gold": Row(name="gold", table=GOLD, source=SILVER),
     "gold on_change": Row(name="gold on_change", table=GOLD, source=SILVER, on_change=True),
+    "whole": Row(name="whole", table=GOLD, through=(BRONZE, SILVER)),
 }
 
 
@@ -59,6 +72,7 @@ class Ground:
         workers: The contestants.
         samples: What was measured so far.
         show: Called with a line about each step.
+        refused: Why a contestant's figure in a row does not count, by row and contestant. Nothing excuses our own.
     """
 
     work: Path
@@ -68,10 +82,11 @@ class Ground:
     workers: Mapping[str, Worker]
     samples: Samples
     show: Show
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def worker(self, name: str) -> Worker:
         """Return the process of a contestant."""
-        return self.workers[name.removesuffix(FEW)]
+        return self.workers[process_of(name)]
 
     def place(self, root: Path, topic: str) -> Place:
         """Return a place in a folder."""
@@ -86,7 +101,9 @@ class Ground:
         root.mkdir(parents=True)
         place = self.place(root, topic or self.topic)
         partitions = 2 if name.endswith(FEW) else place.partitions
-        return replace(place, on_change=row.on_change, partitions=partitions)
+        return replace(
+            place, on_change=row.on_change, partitions=partitions, variant=variant_of(name)
+        )
 
     def prepared(self, name: str, make: Callable[[Place], None], *, topic: str) -> Path:
         """Return a folder with tables to read, made once."""
@@ -102,7 +119,7 @@ class Ground:
     def measure(
         self, part: str, row: Row, rounds: int, once: Callable[[str], tuple[Cost, float]]
     ) -> None:
-        """Warm everybody up, then measure the rounds that are missing.
+        """Warm all of them up, then measure the rounds that are missing.
 
         Args:
             part: Which part of the report.
@@ -111,18 +128,25 @@ class Ground:
             once: Measures one contestant; returns its cost and its slowest batch.
         """
         missing = [n for n in range(rounds) if not self.samples.has(part, row.name, n)]
-        here = [who for who in row.contestants if who.removesuffix(FEW) in self.workers]
-        for name in here if missing else ():
-            cost, _ = once(name)
-            self.show(f"{part:6} {row.name:14} {name:10} warm-up  {cost.wall:7.3f} s wall")
+        here = [who for who in row.contestants if process_of(who) in self.workers]
+        for name in [who for who in here if who not in row.long] if missing else ():
+            try:
+                cost, _ = once(name)
+            except (WrongRowsError, WorkerError) as error:
+                if name == OURS:
+                    raise
+                self.refused[row.name, name] = str(error)
+                here.remove(name)
+                self.show(f"{part:6} {row.name:14} {name:14} refused: {error}")
+                continue
+            self.show(f"{part:6} {row.name:14} {name:14} warm-up  {cost.wall:7.3f} s wall")
         for number in missing:
             takers = [who for who in here if number == 0 or who not in row.slow]
-            self.samples.add(
-                [
-                    self._sample(part, row, name, number, once)
-                    for name in there_and_back(takers, number)
-                ]
-            )
+            order = [*there_and_back(takers, number)]
+            for name in row.long:
+                if name in order:
+                    order.remove(name)  # the other of its two turns stays
+            self.samples.add([self._sample(part, row, name, number, once) for name in order])
 
     def _sample(
         self,
@@ -136,7 +160,7 @@ class Ground:
         cost, slowest = once(name)
         noise = Noise.now().since(before, own=self.worker(name).cpu() - spent)
         self.show(
-            f"{part:6} {row.name:14} {name:10} round {number + 1}  {cost.wall:7.3f} s wall "
+            f"{part:6} {row.name:14} {name:14} round {number + 1}  {cost.wall:7.3f} s wall "
             f"{cost.cpu:7.3f} s CPU, others {noise['others']:.0f} %"
         )
         return Sample(
@@ -147,6 +171,8 @@ class Ground:
             wall=cost.wall,
             cpu=cost.cpu,
             slowest=slowest,
+            peak=cost.peak,
+            written=cost.written,
             **noise,
         )
 

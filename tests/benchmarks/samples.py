@@ -5,10 +5,11 @@ faster during the round favours none of them, and the ratio is taken within the 
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +17,8 @@ class Sample:
     """One measurement.
 
     Args:
-        part: ``events`` for throughput, ``batch`` for the fixed cost, ``chain`` for three together.
-        row: bronze, silver, gold or gold on_change.
+        part: ``events`` for throughput, ``batch`` for the fixed cost, ``chain`` for three together, ``peers`` for what others would use.
+        row: What was done: bronze, silver, gold, and so on.
         contestant: Who.
         number: The round.
         at: The batch in the middle of those that were measured.
@@ -28,6 +29,8 @@ class Sample:
         load: The machine's load average at the end.
         steal: Share of the time that the hypervisor took, in percent.
         others: Share of both cores that went to processes other than the contestant and the broker.
+        peak: The most memory of the process tree, in bytes.
+        written: Bytes that it gave to a disk.
     """
 
     part: str
@@ -42,6 +45,8 @@ class Sample:
     load: float = 0.0
     steal: float = 0.0
     others: float = 0.0
+    peak: int = 0
+    written: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,13 @@ class Samples:
         self._file = file
         lines = file.read_text().splitlines() if file.exists() else []
         self.all = [Sample(**json.loads(line)) for line in lines]
+
+    @classmethod
+    def holding(cls, lines: Iterable[Mapping[str, Any]]) -> "Samples":
+        """Return what a report has kept."""
+        held = cls(Path("/dev/null"))
+        held.all = [Sample(**line) for line in lines]
+        return held
 
     def add(self, round_: Iterable[Sample]) -> None:
         """Keep a whole round."""

@@ -1,4 +1,4 @@
-"""A process with one contestant and its JVM, which runs commands from stdin, a line each.
+"""A process with one contestant, and its JVM where it has one, which runs commands from stdin, a line each.
 
 Why a process that stays: a JVM compiles its hot code in its first minute, and a contestant measured within it
 pays for that. The parent measures, so that measuring costs the contestants nothing.
@@ -17,43 +17,27 @@ from pathlib import Path
 from typing import TextIO
 
 from strandline.engine.runtime.processes import end_with_starter
+from tests.benchmarks.contestants import roster
 from tests.benchmarks.contestants.contestant import Contestant, Place, Stop
-from tests.benchmarks.contestants.nexmark import Nexmark
-from tests.benchmarks.contestants.strandline import Strandline
-from tests.benchmarks.contestants.tuned import Tuned
-from tests.benchmarks.contestants.tutorial import Tutorial
-
-CONTESTANTS: dict[str, type[Contestant]] = {
-    "nexmark": Nexmark,
-    "strandline": Strandline,
-    "tuned": Tuned,
-    "tutorial": Tutorial,
-}
 
 
 def serve(contestant: Contestant, log: Path, commands: TextIO) -> Iterator[dict[str, object]]:
     """Do each command and yield the answer to it."""
-    spark = contestant.session(log)
+    yield {**contestant.begin(log)}
     stop: Stop | None = None
-    yield {"java": spark.sparkContext._jvm.System.getProperty("java.version")}  # type: ignore[union-attr]  # the session is there
     for line in commands:
         command = json.loads(line)
-        place = Place(
-            root=Path(command["root"]),
-            address=command["address"],
-            topic=command["topic"],
-            on_change=command["on_change"],
-            partitions=command["partitions"],
-        )
+        do, names = command.pop("do"), tuple(command.pop("tables"))
+        place = Place(**{**command, "root": Path(command["root"])})
         try:
-            match command["do"]:
+            match do:
                 case "catch_up":
-                    contestant.catch_up(command["tables"][0], place)
+                    contestant.catch_up(names, place)
                 case "follow":
-                    stop = contestant.follow(tuple(command["tables"]), place)
+                    stop = contestant.follow(names, place)
                 case "stop" if stop is not None:
                     stop()
-            yield {"done": command["do"]}
+            yield {"done": do}
         except Exception as error:  # noqa: BLE001  # the parent reports it
             traceback.print_exc()
             yield {"failed": f"{type(error).__name__}: {str(error)[:500]}"}
@@ -65,7 +49,7 @@ def main() -> None:
     name, log = sys.argv[1], Path(sys.argv[2])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    for answer in serve(CONTESTANTS[name](), log, sys.stdin):
+    for answer in serve(roster.KNOWN[name].load(), log, sys.stdin):
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

@@ -14,9 +14,11 @@ from typing import Any
 import psutil
 
 from strandline.engine.runtime.processes import tied
+from tests.benchmarks import kit
+from tests.benchmarks.contestants import roster
 from tests.benchmarks.contestants.contestant import Place
 
-PATIENCE = 540.0
+PATIENCE = 1_800.0
 """Most seconds that one step may take."""
 
 
@@ -26,10 +28,19 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What something took."""
+    """What something took.
+
+    Args:
+        wall: Seconds.
+        cpu: Seconds of CPU of the process and all that it started.
+        peak: The most memory that they had at once, in bytes: the sum of each one's most. Zero where the system does not say.
+        written: Bytes that they gave to a disk, state and checkpoints included. Zero where the system does not say.
+    """
 
     wall: float
     cpu: float
+    peak: int = 0
+    written: int = 0
 
 
 class Worker:
@@ -50,7 +61,7 @@ class Worker:
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command,
-                env={**tied(), **(env or {})},
+                env={**_environment(name), **(env or {})},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -62,12 +73,16 @@ class Worker:
     def ask(self, do: str, tables: Sequence[str], place: Place) -> Cost:
         """Have something done and say what it took."""
         command = {"do": do, "tables": list(tables), **asdict(place), "root": str(place.root)}
+        before = _written(self._family())
+        _forget_peaks(self._family())
         begun, spent = time.monotonic(), self.cpu()
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
         self._answer()
-        return Cost(wall=time.monotonic() - begun, cpu=self.cpu() - spent)
+        wall, cpu, family = time.monotonic() - begun, self.cpu() - spent, self._family()
+        written = sum(_written(family).values()) - sum(before.values())
+        return Cost(wall=wall, cpu=cpu, peak=_peak(family), written=max(written, 0))
 
     def cpu(self) -> float:
         """Return the seconds of CPU that the process and all that it started have used so far.
@@ -75,13 +90,16 @@ class Worker:
         Children that have ended count too: Hadoop's file system forks ``chmod`` many times in a batch.
         """
         total = 0.0
-        for process in [self._tree, *self._tree.children(recursive=True)]:
+        for process in self._family():
             try:
                 times = process.cpu_times()
             except psutil.NoSuchProcess:
                 continue  # it is in its parent's sum from now on
             total += times.user + times.system + times.children_user + times.children_system
         return total
+
+    def _family(self) -> list[psutil.Process]:
+        return [self._tree, *self._tree.children(recursive=True)]
 
     def close(self) -> None:
         """End the process, and its JVM with it."""
@@ -100,6 +118,8 @@ class Worker:
                 process.kill()
             except psutil.NoSuchProcess:
                 pass
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -112,6 +132,36 @@ class Worker:
             message = f"{self.name}: {answer['failed']} (see {self.log})"
             raise WorkerError(message)
         return answer
+
+
+def _environment(name: str) -> dict[str, str]:
+    """Return the environment of a process, which finds the packages that its contestant alone needs."""
+    known = roster.KNOWN[name]
+    given = {"PYTHONPATH": str(kit.packages(known.packages))} if known.packages else {}
+    return {**tied(), **given}
+
+
+def _forget_peaks(family: Sequence[psutil.Process]) -> None:
+    """Let each process count its most memory from now on; Linux alone can."""
+    for process in family:
+        with suppress(OSError):
+            Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+
+
+def _peak(family: Sequence[psutil.Process]) -> int:
+    return sum(_number(process, "status", "VmHWM") * 1024 for process in family)
+
+
+def _written(family: Sequence[psutil.Process]) -> dict[int, int]:
+    return {process.pid: _number(process, "io", "write_bytes") for process in family}
+
+
+def _number(process: psutil.Process, file: str, name: str) -> int:
+    with suppress(OSError):
+        for line in Path(f"/proc/{process.pid}/{file}").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1])
+    return 0
 
 
 @contextmanager

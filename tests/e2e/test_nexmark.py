@@ -18,9 +18,9 @@ from strandline.core.stateful import AvailableNow, Batch
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site, run
-from strandline.engine.kafka.given_topics import GivenTopics
+from strandline.engine.kafka.send_records import GivenTopics
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.read.open_table import opened
+from strandline.engine.lake.open_table import opened
 from tests.benchmarks.nexmark.expected import Oracle, keep
 from tests.benchmarks.nexmark.project.nexmark import play
 from tests.benchmarks.nexmark.workload import CHAINS, PROJECT, played

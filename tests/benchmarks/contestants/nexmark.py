@@ -25,19 +25,23 @@ ONE_PLAN = "as one plan"
 class Nexmark(Strandline):
     """This engine, with those tables."""
 
-    def session(self, log: Path) -> SparkSession:
+    def begin(self, log: Path) -> dict[str, str]:
         """Start Spark once the project is found: its workers have the search path of this process."""
         catalog.tables()
-        return super().session(log)
+        return super().begin(log)
 
-    def catch_up(self, name: str, place: Place) -> None:
-        """Bring a table to where its source ends."""
-        if name == ONE_PLAN:
-            spark = SparkSession.getActiveSession()
-            assert spark is not None
-            found = as_one_plan.verdicts(spark, place.root)
-            (Path(place.root) / "as_one_plan.json").write_text(json.dumps(found))
-            return
+    def catch_up(self, names: tuple[str, ...], place: Place) -> None:
+        """Bring tables to where their sources end."""
+        for name in names:
+            if name == ONE_PLAN:
+                spark = SparkSession.getActiveSession()
+                assert spark is not None
+                found = as_one_plan.verdicts(spark, place.root)
+                (Path(place.root) / "as_one_plan.json").write_text(json.dumps(found))
+            else:
+                self._run(name, place)
+
+    def _run(self, name: str, place: Place) -> None:
         table, lake = catalog.find(name), Lake(place.root)
         if isinstance(table, Ingested):  # topics of one name for each number of events
             named = (replace(each, name=f"{each.name}{place.topic}") for each in table.reads)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -44,6 +44,11 @@ class Query:
             return self.rows.writeStream.foreachBatch(self.write)
         path = self.place.table(self.name)
         return self.rows.writeStream.format("delta").option("path", path)
+
+
+def versions(spark: SparkSession) -> dict[str, str]:
+    """Return on which Java a session runs."""
+    return {"java": spark.sparkContext._jvm.System.getProperty("java.version")}  # type: ignore[union-attr]  # the session is there
 
 
 def drain(query: Query) -> None:

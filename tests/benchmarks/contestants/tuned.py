@@ -11,22 +11,20 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType
 
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.spark_session import Added, for_sorted_state, start
-from tests.benchmarks.contestants import merging, parsing
+from tests.benchmarks.contestants import by_hand, merging, parsing, tuned_ads
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place, Stop
-from tests.benchmarks.contestants.queries import Query, drain, run_on
+from tests.benchmarks.contestants.queries import Query, drain, run_on, versions
 
 DELAY = "75 minutes"
 """An hour late, five minutes early, ten minutes of disorder: as the engine's table declares."""
 
 BRONZE_STATS = "_partition,_offset,_arrived_at,_batch"
-SILVER_STATS = "event_at,_partition,_offset,_arrived_at"
 QUARANTINE_STATS = "_partition,_offset,_arrived_at,event_at"
 
 
@@ -40,13 +38,14 @@ SPARKS_CACHE = {
 class Tuned:
     """Plain PySpark as an expert writes it."""
 
-    def session(self, log: Path) -> SparkSession:
+    def begin(self, log: Path) -> dict[str, str]:
         """Start Spark with the engine's own settings."""
-        return start(settings(lake=log.parent), log, added=Added(options=SPARKS_CACHE))
+        return versions(start(settings(lake=log.parent), log, added=Added(options=SPARKS_CACHE)))
 
-    def catch_up(self, name: str, place: Place) -> None:
-        """Bring a table to where its source ends."""
-        drain(_query(name, place))
+    def catch_up(self, names: tuple[str, ...], place: Place) -> None:
+        """Bring tables to where their sources end, each after those that it reads."""
+        for name in names:
+            drain(_query(name, place))
 
     def follow(self, names: tuple[str, ...], place: Place) -> Stop:
         """Run tables always on."""
@@ -56,18 +55,12 @@ class Tuned:
 def _query(name: str, place: Place) -> Query:
     spark = SparkSession.getActiveSession()
     assert spark is not None
-    match name, place.on_change:
-        case "bronze.device_telemetry", _:
-            return _bronze(spark, place)
-        case "silver.device_telemetry", _:
-            return _silver(spark, place)
-        case "gold.device_signal_10m", True:
-            return _gold_on_change(spark, place)
-        case _:
-            return _gold(spark, place)
+    if name == GOLD and place.on_change:
+        return _gold_on_change(spark, place)
+    return QUERIES[name](spark, place)
 
 
-def _bronze(spark: SparkSession, place: Place) -> Query:
+def _bronze(spark: SparkSession, place: Place, name: str = BRONZE) -> Query:
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", place.address)
@@ -88,48 +81,50 @@ def _bronze(spark: SparkSession, place: Place) -> Query:
         F.col("headers").alias("_headers"),
         F.current_timestamp().alias("_ingested_at"),
     )
-    path = place.table(BRONZE)
-    _create(spark, path, StructType([*rows.schema]).add("_batch", LongType()), BRONZE_STATS)
+    path = place.table(name)
+    by_hand.create(spark, path, StructType([*rows.schema]).add("_batch", LongType()), BRONZE_STATS)
 
     def write(batch: DataFrame, number: int) -> None:
         numbered = batch.withColumn("_batch", F.lit(number).cast("bigint"))
-        _append(numbered, path, BRONZE, number)
+        by_hand.append(numbered, path, name, number)
 
-    return Query(name=BRONZE, rows=rows, place=place, write=write)
+    return Query(name=name, rows=rows, place=place, write=write)
 
 
 def _silver(spark: SparkSession, place: Place) -> Query:
     session = for_sorted_state(spark)
     session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    events = _read(session, place.table(BRONZE))
+    events = by_hand.read(session, place.table(BRONZE))
     verdicts = parsing.judged(events)
     rows = verdicts.withWatermark("_time", DELAY).dropDuplicates(["_key", "_bad", "_time"])
     good = [*parsing.COLUMNS, *parsing.IDENTITY]
     bad = [*parsing.IDENTITY, "reasons", "event_at", "_message_key", "_payload", "_headers"]
     silver, quarantine = place.table(SILVER), place.quarantine
-    _create(spark, silver, rows.select(*good).schema, SILVER_STATS)
-    _create(spark, quarantine, rows.select(*bad).schema, QUARANTINE_STATS)
+    by_hand.create(spark, silver, rows.select(*good).schema, by_hand.SILVER_STATS)
+    by_hand.create(spark, quarantine, rows.select(*bad).schema, QUARANTINE_STATS)
 
     def write(batch: DataFrame, number: int) -> None:
-        _consume(batch)
-        _append(batch.where("reasons IS NOT NULL").select(*bad), quarantine, "quarantine", number)
-        _append(batch.where("reasons IS NULL").select(*good), silver, SILVER, number)
+        by_hand.consume(batch)
+        by_hand.append(
+            batch.where("reasons IS NOT NULL").select(*bad), quarantine, "quarantine", number
+        )
+        by_hand.append(batch.where("reasons IS NULL").select(*good), silver, SILVER, number)
         batch.unpersist()
 
     return Query(name=SILVER, rows=rows, place=place, write=write)
 
 
 def _gold(spark: SparkSession, place: Place) -> Query:
-    rows = _windows(_read(spark, place.table(SILVER)))
+    rows = _windows(by_hand.read(spark, place.table(SILVER)))
     path = place.table(GOLD)
-    _create(spark, path, rows.schema)
-    return Query(name=GOLD, rows=rows, place=place, write=partial(_append_few, path))
+    by_hand.create(spark, path, rows.schema)
+    return Query(name=GOLD, rows=rows, place=place, write=partial(by_hand.append_few, path))
 
 
 def _gold_on_change(spark: SparkSession, place: Place) -> Query:
-    rows = _windows(_read(spark, place.table(SILVER)))
+    rows = _windows(by_hand.read(spark, place.table(SILVER)))
     path = place.table(GOLD)
-    _create(spark, path, rows.schema)
+    by_hand.create(spark, path, rows.schema)
     write: Callable[[DataFrame, int], None] = partial(merging.upsert, path)
     return Query(name=GOLD, rows=rows, place=place, write=write, output="update")
 
@@ -162,39 +157,12 @@ def _windows(readings: DataFrame) -> DataFrame:
     )
 
 
-def _read(spark: SparkSession, path: str) -> DataFrame:
-    options = {"startingVersion": "0", "maxBytesPerTrigger": "512m"}
-    return spark.readStream.format("delta").options(**options).load(path)
-
-
-def _create(spark: SparkSession, path: str, schema: StructType, stats: str | None = None) -> None:
-    table = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
-    table = table.property("delta.checkpointInterval", "100")
-    if stats is not None:
-        table = table.property("delta.dataSkippingStatsColumns", stats)
-    table.execute()
-
-
-def _append_few(path: str, batch: DataFrame, number: int) -> None:
-    _consume(batch)
-    _append(batch.coalesce(1), path, GOLD, number)
-    batch.unpersist()
-
-
-def _consume(batch: DataFrame) -> None:
-    """Compute a batch before it is written: after a kill Delta skips what it has, and reads nothing of the batch.
-
-    Its state is then not written, and Spark ends at every start with "Not all StateStores committed for batch".
-    """
-    batch.persist()
-    batch.count()
-
-
-def _append(batch: DataFrame, path: str, application: str, number: int) -> None:
-    (
-        batch.write.format("delta")
-        .mode("append")
-        .option("txnAppId", application)
-        .option("txnVersion", number)
-        .save(path)
-    )
+QUERIES: dict[str, Callable[[SparkSession, Place], Query]] = {
+    BRONZE: _bronze,
+    SILVER: _silver,
+    GOLD: _gold,
+    tuned_ads.BRONZE: partial(_bronze, name=tuned_ads.BRONZE),
+    tuned_ads.SILVER: tuned_ads.silver,
+    tuned_ads.GOLD: tuned_ads.gold,
+}
+"""How each table is filled."""

@@ -18,7 +18,7 @@ from strandline.engine.runtime.settings import settings
 from strandline_infra import java
 from tests.benchmarks.contestants import merging
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place, Stop
-from tests.benchmarks.contestants.queries import Query, drain, run_on
+from tests.benchmarks.contestants.queries import Query, drain, run_on, versions
 
 DEMANDED = (
     "event_id IS NOT NULL AND device_id IS NOT NULL AND value IS NOT NULL AND event_at IS NOT NULL"
@@ -28,7 +28,7 @@ DEMANDED = (
 class Tutorial:
     """Plain PySpark as a beginner's tutorial has it."""
 
-    def session(self, log: Path) -> SparkSession:
+    def begin(self, log: Path) -> dict[str, str]:
         """Start Spark with Delta and nothing else."""
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         found = ":".join(str(jar) for jar in java.spark_jars())
@@ -49,11 +49,12 @@ class Tutorial:
             .getOrCreate()
         )
         spark.sparkContext.setLogLevel("ERROR")
-        return spark
+        return versions(spark)
 
-    def catch_up(self, name: str, place: Place) -> None:
-        """Bring a table to where its source ends."""
-        drain(_query(name, place))
+    def catch_up(self, names: tuple[str, ...], place: Place) -> None:
+        """Bring tables to where their sources end, each after those that it reads."""
+        for name in names:
+            drain(_query(name, place))
 
     def follow(self, names: tuple[str, ...], place: Place) -> Stop:
         """Run tables always on."""

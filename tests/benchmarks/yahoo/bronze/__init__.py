@@ -1,0 +1,1 @@
+"""The bronze tables of the Yahoo streaming benchmark."""

@@ -1,0 +1,1 @@
+"""The gold tables of the Yahoo streaming benchmark."""

@@ -1,0 +1,1 @@
+"""The silver tables of the Yahoo streaming benchmark."""
