@@ -266,13 +266,7 @@ def _verify(wanted: Wanted, work: Path, address: str) -> VerifyReport:
 
 
 AnyReport = (
-    Report
-    | HistoryReport
-    | NexmarkReport
-    | PeersReport
-    | RulesReport
-    | ShareReport
-    | VerifyReport
+    Report | HistoryReport | NexmarkReport | PeersReport | RulesReport | ShareReport | VerifyReport
 )
 MEASURES: dict[str, Callable[[Wanted, Path, str], AnyReport]] = {
     "engine": _engine,

@@ -21,8 +21,8 @@ from confluent_kafka import Producer
 
 from strandline.core.topic import Topic
 from strandline.engine.kafka import broker
-from strandline.engine.lake.place import Place as Folder
 from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place as Folder
 from tests.benchmarks.contestants.contestant import Place
 from tests.benchmarks.contestants.nexmark import ONE_PLAN
 from tests.benchmarks.feed import has_all
