@@ -83,6 +83,33 @@ def test_spark_and_delta_rs_read_the_same(spark: SparkSession, table: Place) -> 
     assert sorted((row["part"], row["number"]) for row in by_spark) == there(table)
 
 
+def jobs_of(spark: SparkSession) -> int:
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
+
+
+def test_few_files_are_read_at_a_version_without_a_job_over_the_log(
+    spark: SparkSession, table: Place
+) -> None:
+    """In the session that asks, whichever was used last; each version has its own rows."""
+    appended(spark, table, 3)
+    appended(spark, table, 2, part=1)
+    forms = jvm(spark).org.apache.spark.sql.classic.SparkSession
+    forms.setActiveSession(spark.newSession()._jsparkSession)
+    try:
+        rows = delta_commit.rows_at(spark, table, 2)
+    finally:
+        forms.setActiveSession(spark._jsparkSession)
+    before = jobs_of(spark)
+
+    found = sorted(map(tuple, rows.collect()))
+
+    assert (found, jobs_of(spark) - before) == (there(table), 1)
+    rows.createOrReplaceTempView("few_files")
+    assert spark.sql("SELECT count(*) FROM few_files WHERE part = 1").collect()[0][0] == 2
+    assert delta_commit.rows_at(spark, table, 1).count() == 3
+    assert delta_commit.rows_at(spark, table, 0).count() == 0
+
+
 @pytest.mark.whole
 def test_tasks_without_rows_leave_no_file_in_the_commit(spark: SparkSession, table: Place) -> None:
     """A stream reads file by file, and an empty file would cost as much as any other."""

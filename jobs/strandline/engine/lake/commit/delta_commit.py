@@ -418,8 +418,9 @@ def rows_at(spark: SparkSession, path: Place, version: int) -> DataFrame:
     known = log.unsafeVolatileSnapshot()
     files = _listed(known) if known.version() == version else None
     if files is not None:
-        none = jvm(spark).scala.Option.empty()
-        return DataFrame(log.createDataFrame(known, files, False, none), spark)
+        made = log.createDataFrame(known, files, False, jvm(spark).scala.Option.empty())
+        # It is of the session that was used last in this thread, which may be that of a stream.
+        return _planned(spark, made.queryExecution().logical())
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))
 
 
@@ -503,6 +504,11 @@ def cut(kept: DataFrame) -> DataFrame:
     spark = kept.sparkSession
     # Anew, as a plan that was made before they are kept would not begin there.
     plan = kept.select("*")._jdf.queryExecution().withCachedData()  # noqa: SLF001  # there is no public way
+    return _planned(spark, plan)
+
+
+def _planned(spark: SparkSession, plan: Any) -> DataFrame:  # noqa: ANN401  # py4j's objects have no types
+    """Return the rows of a plan in a session."""
     frames = jvm(spark).org.apache.spark.sql.classic.Dataset
     return DataFrame(frames.ofRows(classic(spark), plan), spark)
 
