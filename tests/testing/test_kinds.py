@@ -28,7 +28,8 @@ from strandline import (
     required,
 )
 
-from fleet.gold import ip_holds, site_traffic_1h
+from fleet.gold import device_signal_10m, ip_holds, site_traffic_1h
+from fleet.silver import devices
 from tests.support.fleet_in_sql import LOGINS
 
 ITEM = StructType().add("product", StringType()).add("count", LongType())
@@ -199,6 +200,28 @@ def test_a_session_ends_when_its_lease_is_over(stream: Scenarios) -> None:
     s.advance("4 hours", {"dhcp_id": "clock", "kind": "discover", "mac": "x"})
 
     s.expect(rows=[{"ip": "a", "held_from": "09:00", "held_until": "10:00", "ended_by": "expired"}])
+
+
+@pytest.mark.stream_modes("catch-up", "batch")
+def test_a_dimension_without_a_record_runs_once_it_is_named(stream: Scenarios) -> None:
+    """It has no row either way; its topic, its table and what reads it are made where one of them gets a record or is asked for."""
+    s = stream(device_signal_10m.TABLE)
+    meta = {"firmware": "1", "seq": 1}
+    reading = {"device_id": "d1", "signal": "humidity", "value": 1, "meta": meta}
+
+    s.send({"event_id": "a", **reading}, at="09:01", topic="device-telemetry")
+    s.advance("2 hours")
+    s.expect(rows=[{"device_id": "d1", "site": None}])
+    assert not s.lake.exists(devices.TABLE)
+
+    s.expect(rows=[], of=devices.TABLE)
+    assert s.lake.exists(devices.TABLE)
+    s.expect(rows=[{"device_id": "d1", "site": None}])
+
+    change = {"change_id": "1", "device_id": "d1", "site": "lima", "model": "m", "owner": "o"}
+    s.send(change, at="08:00", topic="device-inventory")
+    s.advance("2 hours")
+    s.expect(rows=[{"device_id": "d1", "site": "lima"}])
 
 
 @pytest.mark.slow

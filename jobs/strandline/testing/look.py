@@ -1,7 +1,7 @@
 """What a lake has after a scenario, beside what was expected: rows, quarantine, ledger, and what helps to see why they differ."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
@@ -540,6 +540,35 @@ def below(table: Table) -> list[Table]:
 
     add(table)
     return [*found.values()]
+
+
+def fed(table: Table, sent_to: Collection[str], named: Collection[str]) -> list[Table]:
+    """Return the tables that a scenario runs: a table and all that it needs, but no dimension that could have no row.
+
+    Args:
+        table: The table.
+        sent_to: The topics to which something was sent. A dimension below which there is none of them has no row, and a table joins
+            what was not made yet as one without rows.
+        named: The ids of tables that the scenario has named; of these all run.
+    """
+    found: dict[str, Table] = {}
+
+    def add(each: Table) -> None:
+        for source in each.upstream:
+            add(source)
+        if each.dimension and _may_have_rows(each.dimension.source, sent_to, named):
+            add(each.dimension.source)
+        found.setdefault(each.id, each)
+
+    add(table)
+    return [*found.values()]
+
+
+def _may_have_rows(table: Table, sent_to: Collection[str], named: Collection[str]) -> bool:
+    return any(
+        each.id in named or any(topic.name in sent_to for topic in each.topics)
+        for each in below(table)
+    )
 
 
 def waited_for(table: Table) -> set[str]:

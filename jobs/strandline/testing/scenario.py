@@ -32,6 +32,7 @@ from strandline.testing.look import (
     Row,
     Write,
     below,
+    fed,
     moment,
     payload,
     refuse_unknown,
@@ -122,6 +123,7 @@ class Scenario:
         self._now: datetime | None = None
         self._puts: list[_Put] = []
         self._clocks: list[_Put] = []
+        self._named_tables = {table.id}
         self._is_fresh = False
         self._death: Death | None = None
         self._failure: Exception | None = None
@@ -290,7 +292,7 @@ class Scenario:
                     f"there is no point {point!r} of a batch",
                     hint=f"stop_at takes {', '.join(POINTS)}.",
                 )
-            table = self._of(of)
+            table = self._asked(of)
             if point == "quarantine_written" and not isinstance(table, Judged):
                 judged = next(each.id for each in reversed(self._chain) if isinstance(each, Judged))
                 raise DefinitionError(
@@ -306,7 +308,7 @@ class Scenario:
     def restart_with(self, edit: Edit | None = None) -> None:
         """Start the tables again, as they were or with an edit.
 
-        An edit that the pre-flight refuses is refused here, and the tables are as they were. A stream and a catch-up leave rows as
+        As they were, a batch and a catch-up run when they are looked at next. An edit that the pre-flight refuses is refused here, and the tables are as they were. A stream and a catch-up leave rows as
         they are that the former code made; a batch computes all of them by the edit.
 
         Args:
@@ -324,6 +326,8 @@ class Scenario:
             if edit is not None:
                 self._edit(edit)
             self._is_fresh, self._failure = True, None
+            if edit is None and self.mode != "stream":
+                return  # what runs to its end runs when it is looked at
             try:
                 self._bring_up()
             except Exception:
@@ -336,6 +340,7 @@ class Scenario:
         >>> [row["amount"] for row in s.rows()]
         """
         with self._verb("rows"):
+            self._asked(of)
             self._bring_up()
             return self._look(of).rows()
 
@@ -364,6 +369,7 @@ class Scenario:
         """
         __tracebackhide__ = True
         with self._verb("expect"):
+            self._asked(of)
             self._bring_up()
             look = self._look(of)
             said = look.differs(rows, quarantined, ledger)
@@ -531,12 +537,24 @@ class Scenario:
             )
         return found
 
+    def _asked(self, of: Table | None) -> Computed:
+        """Return a table that the scenario names, and let it run from now on, whatever it has to read."""
+        found = self._of(of)
+        if found.id not in self._named_tables:
+            self._named_tables.add(found.id)
+            self._is_fresh = self._is_fresh or bool(self._puts)
+        return found
+
+    def _sent_to(self) -> frozenset[str]:
+        """Return the topics to which something was sent."""
+        return frozenset(each.sent.topic for each in self._puts)
+
     def _look(self, of: Table | None) -> Look:
         return Look(
             lake=self.lake,
             table=self._of(of),
             clocks=frozenset(each.sent.place for each in self._clocks),
-            sent_to=frozenset(each.sent.topic for each in self._puts),
+            sent_to=self._sent_to(),
             now=self.now,
             is_dead=self._is_dead,
         )
@@ -550,7 +568,7 @@ class Scenario:
                     hint="s.restart_with(dataclasses.replace(TABLE, …)).",
                 )
             edit = replace(self._table, transform=edit)
-        now = self._of(edit)
+        now = self._asked(edit)
         changed: dict[str, Table] = {now.id: edit}
         for table in self._chain:
             if isinstance(table, Ingested) or table.id == edit.id:
@@ -579,7 +597,7 @@ class Scenario:
         if self._is_dead or not self._is_fresh:
             return
         self._is_fresh = False
-        self._way.run(self._chain, self._death)
+        self._way.run(fed(self._table, self._sent_to(), self._named_tables), self._death)
 
     def _end_at_point(self) -> None:
         """End the process: where it was to die, or between two batches.
