@@ -412,13 +412,14 @@ def rows_at(spark: SparkSession, path: Place, version: int) -> DataFrame:
     """Return the rows of a table at a version.
 
     Delta asks its log for the files by two jobs of Spark, at each reader of a version: half of the jobs of a small batch. Of the
-    version that this process knows as the latest of a table that has few, its checksum lists them.
+    latest version of a table that has few, its checksum lists them. Which that is Delta is asked anew, because another table may be
+    in the folder by now, with as many versions.
     """
-    log = _log_of(spark, path)
-    known = log.unsafeVolatileSnapshot()
-    files = _listed(known) if known.version() == version else None
+    log, none = _log_of(spark, path), jvm(spark).scala.Option.empty()
+    latest = log.update(False, none, none)
+    files = _listed(latest) if latest.version() == version else None
     if files is not None:
-        made = log.createDataFrame(known, files, False, jvm(spark).scala.Option.empty())
+        made = log.createDataFrame(latest, files, False, none)
         # It is of the session that was used last in this thread, which may be that of a stream.
         return _planned(spark, made.queryExecution().logical())
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))
