@@ -513,7 +513,7 @@ def rows_to_read(
 ) -> int | None:
     """Return about how many rows tables have to read, each those that its sources will have; None where that is not known.
 
-    Without a JVM: to ask Kafka and the ledgers of the example's tables takes ... .
+    Without a JVM, which would have been started before it is known how.
     """
     try:
         reads = unread_offsets(tables, lake, address, found.kafka_options, also_new=True)

@@ -109,7 +109,7 @@ def is_settled(table: Table, lake: Lake) -> bool:
 def would_do_nothing(table: Streamed, lake: Lake) -> bool:
     """Return whether a start with nothing to read would change nothing: the stream runs what it ran, and no batch follows.
 
-    A start is a plan of Spark's and a query's threads: ... .
+    A start is a plan of Spark's and the threads of a query, for each table of a lake in which nothing came.
 
     Raises:
         DefinitionError: As ``start``.
