@@ -53,7 +53,8 @@ A_CORE, HEAP_EACH, MOST = 2, 512, 24
 """Tables at a time for each core, megabytes of heap for each of them, and the most of them."""
 
 BRIEF = 1_500_000
-"""Rows that all tables of a run read, below which the quick compiler needs less CPU than the thorough one."""
+"""Rows that all tables of a run read, below which the quick compiler needs less CPU than the thorough one: some 400,000 events of the
+example, of which 100,000 are 390,000 rows."""
 
 Given = ParamSpec("Given")
 
@@ -513,7 +514,7 @@ def rows_to_read(
 ) -> int | None:
     """Return about how many rows tables have to read, each those that its sources will have; None where that is not known.
 
-    Without a JVM, which would have been started before it is known how.
+    Without a JVM: Kafka and the ledgers of the example's 24 tables answer in a third of a second on a busy machine, for 0.06 s of CPU.
     """
     try:
         reads = unread_offsets(tables, lake, address, found.kafka_options, also_new=True)

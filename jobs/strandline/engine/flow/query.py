@@ -109,7 +109,8 @@ def is_settled(table: Table, lake: Lake) -> bool:
 def would_do_nothing(table: Streamed, lake: Lake) -> bool:
     """Return whether a start with nothing to read would change nothing: the stream runs what it ran, and no batch follows.
 
-    A start is a plan of Spark's and the threads of a query, for each table of a lake in which nothing came.
+    A start is a plan of Spark's and a query's threads. A run of the example's tables that had read all took 20 s of CPU with them, and 7
+    without.
 
     Raises:
         DefinitionError: As ``start``.
