@@ -39,7 +39,7 @@ from strandline.engine.runtime import clock, spark_session
 from strandline.engine.runtime.jvm import loss
 from strandline.engine.runtime.processes import let_give_way, own
 from strandline.engine.runtime.settings import Settings, lineage_namespace
-from strandline.engine.service.stream_health import heartbeat
+from strandline.engine.service.stream_health import beats
 from strandline.operate.listener import Says
 from strandline.project import refuse_without
 
@@ -92,8 +92,8 @@ def site(  # noqa: PLR0913  # what a run needs from outside
 
 
 def _has_stream(lake: Lake) -> bool:
-    beat = heartbeat(lake, clock.now())
-    return beat is not None and beat["alive"] and beat.get("host") == own()["host"]
+    here = own()["host"]
+    return any(beat["alive"] and beat.get("host") == here for beat in beats(lake, clock.now()))
 
 
 def recorder(
