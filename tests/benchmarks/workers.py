@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -43,6 +43,30 @@ class Cost:
     written: int = 0
 
 
+class Used(NamedTuple):
+    """The seconds of CPU of a process, and of the children for which it has waited."""
+
+    parent: int
+    own: float
+    below: float
+
+
+def lost(before: Mapping[int, Used], now: Mapping[int, Used]) -> float:
+    """Return the seconds of processes that have ended since and are in no parent's sum."""
+    gained = {
+        pid: used.below - (before[pid].below if pid in before else 0.0) for pid, used in now.items()
+    }
+    found = 0.0
+    for pid in before.keys() - now.keys():
+        used = before[pid]
+        spent = used.own + used.below
+        if gained.get(used.parent, 0.0) >= spent:
+            gained[used.parent] -= spent
+        elif used.parent in now:
+            found += spent
+    return found
+
+
 class Worker:
     """One contestant in a process of its own."""
 
@@ -68,6 +92,8 @@ class Worker:
                 text=True,
             )
         self._tree = psutil.Process(self._process.pid)
+        self._seen: dict[int, Used] = {}
+        self._lost = 0.0
         self.facts = self._answer()
 
     def ask(self, do: str, tables: Sequence[str], place: Place) -> Cost:
@@ -87,16 +113,20 @@ class Worker:
     def cpu(self) -> float:
         """Return the seconds of CPU that the process and all that it started have used so far.
 
-        Children that have ended count too: Hadoop's file system forks ``chmod`` many times in a batch.
+        Children that have ended count too: Hadoop's file system forks ``chmod`` many times in a batch. Of one for which its parent did not
+        wait, as Spark's of its workers in Python, the parent has nothing: what was seen of it last is kept, or the sum would fall.
         """
-        total = 0.0
+        now: dict[int, Used] = {}
         for process in self._family():
             try:
-                times = process.cpu_times()
+                times, parent = process.cpu_times(), process.ppid()
             except psutil.NoSuchProcess:
                 continue  # it is in its parent's sum from now on
-            total += times.user + times.system + times.children_user + times.children_system
-        return total
+            own, below = times.user + times.system, times.children_user + times.children_system
+            now[process.pid] = Used(parent, own, below)
+        self._lost += lost(self._seen, now)
+        self._seen = now
+        return self._lost + sum(each.own + each.below for each in now.values())
 
     def _family(self) -> list[psutil.Process]:
         return [self._tree, *self._tree.children(recursive=True)]

@@ -30,7 +30,7 @@ SINCE = datetime(2026, 11, 20, 9, tzinfo=UTC)
 RATE, PARTS = 100, 2
 """Events a second, and in how many parts they come."""
 FEW = ("q4", "q5", "q6", "q7", "q19")
-"""Keys without a window above a join, a chain of windows, a fold, a join with windows, a top ten."""
+"""Keys without a window above windows of a join, two aggregates, a fold, a join with windows, a top ten."""
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ class NexmarkReport:
         )
         for query in self.samples.rows(QUERY):
             own = [self._cost(TABLE, each, OURS) for each in CHAINS[query] if _is_own(each)]
-            whole = self._cost(QUERY, query, OURS)
+            whole = sum(self._cost(TABLE, each, OURS) for each in CHAINS[query])
             wall = self.samples.figure(QUERY, query, OURS, "wall")
             lines.append(
                 _line(

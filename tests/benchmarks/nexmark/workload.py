@@ -41,17 +41,17 @@ RATE, SEED = 1_000, 7
 PERSONS = ("bronze.persons", "silver.persons")
 AUCTIONS = ("bronze.auctions", "silver.auctions")
 BIDS = ("bronze.bids", "silver.bids")
-WINNERS = (*AUCTIONS, *BIDS, "gold.auction_bids", "gold.winning_bids")
+WINNERS = (*AUCTIONS, *BIDS, "gold.winning_bids")
 CHAINS: Mapping[str, tuple[str, ...]] = {
     "q0": (*BIDS, "gold.q0"),
     "q1": (*BIDS, "gold.q1"),
     "q2": (*BIDS, "gold.q2"),
     "q3": (*PERSONS, *AUCTIONS, "gold.q3"),
     "q4": (*WINNERS, "gold.q4"),
-    "q5": (*BIDS, "gold.auction_counts", "gold.q5"),
+    "q5": (*BIDS, "gold.q5"),
     "q6": (*WINNERS, "gold.q6"),
     "q7": (*BIDS, "gold.highest_10s", "gold.q7"),
-    "q8": (*PERSONS, *AUCTIONS, "gold.sellers_10s", "gold.q8"),
+    "q8": (*PERSONS, *AUCTIONS, "gold.q8"),
     "q9": (*WINNERS, "gold.q9"),
     "q11": (*BIDS, "gold.q11"),
     "q12": (*BIDS, "gold.arrivals", "gold.q12"),
