@@ -17,7 +17,9 @@ def commit() -> str:
     """
     try:
         name = _asked("rev-parse", "--short", "HEAD")
-        changed = _asked("status", "--porcelain", "--", "*.py", "*.scala", "*.toml", "*.txt")
+        # From the top: a bare "*.py" is one of the folder that git is asked in.
+        kinds = (f":(top)*.{kind}" for kind in ("py", "scala", "java", "toml", "txt"))
+        changed = _asked("status", "--porcelain", "--", *kinds)
     except (OSError, subprocess.CalledProcessError):
         return "-"
     return f"{name}+" if changed else name
