@@ -28,6 +28,12 @@ TARGETS = (
     ("backfill", "tutorial", "wall", 0.50),
 )
 """What must be reached: a workload, against whom, of which figure, and the highest ratio."""
+ENOUGH = 1_000_000
+"""Events on which a figure should rest."""
+FEW = (
+    "Fewer than the million that a figure should rest on: what a run costs however few events it has (the start of a job, a commit, "
+    "a plan) weighs more here, on each side in its own way."
+)
 LOSING = 1.5
 """The ratio from which on a loss is listed."""
 WHAT = {
@@ -200,6 +206,7 @@ def _workload(row: str, of: Mapping[str, Any]) -> list[str]:
             f"Commit {machine['commit']}, {machine['processor']}, {machine['cores']} cores; load average "
             f"{min(loads, default=0):.1f} to {max(loads, default=0):.1f}, others took up to {noise:.0f} % of the machine."
         ),
+        *([FEW] if events < ENOUGH else []),
         "",
         *_head(
             "contestant",
