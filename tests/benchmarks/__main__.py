@@ -80,8 +80,8 @@ class Wanted:
     kafka: str | None
     fresh: bool
     tables: tuple[str, ...]
-    rows: tuple[str, ...] = EVENT_ROWS
-    contestants: tuple[str, ...] = CONTESTANTS
+    rows: tuple[str, ...] = ()
+    contestants: tuple[str, ...] = ()
     queries: tuple[str, ...] = QUERIES
 
     @property
@@ -105,7 +105,8 @@ class Wanted:
         if self.suite == "nexmark":
             return f"python -m tests.benchmarks nexmark --events {self.events} --rounds {self.rounds}{self._chosen}"
         if self.suite == "peers":
-            return f"python -m tests.benchmarks peers --events {self.events} --rounds {self.rounds}"
+            words = f"--events {self.events} --rounds {self.rounds}{self._chosen}"
+            return f"python -m tests.benchmarks peers {words}"
         if self.suite != "engine":
             return f"python -m tests.benchmarks {self.suite}"
         return (
@@ -116,9 +117,9 @@ class Wanted:
     @property
     def _chosen(self) -> str:
         chosen = f" --queries {','.join(self.queries)}" if self.queries != QUERIES else ""
-        if self.rows != EVENT_ROWS:
+        if self.rows:
             chosen += f" --rows {','.join(self.rows)!r}"
-        if self.contestants != CONTESTANTS:
+        if self.contestants:
             chosen += f" --contestants {','.join(self.contestants)}"
         return chosen
 
@@ -158,7 +159,7 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
     topic = Topic(name=f"benchmark-{wanted.events}")
     _preload(plan, address, topic)
     samples = Samples(work / "samples.jsonl")
-    with workers(wanted.contestants, work / "logs") as started:
+    with workers(wanted.contestants or CONTESTANTS, work / "logs") as started:
         ground = Ground(
             work=work,
             address=address,
@@ -169,7 +170,7 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
             show=lambda line: screen.print(line, markup=False, soft_wrap=True),
         )
         if "events" in wanted.parts:
-            catch_up.run(ground, wanted.rounds, [ROWS[name] for name in wanted.rows])
+            catch_up.run(ground, wanted.rounds, [ROWS[name] for name in wanted.rows or EVENT_ROWS])
         small = {"batch", "chain"} & set(wanted.parts)
         hundreds = SmallBatches(ground, wanted.warm, wanted.batches) if small else None
         if hundreds is not None and "batch" in wanted.parts:
@@ -185,15 +186,14 @@ def _peers(wanted: Wanted, work: Path, address: str) -> PeersReport:
     plan = Plan(since=DAY, until=DAY.replace(day=2), events=wanted.events, seed=7)
     topic = Topic(name=f"benchmark-{wanted.events}")
     _preload(plan, address, topic)
-    rows = wanted.rows if wanted.rows != EVENT_ROWS else tuple(peers.WORKLOADS)
     found = peers.measure(
         plan,
         work,
         address,
         topic.name,
-        [peers.WORKLOADS[row] for row in rows],
+        [peers.WORKLOADS[row] for row in wanted.rows or peers.WORKLOADS],
         rounds=wanted.rounds,
-        wanted=wanted.contestants if wanted.contestants != CONTESTANTS else (),
+        wanted=wanted.contestants,
         show=lambda line: screen.print(line, markup=False, soft_wrap=True),
     )
     for ground, absent, facts in found:
@@ -291,6 +291,10 @@ def _preload(plan: Plan, address: str, topic: Topic) -> None:
     screen.print(f"preloaded {sent.events:,} events in {sent.seconds:.1f} s")
 
 
+def _names(typed: str) -> tuple[str, ...]:
+    return tuple(name for name in typed.split(",") if name)
+
+
 def _wanted(arguments: list[str]) -> Wanted:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("suite", nargs="?", default="engine", choices=[*MEASURES, SPEED])
@@ -319,12 +323,10 @@ def _wanted(arguments: list[str]) -> Wanted:
     )
     parser.add_argument(
         "--rows",
-        default=",".join(EVENT_ROWS),
+        default="",
         help="of `engine` and `peers`, only these of their events",
     )
-    parser.add_argument(
-        "--contestants", default=",".join(CONTESTANTS), help="of `engine` and `peers`, only these"
-    )
+    parser.add_argument("--contestants", default="", help="of `engine` and `peers`, only these")
     parser.add_argument("--queries", default=",".join(QUERIES), help="of `nexmark`, only these")
     found = parser.parse_args(arguments)
     return Wanted(
@@ -338,9 +340,9 @@ def _wanted(arguments: list[str]) -> Wanted:
         work=found.work.absolute(),
         kafka=found.kafka,
         fresh=found.fresh,
-        tables=tuple(name for name in found.tables.split(",") if name),
-        rows=tuple(found.rows.split(",")),
-        contestants=tuple(found.contestants.split(",")),
+        tables=_names(found.tables),
+        rows=_names(found.rows),
+        contestants=_names(found.contestants),
         queries=tuple(found.queries.split(",")),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import duckdb
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from strandline.core.topic import Topic
 from strandline.engine.kafka import broker
@@ -49,9 +50,19 @@ def run(ground: Ground, rounds: int, row: Row, part: str, count: int) -> None:
         place = ground.fresh(row, name, topic=topic)
         cost = ground.worker(name).ask("catch_up", ADS, place)
         check(place, name, truth, ads.SINCE_MS + count - 1)
+        if process_of(name) in IN_KAFKA:
+            _forget(place)
         return cost, cost.wall
 
     ground.measure(part, row, rounds, once)
+
+
+def _forget(place: Place) -> None:
+    """Remove the topics of a run, its own and those that keep its state: the next run has others."""
+    admin = AdminClient({"bootstrap.servers": place.address})
+    made = [name for name in admin.list_topics().topics if name.startswith(place.counted)]
+    for gone in admin.delete_topics(made).values():
+        gone.result()
 
 
 def check(place: Place, name: str, truth: Views, newest: int) -> None:

@@ -201,7 +201,7 @@ def _workload(row: str, of: Mapping[str, Any]) -> list[str]:
     loads = [s.load for s in samples.all]
     machine = of["machine"]
     lines = [
-        f"{WHAT[row][0].upper()}{WHAT[row][1:]}; {events:,} events.",
+        f"{WHAT[row][0].upper()}{WHAT[row][1:]}; {events:,} events. Made by `{of['command']}`.",
         (
             f"Commit {machine['commit']}, {machine['processor']}, {machine['cores']} cores; load average "
             f"{min(loads, default=0):.1f} to {max(loads, default=0):.1f}, others took up to {noise:.0f} % of the machine."
