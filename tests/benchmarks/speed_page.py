@@ -56,7 +56,7 @@ A ratio is ours over theirs, taken within a round: below 1 we need less. It outl
 REPEAT = """\
 ## How to repeat it
 
-```sh
+```text
 .venv/bin/python -m tests.benchmarks peers --events 1000000 --rounds 2
 .venv/bin/python -m tests.benchmarks peers --events 1000000 --rows clean,whole --contestants strandline,tuned,flink
 .venv/bin/python -m tests.benchmarks speed
