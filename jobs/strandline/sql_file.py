@@ -187,11 +187,6 @@ def _window(text: str) -> Window:
     return _length(text)
 
 
-NONE = timedelta(0)
-NOTHING = re.compile(r"(?i)(?:interval\s+)?0(?:\s+[a-z]+)?")
-"""No length at all, which is none of a window's: rows above windows that close in their order come late by nothing."""
-
-
 def _lateness(text: str) -> Lateness:
     """Read ``2 hours``, or ``late 2 hours, early 1 minute, disorder 10 minutes``; ``late 0 seconds`` is none."""
     known = {}
@@ -202,7 +197,8 @@ def _lateness(text: str) -> Lateness:
         name = found[1] or "late"
         if name in known:
             raise _Unread(f"{name} once")
-        known[name] = NONE if NOTHING.fullmatch(found[2]) else length_of(_length(found[2]))
+        is_none = re.fullmatch(r"(?i)(?:interval\s+)?0(?:\s+[a-z]+)?", found[2])
+        known[name] = timedelta(0) if is_none else length_of(_length(found[2]))
     try:
         return Lateness(**known)
     except ValueError as error:  # two commits may share a moment

@@ -13,7 +13,7 @@ from typing import TypeAlias, get_args
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from strandline import catalog, sql
+from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import Day, Emit
@@ -361,20 +361,6 @@ def test_what_a_lateness_says_twice_is_refused(put: Put) -> None:
         catalog.tables()
 
 
-def test_a_lateness_may_be_nothing(put: Put) -> None:
-    """As in Python: rows above windows of one length come late by nothing."""
-    put(
-        "silver/pings.sql",
-        PINGS.replace(
-            "-- key", "-- lateness: late 0 seconds, early 0, disorder 1 second\n    -- key"
-        ),
-    )
-    table = catalog.find("silver.pings")
-
-    assert isinstance(table, Judged)
-    assert table.lateness.delay.total_seconds() == 1
-
-
 def test_a_disorder_that_no_lateness_can_have_is_refused_where_it_is_written(put: Put) -> None:
     """Not in the line of the engine that refuses it of a table in Python."""
     put("silver/pings.sql", PINGS.replace("-- key", "-- lateness: disorder 0 seconds\n    -- key"))
@@ -707,11 +693,3 @@ def test_a_rule_that_reads_the_clock_is_refused_when_its_types_are_known(
 
     with pytest.raises(DefinitionError, match="'now' is another time each day"):
         table.transform(spark.createDataFrame([], RECEIVED))
-
-
-def test_a_text_of_no_table_says_so(spark: SparkSession) -> None:
-    """What its names mean, the table knows."""
-    rows = spark.createDataFrame([], "a string")
-
-    with pytest.raises(DefinitionError, match="function of no table yet"):
-        sql("SELECT a FROM {x}")(rows)

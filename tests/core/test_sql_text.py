@@ -4,6 +4,7 @@ How a file of SQL is a table: tests/core/test_sql_file.py.
 """
 
 import pytest
+from pyspark.sql import SparkSession
 from strandline import sql
 
 from strandline.core.errors import DefinitionError
@@ -229,3 +230,18 @@ def test_a_word_that_only_looks_like_the_clock_is_let_alone() -> None:
     sql(
         "SELECT t.now, t.`current_date`, user, a AS localtime FROM {t} AS t WHERE b IN ('now', 'today')"
     )
+
+
+def test_a_lateness_may_be_nothing() -> None:
+    """As in Python: rows above windows of one length come late by nothing."""
+    found = READERS["lateness"]("late 0 seconds, early 0, disorder 1 second")
+
+    assert found.delay.total_seconds() == 1
+
+
+def test_a_text_of_no_table_says_so(spark: SparkSession) -> None:
+    """What its names mean, the table knows."""
+    rows = spark.createDataFrame([], "a string")
+
+    with pytest.raises(DefinitionError, match="function of no table yet"):
+        sql("SELECT a FROM {x}")(rows)

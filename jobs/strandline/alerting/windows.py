@@ -31,7 +31,6 @@ from datetime import datetime, timedelta
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
-import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -677,17 +676,19 @@ class _Pass:
         self._rules = rules
         self._until = until
 
-    def __call__(self, frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    def __call__(self, frames: Iterable[Any]) -> Iterator[Any]:
         found = []
         for (number, key), rows in groupby(_rows(frames), lambda row: (row.rule, row.key)):
             rule = self._rules[number]
             last: dict[str, str] = {}
             its = fired(rule, _hits_of_key(rows, last), self._until)
             found += [alert_of(rule, key, last["shown"], each) for each in its]
+        import pandas as pd  # noqa: PLC0415  # no look at rules waits for it
+
         yield pd.DataFrame(found, columns=ALERT.fieldNames())
 
 
-def _rows(frames: Iterable[pd.DataFrame]) -> Iterator[_Row]:
+def _rows(frames: Iterable[Any]) -> Iterator[_Row]:
     for frame in frames:
         yield from map(_Row._make, frame.itertuples(index=False, name=None))
 

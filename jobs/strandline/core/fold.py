@@ -26,7 +26,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     MapState,
@@ -519,6 +518,9 @@ SLICE = 10_000
 
 def replayed(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function that folds rows sorted by key and time; ``watermark`` is one of their columns."""
+    # It imports pandas, for which no look at the catalog should wait.
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  # as above
+
     schema = to_arrow_schema(fold.output, timezone="UTC")
 
     def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
