@@ -17,6 +17,7 @@ from fleet.silver import device_telemetry as silver
 from fleet.silver import process_events
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.spark_checkpoint import read_record, write_record
+from strandline.engine.repair import rebuild
 from strandline.engine.repair.migrate import Migration, keep, migrations
 from strandline.operate import migrate, session
 from tests.cli.inside import strandline, succeeded
@@ -134,6 +135,26 @@ def test_a_table_that_has_no_rows_yet_begins_by_the_edited_code(
 
     assert f"{gold.TABLE.id}: has no rows yet, and begins by the code of now" in done.out
     assert "there is nothing to do" in succeeded("migrate", "--go", "--lake", lake.root).out
+
+
+def test_a_table_without_rows_that_another_reads_gets_its_columns(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """It stays the table that the one above it has begun to read, by the id that Delta has given it."""
+    received(lake, [])
+    derive(spark, lake, silver.TABLE, gold.TABLE)
+    before = DeltaTable(str(lake.table(silver.TABLE))).metadata().id
+    wide = replace(
+        silver.TABLE,
+        transform=lambda rows: silver.TABLE.transform(rows).selectExpr("*", "1 AS one"),
+    )
+
+    rebuild.begin_anew(spark, wide, lake, is_read=True)
+
+    found = DeltaTable(str(lake.table(silver.TABLE)))
+    assert found.metadata().id == before
+    assert "one" in {field.name for field in found.schema().fields}
+    assert not lake.checkpoint(silver.TABLE).exists()
 
 
 FORMER = StructType(process_events.FIELDS.fields[:10])

@@ -234,6 +234,7 @@ class _Stream:
 
     def _ask(self, *, loads: bool = True) -> Loaded | None:
         beat = heartbeat(self.lake, clock.now())
+        _refuse_shares(beat)
         if beat and beat["alive"] and not beat.get("loads_code"):
             self.says("the stream cannot load edited code: `strandline restart` when this is done")
             return None
@@ -242,6 +243,23 @@ class _Stream:
     def _is_there(self) -> bool:
         beat = heartbeat(self.lake, clock.now())
         return bool(beat and beat["alive"] and not silence(beat))
+
+
+def _refuse_shares(beat: Mapping[str, object] | None) -> None:
+    """Refuse to exchange a table while hosts share the tables out: they would take it back by the code of before.
+
+    Raises:
+        TransientError: A share of the stream runs.
+    """
+    shares = beat.get("shards") if beat and beat["alive"] else None
+    living = [each for each in shares if each["alive"]] if isinstance(shares, list) else []
+    if living:
+        named = ", ".join(str(each["shard"] or "all tables") for each in living)
+        raise TransientError(
+            f"the stream runs in shares ({named}), which load no edited code",
+            hint="stop each of them (Ctrl-C; on Kubernetes, no replicas), type the same again, and start them: they begin by the edit.",
+            shares=named,
+        )
 
 
 def _is_same(differences: Sequence[Comparison]) -> bool:
@@ -348,8 +366,6 @@ class _Worker:
         is_read = bool(readers(table, self.lake))
         with self.stream.taken(table, "migrate"):
             rebuild.begin_anew(self.site.spark, table, self.lake, is_read=is_read)
-        if preflight.judge(self.site.spark, table, self.lake).answer is preflight.Answer.MIGRATE:
-            self._alter(table)
         return self._noted(table, "has no rows yet, and begins by the code of now")
 
     def _may_wait_otherwise(self, table: Table) -> bool:

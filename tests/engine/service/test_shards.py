@@ -7,12 +7,13 @@ from datetime import timedelta
 import pytest
 from strandline import catalog
 
-from strandline.core.errors import DefinitionError
+from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.background_stream import STREAM, refuse_ill
 from strandline.engine.service.condition import condition
 from strandline.engine.service.stream_health import SILENT, Ill, Shard, heartbeat, near_beat
+from strandline.operate import migrate
 from strandline.operate.stream import of_share
 from tests.cli.inside import succeeded
 from tests.support.rows import NOON
@@ -118,6 +119,42 @@ def test_a_share_whose_process_is_gone_is_a_trouble_and_its_figures_are_no_figur
     ]
     assert "share 2/3" in troubles[0].says
     assert "share 3/3 of the stream is not running; no process has had it" in troubles[1].says
+
+
+def test_shares_that_have_all_died_are_a_trouble(lake: Lake) -> None:
+    """Although there was no request for them that a watchdog could carry out."""
+    for name in ("1/2", "2/2"):
+        write(lake, name, f"silver.{name[0]}", pid=GONE)
+
+    troubles = condition(lake, NOON).troubles
+
+    assert [(each.tables, each.grave) for each in troubles] == [
+        (("silver.1",), True),
+        (("silver.2",), True),
+    ]
+
+
+def test_one_stream_after_shares_has_none(lake: Lake) -> None:
+    write(lake, "1/2", "silver.a", pid=GONE, at=(NOON - timedelta(hours=1)).isoformat())
+    write(lake, None, "silver.a", "silver.b")
+
+    beat = heartbeat(lake, NOON)
+
+    assert beat is not None
+    assert "shards" not in beat
+    assert not condition(lake, NOON).troubles
+
+
+def test_no_table_is_exchanged_beside_shares(lake: Lake) -> None:
+    """They would take it back by the code of before, and nothing would say so."""
+    write(lake, "1/2", "silver.a")
+
+    with pytest.raises(
+        TransientError, match=r"in shares \(1/2\), which load no edited code"
+    ) as refused:
+        list(migrate._Stream(lake, lambda _: None, []).load())
+
+    assert "stop each of them" in refused.value.hint
 
 
 def test_shares_of_before_are_no_shares_any_more(lake: Lake) -> None:

@@ -289,8 +289,8 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         asked = main.asked(within=main.AT_LAST, quiet=main.QUIET)
         for table in chosen:
             refuse_if_taken(table, where)
-        # Before Spark starts: an edit meanwhile is one. That all of several hosts have loaded it, no answer could say.
-        code = LoadedCode() if share is None else None
+        # Before Spark starts: an edit meanwhile is one, and not what makes the rows.
+        code = LoadedCode()
         shared = share is not None
         site = ready_to_stay(found, where, chosen, note, patient=patient, shared=shared)
         feeds_all = not tables
@@ -300,7 +300,9 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             where,
             site,
             asked,
-            code,
+            None
+            if shared
+            else code,  # that all of several hosts have loaded an edit, no answer could say
             feeds_all=feeds_all,
             sleep=found.sleep,
             shard=share,

@@ -21,15 +21,18 @@ from pyspark.sql.types import StructType
 from strandline.core.errors import DamagedError, DataError, DefinitionError, TransientError
 from strandline.core.kind import in_utc
 from strandline.core.stateful import AvailableNow
-from strandline.core.table import Recomputed, Table
+from strandline.core.table import Recomputed, Streamed, Table
 from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.gate_files import Where
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.function_plan import take_over_lineage
+from strandline.engine.flow.plan import framed
+from strandline.engine.flow.preflight import columns_of
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.shadow_lake import Promotion, Shadow, summed
 from strandline.engine.lake import completeness
 from strandline.engine.lake.commit import delta_commit
+from strandline.engine.lake.commit.create_table import alter
 from strandline.engine.lake.completeness import (
     refuse_never_whole,
     refuse_retired,
@@ -338,7 +341,10 @@ def begin_anew(spark: SparkSession, table: Table, lake: Lake, *, is_read: bool) 
                 f"{table.id} has got its first rows meanwhile", hint="type the same again."
             )
         lake.checkpoint(table).remove()
-        for folder in () if is_read else lake.folders(table):
+        if is_read and isinstance(table, Streamed) and lake.exists(table):
+            alter(spark, lake.table(table), columns_of(table, framed(spark, table, lake)))
+            return
+        for folder in lake.folders(table):
             folder.remove()
 
 

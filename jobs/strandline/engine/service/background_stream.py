@@ -198,6 +198,8 @@ class Always:
         with self._alone():
             last = self.order()
             words = last.words if last else ()
+            if self.pid() is None:
+                self._refuse_other()
             # The request comes first, so that what ends and starts meanwhile is not taken for dead.
             self._write(self._order(runs=True, why=why, words=words))
             self._stop()
@@ -302,6 +304,8 @@ class Always:
         return self.lake.log(self.program.name)
 
     def _resumed(self, words: tuple[str, ...], why: str) -> int:
+        if self.pid() is None:
+            self._refuse_other()  # else a watchdog would start what is refused, as soon as the other ends
         self._write(self._order(runs=True, why=why, words=words))
         return self._started(words)
 

@@ -222,16 +222,17 @@ def _times(asked: Order) -> str:
 
 
 def _of_shards(beat: Mapping[str, Any] | None) -> Iterator[Trouble]:
-    """Yield the shares of the tables that no host streams while others do."""
-    for each in (beat or {}).get("shards", ()) if beat and beat["alive"] else ():
-        if each["alive"]:
+    """Yield the shares of the tables that no host streams, though one did or others do; unless it ended in order, a page each."""
+    for each in (beat or {}).get("shards", ()):
+        died = bool(each["at"]) and not each["ended"]
+        if each["alive"] or not (died or (beat and beat["alive"])):
             continue
         was = f"its last heartbeat was at {each['at']}" if each["at"] else "no process has had it"
         yield Trouble(
             what=Ill.DEAD,
             says=f"share {each['shard']} of the stream is not running; {was}",
             tables=tuple(each["tables"]),
-            grave=bool(each["at"]) and not each["ended"],
+            grave=died,
             page=Ill.DEAD,
             hint=f"`strandline stream --shard {each['shard']}` on a host of its own.",
         )

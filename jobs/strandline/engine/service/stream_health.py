@@ -614,6 +614,8 @@ def together(found: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         return found[0] if found else None
     newest = max(found, key=lambda each: (each["alive"], each["at"]))
     living = [each for each in found if each["alive"]]
+    if not any(each.get("shard") for each in (newest, *living)):
+        return newest  # one stream has all tables again
     least = min(living, key=lambda each: str(each["at"]), default=newest)
     tables = {
         name: {**pulse, "shard": each.get("shard")}

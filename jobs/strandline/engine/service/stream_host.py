@@ -421,7 +421,7 @@ class Host:
         ) and self._known.get(table.id) is table:
             self._waiting_for_sources.add(table.id)
             pulse.sources = f"for {' and '.join(absent)}, which does not exist yet"
-            if self._stop.wait(self._poll):
+            if self._stop.wait(self._lake.pause(self._poll)):
                 return
         pulse.sources = None
         self._waiting_for_sources.discard(table.id)
