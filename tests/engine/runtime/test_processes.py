@@ -112,3 +112,11 @@ def test_one_that_is_gone_gives_way_without_an_error() -> None:
         pass
 
     processes.let_give_way(pid)
+
+
+def test_a_port_that_is_given_away_already_is_not_given_twice() -> None:
+    """A broker has two, and the system may name one that nothing has taken yet for both."""
+    wanted = processes.free(0)
+
+    assert processes.free(wanted) == wanted
+    assert processes.free(wanted, but=wanted) != wanted

@@ -420,9 +420,11 @@ def _start(home: Place, port: int | None, archives: Place | None) -> Broker:
     last = _read(home)
     for attempt in range(1, ATTEMPTS + 1):
         # Clients remember addresses, so the last port is used again if it is free.
+        own = port or processes.free(last.port if last else 0)
         state = _State(
-            port=port or processes.free(last.port if last else 0),
-            controller_port=processes.free(last.controller_port if last else 0),
+            port=own,
+            # The system may give the same port twice, as nothing has taken it yet; Kafka refuses it then.
+            controller_port=processes.free(last.controller_port if last else 0, but=own),
         )
         try:
             return _launch(home, state, archives)

@@ -391,12 +391,13 @@ def refuse_taken(port: int | None) -> None:
         ) from error
 
 
-def free(wanted: int) -> int:
-    """Return the wanted port, or any other that is free."""
+def free(wanted: int, *, but: int | None = None) -> int:
+    """Return the wanted port, or any other that is free, ``but`` one that is given away already and not taken yet."""
     try:
-        return bind(wanted)
+        found = bind(wanted)
     except OSError:
-        return bind(0)
+        found = bind(0)
+    return free(0, but=but) if found == but else found
 
 
 def bind(port: int) -> int:
