@@ -91,7 +91,7 @@ class Report:
         )
 
     def _events(self) -> list[str]:
-        lines = _head(
+        lines = head(
             "row",
             "strandline µs/event",
             "tuned µs/event",
@@ -108,7 +108,7 @@ class Report:
             wall = self.samples.figure(EVENTS, row, "strandline", "wall")
             rate = f"{self.events / wall.median:,.0f}" if wall else "-"
             lines.append(
-                _line(
+                line(
                     row,
                     *costs,
                     self._ratio(EVENTS, row, "tuned", "cpu"),
@@ -122,7 +122,7 @@ class Report:
         return lines
 
     def _batches(self) -> list[str]:
-        lines = _head(
+        lines = head(
             "row",
             *(f"{who} ms" for who in ALONE),
             *(f"wall / {who}" for who in ALONE[1:]),
@@ -132,7 +132,7 @@ class Report:
             "slowest ms",
         )
         lines += [
-            _line(
+            line(
                 row,
                 *(self._scaled(BATCH, row, who, "wall", 1e3) for who in ALONE),
                 *(self._ratio(BATCH, row, who, "wall") for who in ALONE[1:]),
@@ -146,12 +146,12 @@ class Report:
         return lines
 
     def _chain(self) -> list[str]:
-        lines = _head("from 100 events in Kafka to gold", "s", "CPU s", "slowest s", "target")
+        lines = head("from 100 events in Kafka to gold", "s", "CPU s", "slowest s", "target")
         for row in self.samples.rows(CHAIN):
             figures = [
                 self.samples.figure(CHAIN, row, "strandline", w) for w in ("wall", "cpu", "slowest")
             ]
-            lines.append(_line(row, *(_text(f, 1.0, 2) for f in figures), f"< {CHAIN_SECONDS:.0f}"))
+            lines.append(line(row, *(_text(f, 1.0, 2) for f in figures), f"< {CHAIN_SECONDS:.0f}"))
         return lines
 
     def _verdicts(self) -> list[tuple[str, str, str, bool]]:
@@ -212,12 +212,14 @@ WHO = ("strandline", "tuned", "tutorial")
 ALONE = ("strandline", "tuned", "tutorial/2", "tutorial")
 
 
-def _line(*cells: str) -> str:
+def line(*cells: str) -> str:
+    """Return a row of a table."""
     return "| " + " | ".join(cells) + " |"
 
 
-def _head(*cells: str) -> list[str]:
-    return [_line(*cells), "|" + "---|" * len(cells)]
+def head(*cells: str) -> list[str]:
+    """Return the first two lines of a table."""
+    return [line(*cells), "|" + "---|" * len(cells)]
 
 
 def _target(limit: float | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.benchmarks.contestants.roster import ABSENT, KNOWN, process_of, variant_of
 from tests.benchmarks.ground import OURS, Ground
+from tests.benchmarks.report import head, line
 from tests.benchmarks.samples import Samples, Spread
 
 ROOT = Path(__file__).parents[2]
@@ -165,9 +166,9 @@ def _ratio(of: Mapping[str, Any] | None, against: str, what: str = "cpu") -> Spr
 
 def _ratios(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     whom = [who for who in AGAINST if any(_ratio(of, who) for of in found.values())]
-    lines = _head("our CPU over that of", *whom, "events", "commit")
+    lines = head("our CPU over that of", *whom, "events", "commit")
     lines += [
-        _line(
+        line(
             row,
             *(_text(_ratio(of, who), 2) for who in whom),
             f"{of['events']:,}",
@@ -208,7 +209,7 @@ def _workload(row: str, of: Mapping[str, Any]) -> list[str]:
         ),
         *([FEW] if events < ENOUGH else []),
         "",
-        *_head(
+        *head(
             "contestant",
             "CPU µs an event",
             "events a second",
@@ -222,7 +223,7 @@ def _workload(row: str, of: Mapping[str, Any]) -> list[str]:
         wall = samples.figure(PART, row, who, "wall")
         assert wall is not None
         lines.append(
-            _line(
+            line(
                 who,
                 _text(samples.figure(PART, row, who, "cpu"), 1, 1e6 / events),
                 f"{events / wall.median:,.0f}",
@@ -256,26 +257,18 @@ def _capacity(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def _roster(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     there = {s["contestant"]: None for of in found.values() for s in of["samples"]}
-    lines = _head("contestant", "what it is", "what it promises")
+    lines = head("contestant", "what it is", "what it promises")
     for name, known in KNOWN.items():
         if name in map(process_of, there):
-            lines.append(_line(name, known.about, known.guarantee))
+            lines.append(line(name, known.about, known.guarantee))
             lines += [
-                _line(f"{name}/{each}", about, "as above")
+                line(f"{name}/{each}", about, "as above")
                 for each, about in known.variants.items()
                 if any(process_of(who) == name and variant_of(who) == each for who in there)
             ]
     absent = {who: reason for of in found.values() for who, reason in of["absent"].items()}
     gone = [f"* {who}: {reason}." for who, reason in {**ABSENT, **absent}.items()]
     return [*lines, "", "Who does not take part, and why:", "", *gone]
-
-
-def _line(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _head(*cells: str) -> list[str]:
-    return [_line(*cells), "|" + "---|" * len(cells)]
 
 
 def _text(found: Spread | None, digits: int, scale: float = 1.0) -> str:

@@ -1,11 +1,12 @@
 """The report on NEXMark: each query with its rows, how it is written, and what it costs; and what Spark says of it as one plan."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.benchmarks.nexmark.workload import CHAINS, OURS, QUERY, RATE, SEED, TABLE
+from tests.benchmarks.report import head, line
 from tests.benchmarks.samples import Samples
 
 ASKS = {
@@ -112,7 +113,7 @@ class NexmarkReport:
 
     def _queries(self) -> list[str]:
         others = sorted({s.contestant for s in self.samples.all} - {OURS})
-        lines = _head(
+        lines = head(
             "query",
             "asks for",
             "written as",
@@ -128,7 +129,7 @@ class NexmarkReport:
             whole = sum(self._cost(TABLE, each, OURS) for each in CHAINS[query])
             wall = self.samples.figure(QUERY, query, OURS, "wall")
             lines.append(
-                _line(
+                line(
                     query,
                     ASKS[query],
                     _written(query),
@@ -143,7 +144,7 @@ class NexmarkReport:
         return lines
 
     def _tables(self) -> list[str]:
-        lines = _head("table", "µs/event", "from … to", "s on the wall")
+        lines = head("table", "µs/event", "from … to", "s on the wall")
         for table in self.samples.rows(TABLE):
             cpu = self.samples.figure(TABLE, table, OURS, "cpu")
             wall = self.samples.figure(TABLE, table, OURS, "wall")
@@ -151,17 +152,17 @@ class NexmarkReport:
                 continue
             scale = 1e6 / self.events
             ends = f"{cpu.low * scale:.2f} … {cpu.high * scale:.2f}"
-            lines.append(_line(table, f"{cpu.median * scale:.2f}", ends, f"{wall.median:.2f}"))
+            lines.append(line(table, f"{cpu.median * scale:.2f}", ends, f"{wall.median:.2f}"))
         return lines
 
     def _one_plan(self) -> list[str]:
-        lines = _head("query", "Spark")
+        lines = head("query", "Spark")
         for query, verdicts in self.one_plan.items():
             append, update = map(_short, (verdicts["append"], verdicts["update"]))
             says = append or "takes it"
             if bool(append) != bool(update) or (append and update and append != update):
                 says += f"; in mode update: {update or 'takes it'}"
-            lines.append(_line(query, says.replace("|", "\\|")))
+            lines.append(line(query, says.replace("|", "\\|")))
         return lines
 
     def _cost(self, part: str, row: str, who: str) -> float:
@@ -181,11 +182,3 @@ def _is_own(table: str) -> bool:
 def _written(query: str) -> str:
     own = [each.removeprefix("gold.") for each in CHAINS[query] if _is_own(each)]
     return "one table" if len(own) == 1 else f"a chain of {len(own)}: {' → '.join(own)}"
-
-
-def _line(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _head(*cells: str) -> Sequence[str]:
-    return [_line(*cells), "|" + "---|" * len(cells)]

@@ -122,10 +122,9 @@ def would_do_nothing(table: Streamed, lake: Lake) -> bool:
         return False
     mend(table, lake)
     refuse_strangers(table, lake)
-    is_done = is_as_it_was(table, lake) and is_settled(table, lake)
-    return (
-        is_done and waiting(table, lake) == 0
-    )  # by the books, as commits may have been moved out of a log
+    if not (is_as_it_was(table, lake) and is_settled(table, lake)):
+        return False
+    return waiting(table, lake) == 0  # by the books, as commits may have been moved out of a log
 
 
 def follow(

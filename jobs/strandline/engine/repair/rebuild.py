@@ -23,6 +23,7 @@ from strandline.core.kind import in_utc
 from strandline.core.stateful import AvailableNow
 from strandline.core.table import Recomputed, Streamed, Table
 from strandline.engine.accounting import gate_files
+from strandline.engine.accounting.balance_sheet import has_begun
 from strandline.engine.accounting.gate_files import Where
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.function_plan import take_over_lineage
@@ -44,7 +45,7 @@ from strandline.engine.lake.forgotten import requests
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import handed_over, lease
 from strandline.engine.lake.log.commit_log import committed_at
-from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry, latest_version
+from strandline.engine.lake.log.ledger import Entry, entries, entry_at, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of, sums_of
 from strandline.engine.lake.log.log_actions import TableFiles, table_files, table_id
 from strandline.engine.lake.log.vacuum import UNDOABLE, swept
@@ -319,8 +320,9 @@ def remove_shadow(table: Table, lake: Lake) -> bool:
 
 
 def is_unfilled(table: Table, lake: Lake) -> bool:
-    """Return whether no batch of a table was ever committed."""
-    return not lake.exists(table) or last_entry(lake.table(table)) is None
+    """Return whether no batch of a table was ever committed, and no backfill or import of it either."""
+    paths = lake.folders(table)
+    return not has_begun(table, lake) and all(next(entries(each), None) is None for each in paths)
 
 
 def begin_anew(spark: SparkSession, table: Table, lake: Lake, *, is_read: bool) -> None:

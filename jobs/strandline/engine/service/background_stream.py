@@ -334,8 +334,7 @@ class Always:
         )
 
     def _refuse_other(self) -> None:
-        # Of the tables of a lake there may be several, one for each share.
-        beat = heartbeat(self.lake, self.clock()) if self.program is STREAM else self.heartbeat()
+        beat = self.heartbeat()
         if beat and beat["alive"]:
             raise DefinitionError(
                 f"{self.program.title} runs already in process {beat['pid']} on {beat['host']}, "

@@ -594,7 +594,7 @@ class Processes:
     def __init__(self, lake: Lake, now: datetime) -> None:
         """Read their heartbeats and orders."""
         self._now = now
-        self._beats = {STREAM: heartbeat(lake, now), ALERTS: heartbeat(lake, now, lake.feeds_beat)}
+        self._beats = {each: heartbeat(lake, now, each.heartbeat(lake)) for each in PROGRAMS}
         self._orders = {each: order(lake, each.order(lake)) for each in PROGRAMS}
 
     @property

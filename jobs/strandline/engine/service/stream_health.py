@@ -518,8 +518,19 @@ def heartbeat(lake: Lake, now: datetime, file: Place | None = None) -> dict[str,
         now: The present time.
         file: The heartbeat, if it is not that of the stream of tables, which may be several that share them out.
     """
-    if file is None:
+    if file is None or file == lake.heartbeat:
         return together(list(beats(lake, now)))
+    return _beat(lake, now, file)
+
+
+def beats(lake: Lake, now: datetime) -> Iterator[dict[str, Any]]:
+    """Yield the heartbeat of each stream of a lake's tables."""
+    for file in (lake.heartbeat, *_of_shards(lake.root)):
+        if (beat := _beat(lake, now, file)) is not None:
+            yield beat
+
+
+def _beat(lake: Lake, now: datetime, file: Place) -> dict[str, Any] | None:
     text = file.text()
     if text is None:
         return None
@@ -527,13 +538,6 @@ def heartbeat(lake: Lake, now: datetime, file: Place | None = None) -> dict[str,
     beat["ended"] = not beat["alive"]  # in order; one that was killed wrote that it lives
     beat["alive"] = bool(beat["alive"]) and _lives(lake, beat, now)
     return beat
-
-
-def beats(lake: Lake, now: datetime) -> Iterator[dict[str, Any]]:
-    """Yield the heartbeat of each stream of a lake's tables."""
-    for file in (lake.heartbeat, *_of_shards(lake.root)):
-        if (beat := heartbeat(lake, now, file)) is not None:
-            yield beat
 
 
 def _lives(lake: Lake, beat: Mapping[str, Any], now: datetime) -> bool:
