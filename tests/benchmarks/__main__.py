@@ -1,7 +1,7 @@
 """Measure: ``python -m tests.benchmarks [engine | history | nexmark | peers | rules | share | speed | verify]``, or ``make bench``.
 
 ``engine`` compares with jobs written by hand, ``peers`` with what others would use instead, of which ``speed`` makes a page,
-``history`` an old table with a young one, ``nexmark`` runs the queries of NEXMark and compares their rows with those of DuckDB,
+``history`` an old table with a young one, ``nexmark`` runs the queries of NEXMark beside Flink and compares all rows with those of DuckDB,
 ``rules`` a batch with fifty rules and their gate with one that has none, ``share`` a run that Dagster launched with one from the
 command line, and ``verify`` weighs the processes of a verification.
 An interrupted run goes on where it was; ``--fresh`` begins anew.
@@ -28,6 +28,7 @@ from strandline.engine.lake.lake import Lake
 from tests.benchmarks import (
     catch_up,
     history,
+    kit,
     machine,
     peers,
     rules,
@@ -38,7 +39,7 @@ from tests.benchmarks import (
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.ground import ROWS, Ground
 from tests.benchmarks.history_report import HistoryReport
-from tests.benchmarks.nexmark import workload
+from tests.benchmarks.nexmark import takers, workload
 from tests.benchmarks.nexmark.expected import Oracle
 from tests.benchmarks.nexmark.report import NexmarkReport
 from tests.benchmarks.report import Report
@@ -220,16 +221,23 @@ def _nexmark(wanted: Wanted, work: Path, address: str) -> NexmarkReport:
     samples = Samples(work / "samples.jsonl")
     show = partial(screen.print, markup=False, soft_wrap=True)
     file = workload.sent(address, wanted.events, wanted.work)
+    asked = [
+        each for each in takers.CONTESTANTS if each in (wanted.contestants or takers.CONTESTANTS)
+    ]
+    reasons = {name: kit.missing(name) for name in asked}
+    absent = {name: reason for name, reason in reasons.items() if reason is not None}
+    for name, reason in absent.items():
+        show(f"{name} cannot be had: {reason}")
     with ExitStack() as block:
         here = {
-            name: block.enter_context(workload.CONTESTANTS[name](address, wanted.events, work))
-            for name in wanted.contestants
-            if name in workload.CONTESTANTS
+            name: block.enter_context(takers.CONTESTANTS[name](address, wanted.events, work))
+            for name in asked
+            if name not in absent
         }
         own = here[workload.OURS]
-        assert isinstance(own, workload.Ours)
+        assert isinstance(own, takers.Ours)
         one_plan = json.loads(own.as_one_plan().read_text())
-        rows = workload.measure(
+        found = workload.measure(
             list(here.values()),
             Oracle(file),
             samples,
@@ -241,7 +249,9 @@ def _nexmark(wanted: Wanted, work: Path, address: str) -> NexmarkReport:
         command=wanted.command,
         events=wanted.events,
         machine=machine.facts(),
-        rows=rows,
+        rows=found.rows,
+        refused=found.refused,
+        absent=absent,
         one_plan=one_plan,
         samples=samples,
     )
@@ -326,7 +336,9 @@ def _wanted(arguments: list[str]) -> Wanted:
         default="",
         help="of `engine` and `peers`, only these of their events",
     )
-    parser.add_argument("--contestants", default="", help="of `engine` and `peers`, only these")
+    parser.add_argument(
+        "--contestants", default="", help="of `engine`, `nexmark` and `peers`, only these"
+    )
     parser.add_argument("--queries", default=",".join(QUERIES), help="of `nexmark`, only these")
     found = parser.parse_args(arguments)
     return Wanted(

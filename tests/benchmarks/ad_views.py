@@ -3,10 +3,10 @@
 A stream of tables has the windows that are closed; what ends with its input, and what emits each change, has all of them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import duckdb
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from strandline.core.topic import Topic
@@ -51,13 +51,13 @@ def run(ground: Ground, rounds: int, row: Row, part: str, count: int) -> None:
         cost = ground.worker(name).ask("catch_up", ADS, place)
         check(place, name, truth, ads.SINCE_MS + count - 1)
         if process_of(name) in IN_KAFKA:
-            _forget(place)
+            forget(place)
         return cost, cost.wall
 
     ground.measure(part, row, rounds, once)
 
 
-def _forget(place: Place) -> None:
+def forget(place: Place) -> None:
     """Remove the topics of a run, its own and those that keep its state: the next run has others."""
     admin = AdminClient({"bootstrap.servers": place.address})
     made = [name for name in admin.list_topics().topics if name.startswith(place.counted)]
@@ -101,8 +101,16 @@ def _once(rows: Iterable[tuple[str, int, int]]) -> Views:
 
 def _in_kafka(place: Place) -> Views:
     """Return the last count of each window; a change is a message."""
-    topic, ended = place.counted, set[int]()
     found: dict[tuple[str, int], int] = {}
+    for record in changes(place):
+        campaign, _, begins = (record.key() or b"").decode().partition("@")
+        found[campaign, int(begins)] = int.from_bytes(record.value() or b"", "big")
+    return found
+
+
+def changes(place: Place) -> Iterator[Message]:
+    """Yield all that a contestant has written to its topic, each partition in its order."""
+    topic, ended = place.counted, set[int | None]()
     consumer = Consumer({"bootstrap.servers": place.address, **READING})
     try:
         partitions = consumer.list_topics(topic).topics[topic].partitions
@@ -111,9 +119,7 @@ def _in_kafka(place: Place) -> Views:
             for record in consumer.consume(BATCH, 1.0):
                 if record.error() is not None:  # the end, which markers of transactions lie before
                     ended.add(record.partition())
-                    continue
-                campaign, _, begins = (record.key() or b"").decode().partition("@")
-                found[campaign, int(begins)] = int.from_bytes(record.value() or b"", "big")
+                else:
+                    yield record
     finally:
         consumer.close()
-    return found

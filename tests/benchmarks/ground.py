@@ -12,7 +12,7 @@ from tests.benchmarks.contestants.roster import process_of, variant_of
 from tests.benchmarks.machine import Noise
 from tests.benchmarks.oracle import WrongRowsError
 from tests.benchmarks.samples import Sample, Samples
-from tests.benchmarks.workers import Cost, Worker, WorkerError
+from tests.benchmarks.workers import Cost, Worker, WorkerError, reason
 
 Show = Callable[[str], None]
 
@@ -135,7 +135,7 @@ class Ground:
             except (WrongRowsError, WorkerError) as error:
                 if name == OURS:
                     raise
-                self.refused[row.name, name] = str(error)
+                self.refused[row.name, name] = reason(error)
                 here.remove(name)
                 self.show(f"{part:6} {row.name:14} {name:14} refused: {error}")
                 continue

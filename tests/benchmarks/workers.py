@@ -26,6 +26,11 @@ class WorkerError(Exception):
     """A worker failed or fell silent."""
 
 
+def reason(error: Exception) -> str:
+    """Return what a report says of an error: without the place of a log, which is another one elsewhere."""
+    return str(error).partition(" (see ")[0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """What something took.

@@ -59,7 +59,8 @@ class JvmPeer:
         """Do the job that fills these tables."""
         assert self._process.stdin is not None
         where = (place.root, place.address, place.topic, place.variant)
-        fields = (JOBS[names], *where, self._campaigns, place.counted)
+        job = JOBS.get(names) or names[0]  # a query of NEXMark has the name of its job
+        fields = (job, *where, self._campaigns, place.counted)
         self._process.stdin.write("\t".join(map(str, fields)) + "\n")
         self._process.stdin.flush()
         answer = self._answer()

@@ -5,10 +5,7 @@ Costs are those of whole processes, the broker's left out; a pass runs every que
 """
 
 import inspect
-import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -21,19 +18,14 @@ from confluent_kafka import Producer
 
 from strandline.core.topic import Topic
 from strandline.engine.kafka import broker
-from strandline.engine.lake.open_table import opened
-from strandline.engine.lake.place import Place as Folder
-from tests.benchmarks.contestants.contestant import Place
-from tests.benchmarks.contestants.nexmark import ONE_PLAN
 from tests.benchmarks.feed import has_all
 from tests.benchmarks.machine import Noise
 from tests.benchmarks.nexmark import expected
-from tests.benchmarks.nexmark.expected import Oracle
+from tests.benchmarks.nexmark.expected import Oracle, WrongRowsError
 from tests.benchmarks.nexmark.project.nexmark import play
 from tests.benchmarks.samples import Sample, Samples
-from tests.benchmarks.workers import Cost, Worker, workers
+from tests.benchmarks.workers import Cost, WorkerError, reason
 
-PROJECT = Path(__file__).parent / "project"
 SINCE = datetime(2026, 10, 1, tzinfo=UTC)
 RATE, SEED = 1_000, 7
 """Events a second of event time, and the seed of them."""
@@ -60,7 +52,7 @@ CHAINS: Mapping[str, tuple[str, ...]] = {
 }
 """The tables of each query, each after those that it reads; the last has the answer."""
 
-OURS = "strandline"
+OURS, FLINK = "strandline", "flink"
 QUERY, TABLE = "query", "table"
 """The parts of samples: a query from the topics to its answer, and a table of ours by itself."""
 
@@ -92,76 +84,6 @@ class Contestant(Protocol):
 
     def run(self, query: str) -> Answered:
         """Compute a query over all that is in the topics."""
-
-
-class Ours:
-    """The tables of the project, in a lake of their own for each pass; what several queries read is computed once and counted for each."""
-
-    name = OURS
-
-    def __init__(self, worker: Worker, address: str, topics: str, work: Path) -> None:
-        """Begin with a process that knows the project; the names of the topics have an end more."""
-        self._worker = worker
-        self._address = address
-        self._topics = topics
-        self._work = work
-        self._passes = 0
-        self._costs: dict[str, Cost] = {}
-
-    @property
-    def place(self) -> Place:
-        """Return the lake of this pass."""
-        return self._place(f"pass-{self._passes}")
-
-    def begin(self) -> None:
-        """Begin a new lake."""
-        self._passes += 1
-        self._costs = {}
-        self.place.root.mkdir(parents=True)
-
-    def run(self, query: str) -> Answered:
-        """Run the tables of a query that have not run in this pass."""
-        chain = CHAINS[query]
-        for table in chain:
-            if table not in self._costs:
-                self._costs[table] = self._worker.ask("catch_up", [table], self.place)
-        steps = {table: self._costs[table] for table in chain}
-        cost = Cost(
-            wall=sum(e.wall for e in steps.values()), cpu=sum(e.cpu for e in steps.values())
-        )
-        rows = opened(Folder.of(self.place.table(chain[-1]))).to_pyarrow_table()
-        return Answered(rows=rows, cost=cost, steps=steps)
-
-    def as_one_plan(self) -> Path:
-        """Ask Spark for its verdict of each query as one plan; return the file that has it."""
-        place = self._place("one plan")
-        place.root.mkdir(parents=True, exist_ok=True)
-        self._worker.ask("catch_up", [ONE_PLAN], place)
-        return place.root / "as_one_plan.json"
-
-    def _place(self, name: str) -> Place:
-        return Place(root=self._work / name, address=self._address, topic=self._topics)
-
-
-@contextmanager
-def ours(address: str, events: int, work: Path) -> Iterator[Ours]:
-    """Run a process with the project for the length of the block."""
-    runs = work / "run"
-    shutil.rmtree(runs, ignore_errors=True)
-    with workers(["nexmark"], work / "logs", {"STRANDLINE_PROJECT": str(PROJECT)}) as started:
-        # Never the same folder again: a state store of the run before may still write to it.
-        yield Ours(started["nexmark"], address, suffix(events), runs / str(time.time_ns()))
-    shutil.rmtree(runs, ignore_errors=True)
-
-
-CONTESTANTS: Mapping[str, Callable[[str, int, Path], AbstractContextManager[Contestant]]] = {
-    OURS: ours
-}
-"""Who takes part, by name: a function of the broker's address, the number of events and a folder, which gives a contestant for a block.
-
-Another is a line here: it reads the topics ``nexmark-…`` with ``suffix``, and answers with the columns that the query has in
-``expected.QUERIES``.
-"""
 
 
 def suffix(events: int) -> str:
@@ -204,6 +126,19 @@ def sent(address: str, events: int, folder: Path) -> Path:
     return file
 
 
+@dataclass(slots=True)
+class Found:
+    """What passes have shown.
+
+    Args:
+        rows: How many rows each query has.
+        refused: Why a contestant's figure of a query does not count, by query and contestant. Nothing excuses our own.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
 def measure(  # noqa: PLR0913  # who, what, how often, and where it is kept
     contestants: Sequence[Contestant],
     oracle: Oracle,
@@ -212,9 +147,9 @@ def measure(  # noqa: PLR0913  # who, what, how often, and where it is kept
     queries: Sequence[str],
     rounds: int,
     show: Show,
-) -> dict[str, int]:
-    """Warm everybody up, then measure the passes that are missing; return how many rows each query has."""
-    rows: dict[str, int] = {}
+) -> Found:
+    """Warm everybody up, then measure the passes that are missing."""
+    found = Found()
     missing = [n for n in range(2 * rounds) if not samples.has(QUERY, queries[-1], n)]
     for number in [-1, *missing]:
         order = list(contestants) if number % 2 == 0 else list(reversed(contestants))
@@ -223,13 +158,23 @@ def measure(  # noqa: PLR0913  # who, what, how often, and where it is kept
         costs: dict[tuple[str, str, str], Cost] = {}
         before = Noise.now()
         for query, each in product(queries, order):
-            found = each.run(query)
-            rows[query] = oracle.demand(query, found.rows, each.name)
-            costs[QUERY, query, each.name] = found.cost
-            costs |= {(TABLE, name, each.name): cost for name, cost in found.steps.items()}
+            if (query, each.name) in found.refused:
+                continue
+            try:
+                answer = each.run(query)
+                rows = oracle.demand(query, answer.rows, each.name)
+            except (WorkerError, WrongRowsError) as error:
+                if each.name == OURS:
+                    raise
+                found.refused[query, each.name] = reason(error)
+                show(f"{query:4} {each.name:12} refused: {error}")
+                continue
+            found.rows[query] = rows
+            costs[QUERY, query, each.name] = answer.cost
+            costs |= {(TABLE, name, each.name): cost for name, cost in answer.steps.items()}
             show(
-                f"{query:4} {each.name:12} pass {number + 1}  {found.cost.wall:7.2f} s wall "
-                f"{found.cost.cpu:7.2f} s CPU  {rows[query]:9,} rows, equal"
+                f"{query:4} {each.name:12} pass {number + 1}  {answer.cost.wall:7.2f} s wall "
+                f"{answer.cost.cpu:7.2f} s CPU  {rows:9,} rows, equal"
             )
         noise = Noise.now().since(before, own=_spent(costs))
         if number >= 0:
@@ -245,7 +190,7 @@ def measure(  # noqa: PLR0913  # who, what, how often, and where it is kept
                 )
                 for (part, row, who), cost in costs.items()
             )
-    return rows
+    return found
 
 
 def _spent(costs: Mapping[tuple[str, str, str], Cost]) -> float:

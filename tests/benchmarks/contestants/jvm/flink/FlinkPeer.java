@@ -47,6 +47,7 @@ public final class FlinkPeer {
   private final String topic;
   private final String variant;
   private final String campaigns;
+  private final String counted;
 
   private FlinkPeer(String[] fields) {
     root = Path.of(fields[1]);
@@ -54,6 +55,7 @@ public final class FlinkPeer {
     topic = fields[3];
     variant = fields[4];
     campaigns = fields[5];
+    counted = fields[6];
   }
 
   private void run(String what) throws Exception {
@@ -66,7 +68,7 @@ public final class FlinkPeer {
         windows(isIceberg() ? null : files("readings", "silver/device_telemetry", MEASURED));
       }
       case "yahoo" -> yahoo();
-      default -> throw new IllegalArgumentException(what);
+      default -> new Nexmark(root, address, topic, counted).run(what);
     }
   }
 
