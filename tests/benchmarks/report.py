@@ -212,6 +212,30 @@ WHO = ("strandline", "tuned", "tutorial")
 ALONE = ("strandline", "tuned", "tutorial/2", "tutorial")
 
 
+def quoted(report: str, under: str, row: str) -> dict[str, str]:
+    """Return the cells of a row by their columns: of the first table with such a row below a heading that begins so.
+
+    Raises:
+        LookupError: The report has no such row.
+    """
+    names: list[str] = []
+    is_below = False
+    for text in report.splitlines():
+        if text.startswith("#"):
+            is_below = text.startswith(under)
+        if text.startswith("|--"):
+            continue
+        if not is_below or not text.startswith("|"):
+            names = []
+            continue
+        cells = [cell.strip() for cell in text.strip("| ").split(" | ")]
+        if not names:
+            names = cells
+        elif cells[0] == row:
+            return dict(zip(names, cells, strict=False))
+    raise LookupError(f"no row {row!r} under {under!r}")
+
+
 def line(*cells: str) -> str:
     """Return a row of a table."""
     return "| " + " | ".join(cells) + " |"

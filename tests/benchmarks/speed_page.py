@@ -7,19 +7,22 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.benchmarks.contestants.roster import ABSENT, KNOWN, process_of, variant_of
 from tests.benchmarks.ground import OURS, Ground
-from tests.benchmarks.report import head, line
+from tests.benchmarks.nexmark.workload import FLINK, QUERY
+from tests.benchmarks.ratios import Ratios, picture
+from tests.benchmarks.report import head, line, quoted
 from tests.benchmarks.samples import Samples, Spread
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "infra" / "docs" / "speed.md"
-RESULTS = Path(__file__).parent / "reports" / "peers.json"
+REPORTS = Path(__file__).parent / "reports"
+RESULTS = REPORTS / "peers.json"
 PART = "peers"
-AGAINST = ("tuned", "flink", "flink/rocksdb", "flink/iceberg", "delta-rs", "duckdb", "polars")
-AGAINST += ("kafka-streams", "tutorial")
+AGAINST = ("tuned", "flink", "flink/rocksdb", "flink/iceberg", "delta-rs", "bytewax", "quix")
+AGAINST += ("pathway", "duckdb", "polars", "kafka-streams", "tutorial")
 TARGETS = (
     ("clean", "tuned", "cpu", 0.60),
     ("clean", "flink/rocksdb", "cpu", 1.00),
@@ -58,15 +61,153 @@ REPEAT = """\
 ## How to repeat it
 
 ```text
-.venv/bin/python -m tests.benchmarks peers --events 1000000 --rounds 2
+.venv/bin/python -m tests.benchmarks all --events 1000000 --rounds 2
 .venv/bin/python -m tests.benchmarks peers --events 1000000 --rows clean,whole --contestants strandline,tuned,flink
+.venv/bin/python -m tests.benchmarks nexmark --events 1000000 --rounds 1
 .venv/bin/python -m tests.benchmarks speed
 ```
 
-The first measures all and writes this page; a run that was interrupted goes on where it was. The second measures some again, the third makes the page of [what was measured](../../tests/benchmarks/reports/peers.json).
+The first measures all of it from an empty folder, and writes this page with its plot: what others need is fetched, topics are filled, each round is kept as soon as it is measured. A run that was interrupted goes on where it was when the command is given again. The second and the third measure some again, the fourth makes the page of [what was measured](../../tests/benchmarks/reports/peers.json). `make prove` runs all of it with a few events, and compares the rows.
 Packages, jars and classes of the others are made by the benchmark in `.cache/peers`, from [pinned lists](../../tests/benchmarks/contestants); nothing of the product imports them.
 The engine against jobs by hand, with small batches: [engine.md](../../tests/benchmarks/reports/engine.md). How many machines a load needs: [sizing.md](sizing.md).
 """
+CLUSTER = """\
+A core-second is what one core does in a second, whichever process it works for, without the broker's. A core that does nothing else carries so many events a second while it catches up; half of that is a load that leaves room for a backlog, repairs and questions. A stream pays for each batch as well, however few rows it has, so below some thousand events a second the number of batches decides ([what a core carries](sizing.md#what-a-core-carries)).
+Go to a [cluster](cluster.md) when the load is more than half of what the cores of the largest machine that you can have carry, and not before: on one machine no row goes through a network, and [what distribution costs](../../tests/benchmarks/reports/cluster_size.md) is paid by every batch. Or share the tables out over [several hosts](sizing.md#several-hosts), which costs nothing by itself.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """A figure of another report.
+
+    Args:
+        what: What it is about.
+        report: The report's name.
+        under: How the heading begins below which the table is.
+        row: The first cell of the row.
+        columns: Which cells of it.
+        commit: The commit that brought the report, where the report names none.
+    """
+
+    what: str
+    report: str
+    under: str
+    row: str
+    columns: tuple[str, ...]
+    commit: str = ""
+
+
+QUOTES = (
+    Quote(
+        what="a warm batch of a hundred rows, silver",
+        report="engine.md",
+        under="## A warm micro-batch",
+        row="silver",
+        columns=("strandline ms", "tuned ms", "wall / tuned"),
+    ),
+    Quote(
+        what="a hundred rows through three chained tables, to the last commit",
+        report="engine.md",
+        under="## Three queries",
+        row="three chained",
+        columns=("s", "CPU s"),
+    ),
+    Quote(
+        what="catch-up: three million events from Kafka to gold in a heap of 512 MB, a process from its start to its end",
+        report="governor.md",
+        under="# A backlog",
+        row="governed",
+        columns=("seconds", "CPU of its batches, s", "batches"),
+        commit="1111085f",
+    ),
+    Quote(
+        what="recovery: seconds from the restart after kill -9 to the first commit, bronze",
+        report="recovery.md",
+        under="# Recovery",
+        row="bronze.device_telemetry",
+        columns=("tuned", "strandline", "ratio to tuned"),
+        commit="a84748ca",
+    ),
+    Quote(
+        what="the same, silver",
+        report="recovery.md",
+        under="# Recovery",
+        row="silver.device_telemetry",
+        columns=("tuned", "strandline", "ratio to tuned"),
+        commit="a84748ca",
+    ),
+    Quote(
+        what="freshness of an alert at 200 events a second, from the event to the consumer, in milliseconds",
+        report="alert_latency.md",
+        under="# How long",
+        row="real-time",
+        columns=("p50", "p99", "max"),
+        commit="c4d933f0",
+    ),
+    Quote(
+        what="a batch of silver after a thousand of them, each with maintenance beside it",
+        report="many_batches.md",
+        under="# A stream",
+        row="silver.device_telemetry",
+        columns=("at batch 100, ms", "last, ms", "ratio"),
+        commit="69ca1c15",
+    ),
+    Quote(
+        what="a batch of silver in a lake of fifty thousand commits, in milliseconds",
+        report="old_lakes.md",
+        under="# An old lake",
+        row="silver.device_telemetry: median batch, ms",
+        columns=("young", "old", "ratio"),
+        commit="5d4810a5",
+    ),
+    Quote(
+        what="a scheduled run by Dagster with its gates, beside `strandline run` (the first of three rounds)",
+        report="share.md",
+        under="# What Dagster",
+        row="1",
+        columns=("dagster, s", "run, s", "gates' share"),
+        commit="a3d12e2d",
+    ),
+    Quote(
+        what="a backlog on two executors that share two cores with their driver, over a store",
+        report="cluster_size.md",
+        under="## A backlog",
+        row="store, two executors",
+        columns=("whole run, s", "times the disk's, silver"),
+        commit="7defc5a5",
+    ),
+)
+"""What other benchmarks have measured; each is quoted from its report, by this program."""
+UNMEASURED = """\
+Idle tables: [300 of them in one stream](sizing.md#tables-in-one-stream), with the commit of each figure.
+No report yet: freshness from an event to gold with gates and Dagster as p50 and p99, cost by keys in state from 10⁴ to 10⁷, cost by rows of the static side.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What the page has beside the results of peers.
+
+    Args:
+        nexmark: The results of NEXMark.
+        profiles: Of a workload where we lose, its profile and what was tried, as a text in Markdown.
+        elsewhere: Rows about what other benchmarks have measured.
+    """
+
+    nexmark: Mapping[str, Any] = field(default_factory=dict)
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: tuple[str, ...] = ()
+
+    @classmethod
+    def found(cls, folder: Path) -> Self:
+        """Read them from a folder of reports."""
+        nexmark = folder / "nexmark.json"
+        return cls(
+            nexmark=json.loads(nexmark.read_text()) if nexmark.exists() else {},
+            profiles={file.stem: file.read_text() for file in sorted(folder.glob("profiles/*.md"))},
+            elsewhere=tuple(_quote(each) for each in QUOTES),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +225,7 @@ class PeersReport:
         folder.mkdir(parents=True, exist_ok=True)
         results = folder / RESULTS.name
         results.write_text(json.dumps(self._merged(results), indent=1) + "\n")
-        return [results, write_page(results)]
+        return [results, *write_page(results)]
 
     def page(self) -> str:
         """Return the page of this run alone."""
@@ -127,22 +268,48 @@ class PeersReport:
         }
 
 
-def write_page(results: Path = RESULTS) -> Path:
-    """Make the page of what was measured; of other results than those of the repository, beside them."""
+def write_page(results: Path = RESULTS) -> list[Path]:
+    """Make the page and its plot of what was measured; of other results than those of the repository, beside them."""
     target = PAGE if results == RESULTS else results.with_name(PAGE.name)
-    target.write_text(page(json.loads(results.read_text())))
-    return target
+    plot = target.with_suffix(".svg")
+    data = json.loads(results.read_text()) if results.exists() else {"workloads": {}}
+    sources = Sources.found(results.parent)
+    target.write_text(page(data, sources))
+    plot.write_text(picture(ratios(data, sources)))
+    return [target, plot]
 
 
-def page(data: Mapping[str, Any]) -> str:
+def page(data: Mapping[str, Any], sources: Sources | None = None) -> str:
     """Return the page in Markdown."""
-    found = {row: data["workloads"][row] for row in WHAT if row in data["workloads"]}
+    found, sources = _in_order(data), sources or Sources()
     lines = [INTRO, "## Ratios", "", *_ratios(found), "", *_targets(data), ""]
-    lines += ["## Where we lose by more than half", "", *_losses(found), ""]
+    lines += [f"![Our CPU over theirs, by workload]({PAGE.with_suffix('.svg').name})", ""]
+    lines += ["## Where we lose by more than half", "", *_losses(found, sources.profiles), ""]
+    lines += _capacity(found)
     for row, of in found.items():
         lines += [f"## {row.capitalize()}", "", *_workload(row, of), ""]
-    lines += [*_capacity(found), "## Who takes part", "", *_roster(found), ""]
+    lines += _nexmark(sources.nexmark)
+    lines += _elsewhere(sources.elsewhere)
+    lines += ["## Who takes part", "", *_roster(found), ""]
     return "\n".join([*lines, REPEAT])
+
+
+def ratios(data: Mapping[str, Any], sources: Sources) -> Ratios:
+    """Return all ratios that the plot shows, by workload or query and by contestant."""
+    shown = {
+        row: {who: ratio for who in AGAINST if (ratio := _ratio(of, who)) is not None}
+        for row, of in _in_order(data).items()
+    }
+    samples = Samples.holding(sources.nexmark.get("samples", ()))
+    for query in samples.rows(QUERY):
+        ratio = samples.ratio(QUERY, query, FLINK, "cpu")
+        if ratio is not None:
+            shown[f"NEXMark {query}"] = {FLINK: ratio}
+    return shown
+
+
+def _in_order(data: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {row: data["workloads"][row] for row in WHAT if row in data["workloads"]}
 
 
 def verdicts(data: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
@@ -186,14 +353,28 @@ def _targets(data: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _losses(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    losses = [
-        f"* {row}: {ratio.median:.1f} times the CPU of {who} ({KNOWN[process_of(who)].guarantee})."
-        for row, of in found.items()
-        for who in AGAINST
-        if (ratio := _ratio(of, who)) is not None and ratio.median > LOSING
-    ]
-    return losses or ["Nowhere in these tables."]
+def _losses(found: Mapping[str, Mapping[str, Any]], profiles: Mapping[str, str]) -> list[str]:
+    """Return each loss with what the other promises, and of each workload its profile and what was tried."""
+    lines: list[str] = []
+    losing: list[str] = []
+    for row, of in found.items():
+        lost = [
+            f"* {row}: {ratio.median:.1f} times the CPU of {who} ({KNOWN[process_of(who)].guarantee})."
+            for who in AGAINST
+            if (ratio := _ratio(of, who)) is not None and ratio.median > LOSING
+        ]
+        lines += lost
+        losing += [row] if lost else []
+    if not lines:
+        return ["Nowhere in these tables."]
+    for row in losing:
+        if row in profiles:
+            lines += ["", f"### {row.capitalize()}: the profile, and what was tried", ""]
+            lines += [profiles[row].strip()]
+    without = [row for row in losing if row not in profiles]
+    return (
+        [*lines, "", f"Not profiled on this page yet: {', '.join(without)}."] if without else lines
+    )
 
 
 def _workload(row: str, of: Mapping[str, Any]) -> list[str]:
@@ -237,22 +418,102 @@ def _workload(row: str, of: Mapping[str, Any]) -> list[str]:
 
 
 def _capacity(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return what a core carries, from the work of all three steps."""
-    of = found.get("whole", {"samples": []})
-    cost = Samples.holding(of["samples"]).figure(PART, "whole", OURS, "cpu")
-    if cost is None:
+    """Return what a million events cost each contestant, and what a core of ours carries."""
+    if not found:
         return []
-    each = cost.median / of["events"]
+    costs = {row: _costs(row, of) for row, of in found.items()}
+    whom = [who for who in AGAINST if any(who in of for of in costs.values())]
+    lines = ["## What a core carries", "", CLUSTER]
+    lines += head(
+        "a million events, in core-seconds", "ours", *whom, "events a second and core: ours", "half"
+    )
+    for row, of in costs.items():
+        if OURS in of:
+            rate = 1e6 / of[OURS]
+            cells = (f"{of[who]:.1f}" if who in of else "-" for who in (OURS, *whom))
+            lines.append(line(row, *cells, f"{rate:,.0f}", f"{rate / 2:,.0f}"))
+    few = [row for row, of in found.items() if of["events"] < ENOUGH]
+    if few:
+        lines += ["", f"Of fewer than a million events, so of their like: {', '.join(few)}. {FEW}"]
+    return [*lines, ""]
+
+
+def _costs(row: str, of: Mapping[str, Any]) -> dict[str, float]:
+    """Return the core-seconds of a million events, by contestant."""
+    samples = Samples.holding(of["samples"])
+    cpu = {
+        who: samples.figure(PART, row, who, "cpu")
+        for who in dict.fromkeys(s.contestant for s in samples.all)
+    }
+    return {who: each.median * 1e6 / of["events"] for who, each in cpu.items() if each is not None}
+
+
+def _nexmark(found: Mapping[str, Any]) -> list[str]:
+    """Return the queries that Flink has computed as well; how all are written is in their own report."""
+    samples = Samples.holding(found.get("samples", ()))
+    lines = []
+    for query in samples.rows(QUERY):
+        ratio = samples.ratio(QUERY, query, FLINK, "cpu")
+        each = [samples.figure(QUERY, query, who, "cpu") for who in (OURS, FLINK)]
+        if ratio is None or None in each:
+            continue
+        costs = [spread.median * 1e6 / found["events"] for spread in each if spread is not None]
+        figures = [f"{cost:.1f}" for cost in costs] + [f"{1e6 / cost:,.0f}" for cost in costs]
+        lines.append(line(query, f"{found['rows'][query]:,}", _text(ratio, 2), *figures))
+    if not lines:
+        return []
+    machine = found["machine"]
+    about = (
+        f"The queries of NEXMark over {found['events']:,} events, each from Kafka to its rows, with bronze and silver below ours and nothing "
+        "below Flink's; every row compared with those of DuckDB. Sinks, what each query adds where silver is there anyway, and what "
+        "Flink cannot: [nexmark.md](../../tests/benchmarks/reports/nexmark.md)."
+    )
     return [
-        "## What a core carries",
+        "## NEXMark, beside Flink",
         "",
-        (
-            f"From Kafka to windows a million events cost {each * 1e6:.0f} core-seconds here, so one core that does nothing else carries "
-            f"some {1 / each:,.0f} events a second while it catches up, and half of that is a load that leaves room for a backlog, "
-            "repairs and questions. When a machine is no longer enough: [sizing.md](sizing.md)."
+        about,
+        f"Made by `{found['command']}`. Commit {machine['commit']}, {machine['processor']}, {machine['cores']} cores.",
+        *([FEW] if found["events"] < ENOUGH else []),
+        "",
+        *head(
+            "query",
+            "rows, all equal",
+            "our CPU over Flink's",
+            "ours, µs an event",
+            "flink, µs an event",
+            "events a second and core: ours",
+            "flink",
         ),
+        *lines,
         "",
     ]
+
+
+def _elsewhere(rows: tuple[str, ...]) -> list[str]:
+    if not rows:
+        return []
+    lines = [
+        "## Other workloads",
+        "",
+        "Each figure is that of its report, on the machine and at the commit of it.",
+    ]
+    return [*lines, "", *head("what", "figures", "report", "commit"), *rows, "", UNMEASURED]
+
+
+def _quote(each: Quote) -> str:
+    report = (REPORTS / each.report).read_text()
+    cells = quoted(report, each.under, each.row)
+    figures = "; ".join(f"{name}: {cells[name]}" for name in each.columns)
+    named = [
+        word.partition(" ")[2]
+        for text in report.splitlines()
+        if text.startswith("Machine: ")
+        for word in text.removeprefix("Machine: ").split(", ")
+        if word.startswith("commit ")
+    ]
+    commit = named[0] if named else f"report of {each.commit}"
+    link = f"[{each.report}](../../tests/benchmarks/reports/{each.report})"
+    return line(each.what, figures, link, commit)
 
 
 def _roster(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
