@@ -38,6 +38,7 @@ FEW = (
     "Fewer than the million that a figure should rest on: what a run costs however few events it has (the start of a job, a commit, "
     "a plan) weighs more here, on each side in its own way."
 )
+NEXMARK = "NEXMark"
 LOSING = 1.5
 """The ratio from which on a loss is listed."""
 WHAT = {
@@ -191,7 +192,7 @@ class Sources:
 
     Args:
         nexmark: The results of NEXMark.
-        profiles: Of a workload where we lose, its profile and what was tried, as a text in Markdown.
+        profiles: Of a workload where we lose, its profile and what was tried, as a text in Markdown: the files of the folder ``profiles``.
         elsewhere: Rows about what other benchmarks have measured.
     """
 
@@ -284,7 +285,7 @@ def page(data: Mapping[str, Any], sources: Sources | None = None) -> str:
     found, sources = _in_order(data), sources or Sources()
     lines = [INTRO, "## Ratios", "", *_ratios(found), "", *_targets(data), ""]
     lines += [f"![Our CPU over theirs, by workload]({PAGE.with_suffix('.svg').name})", ""]
-    lines += ["## Where we lose by more than half", "", *_losses(found, sources.profiles), ""]
+    lines += ["## Where we lose by more than half", "", *_losses(found, sources), ""]
     lines += _capacity(found)
     for row, of in found.items():
         lines += [f"## {row.capitalize()}", "", *_workload(row, of), ""]
@@ -304,7 +305,7 @@ def ratios(data: Mapping[str, Any], sources: Sources) -> Ratios:
     for query in samples.rows(QUERY):
         ratio = samples.ratio(QUERY, query, FLINK, "cpu")
         if ratio is not None:
-            shown[f"NEXMark {query}"] = {FLINK: ratio}
+            shown[f"{NEXMARK} {query}"] = {FLINK: ratio}
     return shown
 
 
@@ -353,7 +354,7 @@ def _targets(data: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _losses(found: Mapping[str, Mapping[str, Any]], profiles: Mapping[str, str]) -> list[str]:
+def _losses(found: Mapping[str, Mapping[str, Any]], sources: Sources) -> list[str]:
     """Return each loss with what the other promises, and of each workload its profile and what was tried."""
     lines: list[str] = []
     losing: list[str] = []
@@ -365,16 +366,40 @@ def _losses(found: Mapping[str, Mapping[str, Any]], profiles: Mapping[str, str])
         ]
         lines += lost
         losing += [row] if lost else []
+    queries = _lost_queries(sources.nexmark)
+    lines += queries
+    losing += [NEXMARK] if queries else []
     if not lines:
         return ["Nowhere in these tables."]
+    profiles = sources.profiles
     for row in losing:
         if row in profiles:
-            lines += ["", f"### {row.capitalize()}: the profile, and what was tried", ""]
-            lines += [profiles[row].strip()]
+            title = row if row == NEXMARK else row.capitalize()
+            lines += [
+                "",
+                f"### {title}: the profile, and what was tried",
+                "",
+                profiles[row].strip(),
+            ]
     without = [row for row in losing if row not in profiles]
     return (
         [*lines, "", f"Not profiled on this page yet: {', '.join(without)}."] if without else lines
     )
+
+
+def _lost_queries(found: Mapping[str, Any]) -> list[str]:
+    samples = Samples.holding(found.get("samples", ()))
+    by_query = {query: samples.ratio(QUERY, query, FLINK, "cpu") for query in samples.rows(QUERY)}
+    lost = [
+        f"{query} {ratio.median:.1f}"
+        for query, ratio in by_query.items()
+        if ratio is not None and ratio.median > LOSING
+    ]
+    if not lost:
+        return []
+    where = "[nexmark.md](../../tests/benchmarks/reports/nexmark.md)"
+    goes = f"Where ours goes, table by table, and what is left where bronze and silver are there anyway: {where}."
+    return [f"* {NEXMARK}, times the CPU of Flink: {', '.join(lost)}. {goes}"]
 
 
 def _workload(row: str, of: Mapping[str, Any]) -> list[str]:

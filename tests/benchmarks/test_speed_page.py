@@ -116,6 +116,7 @@ def test_queries_beside_flink_are_on_the_page_and_in_the_plot() -> None:
     page = speed_page.page(results(10.0), sources)
     plot = ratios.picture(speed_page.ratios(results(10.0), sources))
 
+    assert "* NEXMark, times the CPU of Flink: q3 3.0." in page
     assert "| q3 | 787 | 3.00 | 30.0 | 10.0 | 33,333 | 100,000 |" in page
     assert "<title>NEXMark q3, flink: 3.00</title>" in plot
 
