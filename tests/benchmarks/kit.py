@@ -21,6 +21,8 @@ PINS = CONTESTANTS / "peers.txt"
 JVM = CONTESTANTS / "jvm"
 HOME = Path(__file__).parents[2] / ".cache" / "peers"
 VENV = Path(sys.prefix)
+PYTHON = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+"""The interpreter below ours, for peers whose packages cannot be beside ours."""
 
 
 def missing(name: str) -> str | None:
@@ -29,6 +31,8 @@ def missing(name: str) -> str | None:
     try:
         if known.packages:
             packages(known.packages)
+        if known.environment:
+            environment(known.environment)
         if known.jars:
             class_path(known.jars)
     except SetupError as error:
@@ -43,16 +47,27 @@ def packages(names: Sequence[str]) -> Path:
         SetupError: They cannot be installed.
     """
     pins = [line for line in PINS.read_text().splitlines() if line.partition("==")[0] in names]
-    folder = HOME / f"packages-{_mark(*map(str.encode, pins))}"
+    return _installed(pins, "packages", f"installing {', '.join(pins)}")
+
+
+def environment(name: str) -> Path:
+    """Return a folder with all that a peer in Python needs, as pinned; it is installed first where it is not there.
+
+    Raises:
+        SetupError: Something of it cannot be installed.
+    """
+    lines = (CONTESTANTS / "python" / f"{name}.txt").read_text().splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    return _installed(pins, f"environment-{name}", f"installing the packages of {name}")
+
+
+def _installed(pins: Sequence[str], name: str, doing: str) -> Path:
+    folder = HOME / f"{name}-{_mark(*map(str.encode, pins))}"
     with _alone() as run:
         if not folder.exists():
             partial = _emptied(folder)
             words = ("-m", "pip", "install", "--quiet", "--no-deps", "--target", partial, *pins)
-            run(
-                [sys.executable, *words],
-                doing=f"installing {', '.join(pins)}",
-                hint="look at .cache/peers/log.",
-            )
+            run([sys.executable, *words], doing=doing, hint="look at .cache/peers/log.")
             partial.rename(folder)
     return folder
 

@@ -21,13 +21,16 @@ WORKLOADS = {
     "ingest": replace(
         ROWS["bronze"],
         name="ingest",
-        contestants=("strandline", "tuned", "tutorial", "delta-rs", "flink", "flink/iceberg"),
+        contestants=(
+            *("strandline", "tuned", "tutorial", "delta-rs", "bytewax", "quix", "pathway"),
+            *("flink", "flink/iceberg"),
+        ),
     ),
     "clean": replace(
         ROWS["silver"],
         name="clean",
         contestants=(
-            *("strandline", "tuned", "delta-rs", "duckdb"),
+            *("strandline", "tuned", "delta-rs", "bytewax", "quix", "pathway", "duckdb"),
             *("flink", "flink/rocksdb", "flink/iceberg"),
         ),
     ),

@@ -23,6 +23,7 @@ class Known:
         sink: What it writes.
         variants: Other settings with which the same process runs, by what they are.
         packages: What its process needs beside the product's own packages (peers.txt).
+        environment: The list of packages, and the name of the script, of one in Python with an environment of its own (python).
         jars: The list of jars, and the folder of sources, of one that runs on Java (jvm).
     """
 
@@ -32,6 +33,7 @@ class Known:
     sink: str
     variants: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
+    environment: str = ""
     jars: str = ""
 
     def load(self) -> Contestant:
@@ -76,6 +78,33 @@ KNOWN = {
         sink="Delta; its clean step reads Kafka",
         packages=("msgspec",),
     ),
+    "bytewax": Known(
+        found="peer:Bytewax",
+        about="Bytewax 0.21.1 (the last release, of November 2024), one worker, its recovery store with an epoch of 10 s; the parse is that of "
+        "the loop with delta-rs, ids are kept by partition",
+        guarantee="at least once from the last epoch, whose files are then written again under their names; ids are in the store; "
+        "no ledger, no proof of completeness",
+        sink="Parquet; its clean step reads Kafka",
+        environment="bytewax",
+    ),
+    "quix": Known(
+        found="peer:Quix",
+        about="Quix Streams 3.28.1, one application, a commit every 10 s or 100,000 records, state in RocksDB with a changelog in Kafka, "
+        "whose work is the broker's and is not counted; the parse is that of the loop with delta-rs",
+        guarantee="at least once: what was written since the last commit comes again under other names; ids are kept for ever; "
+        "no ledger, no proof of completeness",
+        sink="Parquet; its clean step reads Kafka",
+        environment="quix",
+    ),
+    "pathway": Known(
+        found="peer:Pathway",
+        about="Pathway 0.33.0, a static run on two threads; its sinks of Delta and Iceberg ask for a licence key and it has no other of "
+        "Parquet, so a callback writes the files; the parse is that of the loop with delta-rs",
+        guarantee="a run to the end of the topic: all of it again, or nothing (exactly once is in its paid edition); which copy survives is "
+        "chance; no ledger, no proof of completeness",
+        sink="Parquet; its clean step reads Kafka",
+        environment="pathway",
+    ),
     "duckdb": Known(
         found="duckdb_batch:DuckDb",
         about="DuckDB, one statement over all files, two threads",
@@ -114,7 +143,8 @@ ABSENT: dict[str, str] = {
     "Polars, the clean step": "`json_decode` ends the whole query at the first payload that is no JSON; a parse that says why a record is "
     "refused would be Python, record by record, which is the loop with delta-rs",
     "Flink's Delta connector": "no release of it for Flink 2",
-    "Bytewax, Quix, Pathway": "not tried yet: each wants an environment of its own",
+    "Bytewax, Quix and Pathway, the windows and the Yahoo benchmark": "not written: they read Kafka and parse as the loop with delta-rs does, "
+    "so the two steps that they take part in show what each adds to it",
     "Feldera, RisingWave": "package registries have their clients and no engine",
 }
 """Who does not take part, and why."""
