@@ -54,8 +54,10 @@ def environment(name: str) -> Path:
     """Return a folder with all that a peer in Python needs, as pinned; it is installed first where it is not there.
 
     Raises:
-        SetupError: Something of it cannot be installed.
+        SetupError: Something of it cannot be installed, or there is no interpreter to run it.
     """
+    if not PYTHON.exists():
+        raise SetupError(f"{PYTHON.name} is not there without an environment.", hint="install it.")
     lines = (CONTESTANTS / "python" / f"{name}.txt").read_text().splitlines()
     pins = [line for line in lines if line and not line.startswith("#")]
     return _installed(pins, f"environment-{name}", f"installing the packages of {name}")
