@@ -222,7 +222,7 @@ def maintain_lake(context: OpExecutionContext, config: Upkeep, lake: LakeResourc
         done = []
         for each in maintain(where, clock.now(), policy_of(config.keep, config.most)):
             done.append(each)
-            if each.merged or each.commits or each.deleted or each.left or each.apart:
+            if each != Maintained(table=each.table):
                 context.log.info("%s", each.sentence)
         _refuse_damaged(context, done)
         taken = orphans(where, go=True)

@@ -192,6 +192,7 @@ REASONS = {
     "strandline.engine.lake.locks:turn_without_jvm": LOCK,
     "strandline.engine.lake.commit.compact:_sum_up": MERGED,
     "strandline.engine.lake.commit.compact:merge_files": MERGED,
+    "strandline.engine.lake.commit.compact:rewrite_times": "a commit as a merge makes it, then how far it is: killed between them it looks again",
     "strandline.engine.lake.commit.compact:writing": MERGED,
     "strandline.engine.lake.commit.compact:merged_file": MERGED,
     "strandline.engine.lake.open_table:pin_versions": "a pin, which ends with its process",

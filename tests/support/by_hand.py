@@ -7,10 +7,12 @@ tests/bronze/test_device_telemetry.py sees that these are the same to the column
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -20,8 +22,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from strandline.engine.lake.commit.create_table import ALWAYS, write_first_commit
-from strandline.engine.lake.log.commit_log import commit_file, sum_file
+from strandline.engine.lake.log.commit_log import (
+    commit_file,
+    commit_text,
+    logged_versions,
+    sum_file,
+)
 from strandline.engine.lake.log.ledger import is_table, latest_version
+from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.place import Place
 
 NO_EXTREMES = (pa.types.is_binary, pa.types.is_boolean, pa.types.is_nested)
@@ -84,7 +92,7 @@ def table(schema: StructType, rows: Sequence[Sequence[object]]) -> pa.Table:
 def _file(place: Place, rows: pa.Table, columns: Sequence[str], at: int) -> dict[str, Any]:
     name = f"part-00000-{uuid4()}-c000.snappy.parquet"
     buffer = pa.BufferOutputStream()
-    pq.write_table(rows, buffer, use_deprecated_int96_timestamps=True, store_schema=False)
+    pq.write_table(rows, buffer, store_schema=False)
     content = buffer.getvalue().to_pybytes()
     with (place / name).written() as file:
         file.write(content)
@@ -155,3 +163,49 @@ def _publish(
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+def as_before(place: Place) -> int:
+    """Write the files of a table of this machine again as Spark did before, their times as INT96; return how many there are.
+
+    They keep their names, so the log says of them what it said but for their sizes.
+    """
+    sizes = {path: _as_int96(place / unquote(path)) for path in live_files(place).files}
+    for version in logged_versions(place):
+        lines = [json.loads(line) for line in (commit_text(place, version) or "").splitlines()]
+        for body in (line["add"] for line in lines if "add" in line):
+            body["size"] = sizes.get(body["path"], body["size"])
+        text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
+        commit_file(place, version).put(f"{text}\n")
+        _resize(sum_file(place, version), sizes)
+    return len(sizes)
+
+
+def _resize(file: Place, sizes: Mapping[str, int]) -> None:
+    sums = json.loads(file.text() or "{}")
+    for each in sums.get("allFiles") or ():
+        sums["tableSizeBytes"] += sizes.get(each["path"], each["size"]) - each["size"]
+        each["size"] = sizes.get(each["path"], each["size"])
+    if sums:
+        sums.pop("fileSizeHistogram", None)
+        file.put(json.dumps(sums))
+
+
+def _as_int96(file: Place) -> int:
+    rows = pq.ParquetFile(file.local).read()
+    pq.write_table(rows, file.local, use_deprecated_int96_timestamps=True, store_schema=False)
+    return file.size()
+
+
+def written_as(place: Place) -> dict[str, int]:
+    """Return how many columns of times a table's files have, by how they are written."""
+    found = Counter[str]()
+    for path in live_files(place).files:
+        schema = pq.ParquetFile((place / unquote(path)).local).schema
+        columns = (schema.column(number) for number in range(len(schema.names)))
+        found.update(
+            each.physical_type
+            for each in columns
+            if each.physical_type == "INT96" or each.logical_type.type == "TIMESTAMP"
+        )
+    return dict(found)

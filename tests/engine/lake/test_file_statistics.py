@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strandline.engine.lake.commit.compact import combined
+from strandline.engine.lake.log.log_actions import combined
 
 
 def stats(rows: int, **columns: tuple[object, object, int]) -> str:

@@ -13,13 +13,14 @@ from strandline.engine.lake.commit import compact as module
 from strandline.engine.lake.commit.compact import GROUP, merged_file
 from strandline.engine.lake.place import Place
 
+TIME = pa.timestamp("us", "UTC")
 YEARS = [-62_135_596_800_000_000, 0, 1_780_000_000_123_456, 253_402_300_799_999_999, 2**62]
 """Microseconds of the years 1, 1970, 2026, 9999 and of one that Python has no date for."""
 
 
-def spark_file(folder: Path, name: str, table: pa.Table) -> Place:
-    """Write a file as Spark does."""
-    pq.write_table(table, folder / name, use_deprecated_int96_timestamps=True, store_schema=False)
+def spark_file(folder: Path, name: str, table: pa.Table, *, is_old: bool = False) -> Place:
+    """Write a file as Spark does, or as it did before."""
+    pq.write_table(table, folder / name, use_deprecated_int96_timestamps=is_old, store_schema=False)
     return Place.of(folder / name)
 
 
@@ -27,11 +28,19 @@ def rows(*keys: str, **others: object) -> pa.Table:
     return pa.table(
         {
             "key": pa.array(keys),
-            "at": pa.array(YEARS[: len(keys)], pa.timestamp("us")),
+            "at": pa.array(YEARS[: len(keys)], TIME),
             "price": pa.array([Decimal("1.10")] * len(keys), pa.decimal128(38, 18)),
             "day": pa.array([date(2026, 11, 25)] * len(keys)),
             "tags": pa.array([[("a", 1)]] * len(keys), pa.map_(pa.string(), pa.int64())),
             "part": pa.array([{"x": None}] * len(keys), pa.struct([("x", pa.int16())])),
+            "since": pa.array(
+                [[{"a.b": at, "n": {"to": [("x", at)]}}] for at in YEARS[: len(keys)]],
+                pa.list_(
+                    pa.struct(
+                        [("a.b", TIME), ("n", pa.struct([("to", pa.map_(pa.string(), TIME))]))]
+                    )
+                ),
+            ),
             "raw": pa.array([b"\x00\xff"] * len(keys)),
         }
         | {name: pa.array(values) for name, values in others.items()}
@@ -42,15 +51,19 @@ def read(place: Place) -> pa.Table:
     return pq.ParquetFile(place.local, coerce_int96_timestamp_unit="us").read()
 
 
-def test_each_value_is_as_it_was(tmp_path: Path) -> None:
-    one = spark_file(tmp_path, "1.parquet", rows("c", "a", "e", "d", "b"))
-    other = spark_file(tmp_path, "2.parquet", rows("a"))
+@pytest.mark.parametrize("old", [(), (1,), (2,), (1, 2)])
+def test_each_value_is_as_it_was(tmp_path: Path, old: tuple[int, ...]) -> None:
+    """Whether its files are of today, or of before, when times were INT96."""
+    keys = "c", "a", "e", "d", "b"
+    one = spark_file(tmp_path, "1.parquet", rows(*keys), is_old=1 in old)
+    other = spark_file(tmp_path, "2.parquet", rows("a"), is_old=2 in old)
 
     found = merged_file([one, other], Place.of(tmp_path), sorted_by=())
 
-    assert read(found).equals(pa.concat_tables([read(one), read(other)]))
-    kinds = {each.name: each.physical_type for each in pq.ParquetFile(found.local).schema}
-    assert kinds["at"] == "INT96", "as in all other files of the table"
+    assert read(found).equals(pa.concat_tables([rows(*keys), rows("a")]))
+    schema = pq.ParquetFile(found.local).schema
+    kinds = {schema.column(n).physical_type for n in range(len(schema.names))}
+    assert "INT96" not in kinds, "pandas, Iceberg and DuckLake read these"
 
 
 @pytest.mark.whole
@@ -83,7 +96,7 @@ def test_one_whose_rows_differ_is_refused_and_removed(
     tmp_path: Path, sorted_by: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [spark_file(tmp_path, f"{n}.parquet", rows("a", "b")) for n in range(2)]
-    monkeypatch.setattr(module, "_shaped", lambda table, _: table.slice(1))
+    monkeypatch.setattr(module, "shaped", lambda table, _: table.slice(1))
 
     with pytest.raises(DataError, match="the rows of the result differ") as refusal:
         merged_file(files, Place.of(tmp_path), sorted_by)
@@ -94,9 +107,9 @@ def test_one_whose_rows_differ_is_refused_and_removed(
 
 def test_a_value_that_changed_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [spark_file(tmp_path, f"{n}.parquet", rows("a", "b")) for n in range(2)]
-    moved = pa.array(YEARS[1:3], pa.timestamp("us"))
+    moved = pa.array(YEARS[1:3], TIME)
     monkeypatch.setattr(
-        module, "_shaped", lambda table, schema: table.set_column(1, schema.field("at"), moved)
+        module, "shaped", lambda table, schema: table.set_column(1, schema.field("at"), moved)
     )
     with pytest.raises(DataError, match="differ"):
         merged_file(files, Place.of(tmp_path), sorted_by=("key",))

@@ -16,15 +16,18 @@ from strandline.engine.flow.runner import Site
 from strandline.engine.lake.find_rows import Where, look
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import logged_versions
-from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.log.ledger import is_table, latest_version
 from strandline.engine.lake.log.log_actions import live_files
 from strandline.engine.lake.log.vacuum import UNDOABLE, begins_at, swept
 from strandline.engine.lake.open_table import EXPIRES, FOLDER, pin_versions
 from strandline.engine.lake.store_lease import hold
+from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.maintain import LOCK, Maintained, Policy, maintain
+from tests.support import engine
+from tests.support.by_hand import as_before, written_as
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import answers_of, derive, proven
 from tests.support.packs import small_packs
@@ -197,3 +200,42 @@ def test_two_at_once_and_one_without_time_leave_the_rest(lake: Lake) -> None:
     shown = maintained(lake, Policy(untouched=timedelta(0), go=False))[TABLE.id]
     assert shown.merged == 9
     assert latest_version(lake.table(TABLE)) == 9
+
+
+@pytest.mark.whole
+def test_a_lake_of_before_goes_on_and_is_written_again(spark: SparkSession, lake: Lake) -> None:
+    """Times in its files are INT96. Streams and proofs read both kinds, and no row is another one after."""
+    calm = Lake(lake.root.parent / "calm").open_for_writing()
+    for each in (lake, calm):
+        grown(spark, each, steps=4, maintains=False)
+        derive(spark, each, gold.TABLE)
+    books = [
+        path
+        for table in (TABLE, silver.TABLE, gold.TABLE)
+        for path in lake.books(table)
+        if is_table(path)
+    ]
+    for path in books:
+        as_before(path)
+    engine.forget()
+    for each in (lake, calm):
+        grown(spark, each, first=4, steps=2, maintains=False)
+        derive(spark, each, gold.TABLE)
+    assert {kind for path in books for kind in written_as(path)} == {"INT96", "INT64"}
+    assert answers_of(lake) == answers_of(calm)
+    site = Site(spark=spark, clock=lambda: NOON)
+    trial = Trial(splits=2, kills=0, seed=1)
+    found = verify([silver.TABLE, gold.TABLE], lake, trial, site)
+    assert [(each.equal, each.differences) for each in found] == [(True, ())] * 2
+
+    maintained(lake)
+    again = maintained(lake)
+
+    assert {kind for path in books for kind in written_as(path)} == {"INT64"}
+    assert not any(each.retimed for each in again.values())
+    assert answers_of(lake) == answers_of(calm)
+    assert proven(lake, (silver.TABLE, gold.TABLE))
+    for each in (lake, calm):
+        grown(spark, each, first=6, steps=1, maintains=False)
+        derive(spark, each, gold.TABLE)
+    assert answers_of(lake) == answers_of(calm)

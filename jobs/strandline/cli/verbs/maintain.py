@@ -110,7 +110,7 @@ def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command
     done = []
     for each in maintain(where, clock.now(), policy_of(keep, most, go=not dry_run)):
         done.append(each)
-        if each.left or each.apart:
+        if each.left or each.apart or each.retimed:
             note(each.sentence)
     found = orphans(where, go=not dry_run)
     if as_json:
@@ -131,7 +131,7 @@ def _show(done: Sequence[Maintained], orphans: Sequence[Left], where: Lake) -> N
         show(None, KEPT, rows)
     if orphans:
         show(None, ORPHANS, [(e.path.below(where.root), e.size, e.why) for e in orphans])
-    if not rows and not orphans and not any(each.left for each in done):
+    if not rows and not orphans and not any(each.left or each.retimed for each in done):
         say("nothing to do")
 
 

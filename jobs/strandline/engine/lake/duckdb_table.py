@@ -153,7 +153,7 @@ def literal(value: object) -> str:
 
 # A Delta table as a data set of Arrow, with times of any year.
 #
-# Spark writes times as INT96, which Arrow reads in nanoseconds by default: with one event of the year 9999 in a
+# In files of before times are INT96, which Arrow reads in nanoseconds by default: with one event of the year 9999 in a
 # quarantine, `strandline quarantine` ended with "would lose data".
 
 
@@ -191,7 +191,7 @@ def peek(path: Place, name: str) -> "Peek":
 
 
 def peek_files(files: Sequence[str], name: str) -> "Peek":
-    """Open some files of a table under a name; their times have no zone, as Spark writes them, and are in UTC."""
+    """Open some files of a table under a name; their times are in UTC, and in files of before have no zone."""
     duck = session()
     view_of(duck, name, files)
     return Peek(duck)
@@ -234,7 +234,7 @@ class Peek:
 
 
 def _zoned(view: str, kinds: Mapping[str, str]) -> str:
-    """Return the rows of a view with the zone of their times, UTC, which Spark does not write."""
+    """Return the rows of a view with the zone of their times, UTC, which files of before do not have."""
     bare = [
         f'CAST("{column}" AS TIMESTAMPTZ) AS "{column}"'
         for column, kind in kinds.items()

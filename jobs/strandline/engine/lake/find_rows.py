@@ -405,7 +405,7 @@ def _fetched(
 
 
 def _aware(value: object) -> object:
-    """Return a value of DuckDB; Spark's Parquet files hold times without a zone, which are in UTC."""
+    """Return a value of DuckDB; files of before hold times without a zone, which are in UTC, and all others such with it."""
     return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
 
 
@@ -450,7 +450,7 @@ def _or_earliest(moment: datetime | None) -> datetime:
 
 
 def _zoned(value: object) -> object:
-    """Return a value; Spark's files hold times without a zone, which are in UTC."""
+    """Return a value; files of before hold times without a zone, which are in UTC."""
     return value.replace(tzinfo=UTC) if isinstance(value, datetime) and not value.tzinfo else value
 
 

@@ -248,6 +248,9 @@ TUNED = {
     # Hadoop's local file system forks chmod 98 times in a micro-batch of 100 rows; this one does not.
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+    # By default times are INT96, which Iceberg and DuckLake refuse and pandas reads in nanoseconds: one of the year 9999 made a table
+    # unreadable for it. As INT64 they have extremes as well, by which row groups are skipped.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Instead of Hadoop's checksums (see _write_no_sidecars).
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     # _last_checkpoint is read at every batch; with the checkpoint's schema in it, it has 4 KB.

@@ -23,7 +23,7 @@ from strandline.core.table import Feed, Ingested, Table
 from strandline.engine.accounting.table_books import close
 from strandline.engine.flow.readers import How, Reader, readers
 from strandline.engine.flow.shadow_lake import Shadow, refuse_half_done
-from strandline.engine.lake.commit.compact import Choice, left_apart, merge_files
+from strandline.engine.lake.commit.compact import Choice, left_apart, merge_files, rewrite_times
 from strandline.engine.lake.completeness import fed, let_go, remove_stale, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import described, is_held
@@ -82,6 +82,7 @@ class Maintained:
         merged: Files that were put together.
         into: Files that they became.
         saved: Bytes that these have fewer.
+        retimed: Files of before that were written again, with times that other engines read.
         commits: Commits that were moved out of the log.
         deleted: Files that were deleted.
         freed: Their bytes.
@@ -94,6 +95,7 @@ class Maintained:
     merged: int = 0
     into: int = 0
     saved: int = 0
+    retimed: int = 0
     commits: int = 0
     deleted: int = 0
     freed: int = 0
@@ -107,6 +109,9 @@ class Maintained:
         done = [
             f"{self.merged:,} files became {self.into:,}, {self.saved:,} bytes fewer"
             if self.merged
+            else "",
+            f"{self.retimed:,} files of before were written again, with times as INT64"
+            if self.retimed
             else "",
             f"{self.commits:,} commits left the log" if self.commits else "",
             f"{self.deleted:,} files of {self.freed:,} bytes were deleted" if self.deleted else "",
@@ -254,6 +259,8 @@ def _merged(
         )
         if policy.is_over():
             return replace(done, left="out of time")
+    for each in rewrite_times(path, choice, now, go=policy.go):
+        done = replace(done, retimed=done.retimed + each.files)
     return done
 
 

@@ -10,11 +10,10 @@ that is running (jobs/strandline/engine/lake/log/vacuum.py deletes them later).
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from decimal import Decimal
 from itertools import groupby
 from math import log
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,16 @@ from strandline.engine.lake.duckdb_table import Duck, let_read, spilling
 from strandline.engine.lake.locks import turn_without_jvm
 from strandline.engine.lake.log.commit_log import commit_file, sum_file
 from strandline.engine.lake.log.ledger import latest_version
-from strandline.engine.lake.log.log_actions import LaterCommits, LiveFiles, live_files, name
+from strandline.engine.lake.log.ledger_sums import FOLDER, name_of
+from strandline.engine.lake.log.log_actions import (
+    LaterCommits,
+    LiveFiles,
+    added_since,
+    combined,
+    live_files,
+    name,
+    table_id,
+)
 from strandline.engine.lake.place import Place, keep_files
 
 # Which files of a table are put together: the small ones of a partition, neighbours in time, in steps of their size.
@@ -130,7 +138,7 @@ def _time(file: Mapping[str, Any], at: str | None) -> str:
 # Write the rows of several data files of a table into one, sorted, and compare them before a version names it.
 #
 # Without a JVM: the work runs beside a stream on the same cores, and Arrow needs a fifth of the memory that a second Spark
-# would. Times are written as Spark writes them here (INT96), so a table's files stay alike.
+# would. Times are written as Spark writes them here, as INT64; in files of before they are INT96, which has no zone and means UTC.
 #
 # The rows of a table with a key are sorted by it, so that a look-up by key reads a few groups of a file. Those of bronze stay
 # in their order, which is that of their commits.
@@ -191,7 +199,7 @@ def _write_sorted(files: Sequence[Place], target: Place, columns: Sequence[str])
 
     schema = _schema(files)
     rows = pa.concat_tables(
-        [_shaped(open_file(file).read(use_threads=False), schema) for file in files]
+        [shaped(open_file(file).read(use_threads=False), schema) for file in files]
     )
     known = [(name, "ascending") for name in columns if name in schema.names]
     with writing(target, schema) as writer:
@@ -207,7 +215,7 @@ def _write_one_by_one(files: Sequence[Place], target: Place) -> None:
         gathered: list[Any] = []
         for file in files:
             for batch in open_file(file).iter_batches(batch_size=GROUP, use_threads=False):
-                gathered.append(_shaped(pa.Table.from_batches([batch]), schema))
+                gathered.append(shaped(pa.Table.from_batches([batch]), schema))
                 if sum(map(len, gathered)) >= GROUP:
                     writer.write_table(pa.concat_tables(gathered), row_group_size=GROUP)
                     gathered = []
@@ -230,12 +238,7 @@ def writing(target: Place, schema: "pa.Schema") -> Iterator[Any]:
     import pyarrow.parquet as pq  # noqa: PLC0415  # as above
 
     target.parent.make()
-    how = {
-        "compression": "zstd",
-        "use_deprecated_int96_timestamps": True,
-        "store_schema": False,
-        "write_page_checksum": True,
-    }
+    how = {"compression": "zstd", "store_schema": False, "write_page_checksum": True}
     with target.written() as file, pq.ParquetWriter(file, schema, **how) as writer:
         yield writer
 
@@ -244,11 +247,49 @@ def _schema(files: Sequence[Place]) -> "pa.Schema":
     """Return the columns of all files; older ones may lack some, or have shorter types."""
     import pyarrow as pa  # noqa: PLC0415  # as above
 
-    found = [open_file(file).schema_arrow.remove_metadata() for file in files]
+    found = [columns_in(open_file(file)) for file in files]
     return pa.unify_schemas(found, promote_options="permissive")
 
 
-def _shaped(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+INT96 = "INT96"
+"""How Spark writes times by default, and wrote them here: nanoseconds of a day and the day's number."""
+
+
+def columns_in(file: Any) -> "pa.Schema":  # noqa: ANN401  # Arrow has no types
+    """Return the columns of an open data file, with the zone of their times; those that are INT96 say none, and are in UTC."""
+    import pyarrow as pa  # noqa: PLC0415  # as above
+
+    leaves = iter(_leaves(file))
+    own = file.schema_arrow.remove_metadata()
+    return pa.schema([each.with_type(_in_utc(each.type, leaves)) for each in own])
+
+
+def is_of_before(file: Place) -> bool:
+    """Return whether a data file has times as INT96, which pandas may not be able to read, and Iceberg and DuckLake refuse."""
+    return INT96 in _leaves(open_file(file))
+
+
+def _leaves(file: Any) -> list[str]:  # noqa: ANN401  # as above
+    """Return how the values of each column are written, those within others included, in their order."""
+    return [file.schema.column(number).physical_type for number in range(len(file.schema.names))]
+
+
+def _in_utc(kind: "pa.DataType", leaves: Iterator[str]) -> "pa.DataType":
+    import pyarrow as pa  # noqa: PLC0415  # as above
+
+    def within(field: "pa.Field") -> "pa.Field":
+        return field.with_type(_in_utc(field.type, leaves))
+
+    if pa.types.is_struct(kind):
+        return pa.struct([within(each) for each in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(within(kind.key_field), within(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(within(kind.value_field))
+    return pa.timestamp(kind.unit, "UTC") if next(leaves) == INT96 else kind
+
+
+def shaped(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
     """Return rows in the columns of a schema; one that is missing is NULL."""
     import pyarrow as pa  # noqa: PLC0415  # as above
 
@@ -279,89 +320,6 @@ def _sums(duck: Duck, files: Sequence[Place]) -> tuple[int, int]:
     duck.execute("SET VARIABLE files_ = $files", {"files": [str(file) for file in files]})
     ((rows, total),) = duck.execute(COMPARED).fetchall()
     return int(rows), int(total or 0)
-
-
-COUNT, LOWEST, HIGHEST, NULLS = "numRecords", "minValues", "maxValues", "nullCount"
-
-
-def combined(texts: Iterable[str | None], times: Collection[str] = ()) -> str | None:
-    """Return the statistics of some files together, as the log has them; None where one has none.
-
-    The statistics of a file that holds the rows of others: theirs put together, without looking at a value.
-
-    Delta skips a file by its smallest and largest values, so these may be too wide and never too narrow. A column of which one
-    of the files says nothing gets none. Numbers are compared as decimals; one that a JSON number of Python cannot hold exactly
-    gets no statistic, because one that was rounded would hide rows. Times are compared as text, which is their order unless a
-    year has more than four digits or is negative; then they get none either.
-
-    Args:
-        texts: Those of each.
-        times: The names of the columns that hold dates or times.
-    """
-    stats = []
-    for text in texts:
-        if not text:
-            return None
-        stats.append(json.loads(text, parse_float=Decimal))
-    if any(COUNT not in each for each in stats):
-        return None
-    total = {COUNT: sum(each[COUNT] for each in stats)}
-    total[LOWEST] = _extremes(stats, LOWEST, min, times)
-    total[HIGHEST] = _extremes(stats, HIGHEST, max, times)
-    total[NULLS] = _nulls([each.get(NULLS, {}) for each in stats])
-    return json.dumps(total, separators=(",", ":"))
-
-
-def _extremes(
-    stats: Sequence[Mapping[str, Any]],
-    side: str,
-    choose: Callable[[Sequence[Any]], Any],
-    times: Collection[str],
-) -> dict[str, Any]:
-    names = {column for each in stats for column in each.get(side, {})}
-    found = {}
-    for column in sorted(names):
-        known = [each.get(side, {}).get(column) for each in stats if not _is_all_null(each, column)]
-        value = _extreme(known, choose)
-        is_unordered = column in times and any(str(each)[0] in "+-" for each in known if each)
-        if value is not None and not is_unordered:
-            found[column] = value
-    return found
-
-
-def _is_all_null(stats: Mapping[str, Any], name: str) -> bool:
-    return bool(stats.get(NULLS, {}).get(name) == stats[COUNT])
-
-
-def _extreme(values: Sequence[Any], choose: Callable[[Sequence[Any]], Any]) -> Any:  # noqa: ANN401  # values of JSON
-    kinds = {_kind(value) for value in values}
-    if len(kinds) != 1 or not values or None in kinds:
-        return None
-    value = choose(values)
-    if not isinstance(value, Decimal):
-        return value
-    return float(value) if Decimal(repr(float(value))) == value else None
-
-
-def _kind(value: object) -> type | None:
-    match value:
-        case bool():
-            return None
-        case str():
-            return str
-        case int() | Decimal():
-            return Decimal
-        case _:  # one is missing, or it is of a structure
-            return None
-
-
-def _nulls(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    names = set.intersection(*(set(each) for each in counts)) if counts else set()
-    return {
-        name: sum(each[name] for each in counts)
-        for name in sorted(names)
-        if all(isinstance(each[name], int) for each in counts)
-    }
 
 
 TIMES = frozenset({"timestamp", "date"})
@@ -419,7 +377,7 @@ def merge_files(path: Place, choice: Choice, now: datetime, *, go: bool = True) 
             continue
         written = merged_file(files, files[0].parent, choice.sorted_by)
         added = _add(each, written, times)
-        if _commit(path, found, each, added, now):
+        if _commit(path, found, each, [added], now):
             yield Merged(files=len(files), bytes_before=each.size, bytes_after=added["size"])
         else:
             written.remove()
@@ -428,8 +386,8 @@ def merge_files(path: Place, choice: Choice, now: datetime, *, go: bool = True) 
 def left_apart(path: Place, choice: Choice) -> tuple[str, ...]:
     """Return the columns, with their types, for which the small files of a table are not put together; none where they are too few.
 
-    Arrow writes either all of a file's times as Spark does, or those without a zone: a file that mixes both ways would have times that
-    some readers take for others.
+    A Variant is one: Arrow writes it as a struct of bytes. So is a local time: a table's column that was a date before is one in older
+    files still, and Arrow makes no time of a date where it joins their columns.
     """
     found = live_files(path)
     columns = json.loads(found.metadata.get("schemaString") or "{}")
@@ -456,7 +414,7 @@ def _add(files: Bin, written: Place, times: Collection[str]) -> dict[str, Any]:
 
 
 def _commit(
-    path: Place, found: LiveFiles, files: Bin, added: Mapping[str, Any], now: datetime
+    path: Place, found: LiveFiles, files: Bin, adds: Sequence[Mapping[str, Any]], now: datetime
 ) -> bool:
     """Commit the exchange, unless another writer removed one of the files or changed the table's columns meanwhile."""
     meanwhile = LaterCommits(path, found.version)
@@ -468,19 +426,19 @@ def _commit(
             return False
         at = int(now.timestamp() * 1000)
         removes = [removal(file, at) for file in files.files]
-        info = _info(version, files, added, at)
-        actions = [{"commitInfo": info}, *removes, {"add": dict(added)}]
+        info = _info(version, files, adds, at)
+        actions = [{"commitInfo": info}, *removes, *({"add": dict(added)} for added in adds)]
         lines = [json.dumps(action, separators=(",", ":")) for action in actions]
         sum_file(
             path, version + 1
         ).remove_file()  # of a version that is not there: a merge of before was killed
         if not commit_file(path, version + 1).create("\n".join(lines) + "\n"):
             return False
-        _sum_up(path, version, files, added, info["txnId"])
+        _sum_up(path, version, files, adds, info["txnId"])
         return True
 
 
-def _info(version: int, files: Bin, added: Mapping[str, Any], at: int) -> dict[str, Any]:
+def _info(version: int, files: Bin, adds: Sequence[Mapping[str, Any]], at: int) -> dict[str, Any]:
     return {
         "timestamp": at,
         "operation": "OPTIMIZE",
@@ -496,8 +454,8 @@ def _info(version: int, files: Bin, added: Mapping[str, Any], at: int) -> dict[s
         "operationMetrics": {
             "numRemovedFiles": str(len(files.files)),
             "numRemovedBytes": str(files.size),
-            "numAddedFiles": "1",
-            "numAddedBytes": str(added["size"]),
+            "numAddedFiles": str(len(adds)),
+            "numAddedBytes": str(sum(added["size"] for added in adds)),
         },
         "engineInfo": "Strandline",
         "txnId": str(uuid4()),
@@ -519,7 +477,7 @@ def removal(file: Mapping[str, Any], at: int) -> dict[str, Any]:
 
 
 def _sum_up(
-    path: Place, version: int, files: Bin, added: Mapping[str, Any], transaction: str
+    path: Place, version: int, files: Bin, adds: Sequence[Mapping[str, Any]], transaction: str
 ) -> None:
     """Write the new version's checksum, from that of the version before; without one, Delta computes it by a Spark job.
 
@@ -536,11 +494,14 @@ def _sum_up(
     known = sums.get("allFiles")
     sums |= {
         "txnId": transaction,
-        "tableSizeBytes": sums["tableSizeBytes"] - files.size + added["size"],
-        "numFiles": sums["numFiles"] - len(files.files) + 1,
+        "tableSizeBytes": sums["tableSizeBytes"]
+        - files.size
+        + sum(added["size"] for added in adds),
+        "numFiles": sums["numFiles"] - len(files.files) + len(adds),
     }
     if known is not None:
-        sums["allFiles"] = [*(file for file in known if file["path"] not in gone), dict(added)]
+        stay = (file for file in known if file["path"] not in gone)
+        sums["allFiles"] = [*stay, *map(dict, adds)]
     sum_file(path, version + 1).put(json.dumps(sums, separators=(",", ":")))
 
 
@@ -557,3 +518,136 @@ def is_copied(kind: Any) -> bool:  # noqa: ANN401  # a type of Spark as JSON
             return is_copied(key) and is_copied(value)
         case _:
             return False
+
+
+# Files of before, whose times are INT96, are written again with times that other engines read: some at each maintenance.
+#
+# What is put together has its times as INT64 anyway, so this is about the large files of a table, and the few that are left. Only
+# the last bytes of a file say how its times are written, so a table's files are looked at once in their lives: first those that are
+# there, some at a time in the order of their names, and then those that came since. How far that is, is kept in a small file beside
+# the snapshots of the ledger. It is a matter of room and speed alone: Strandline reads both.
+
+
+LOOKED_AT = 1_000
+"""Files of a table of which a maintenance looks at the last bytes."""
+
+WRITTEN = 8 * LARGE
+"""Bytes of a table that a maintenance writes again: the files of before stay on the disk for a day."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Looked:
+    """How far the files of a table were looked at.
+
+    Args:
+        table: The id that Delta gave to the table.
+        version: All files that the table had at this version are well, or gone; -1 for none.
+        until: The version at which a look began that goes on; None where none does.
+        after: The path of the last file that it has seen.
+    """
+
+    table: str
+    version: int = -1
+    until: int | None = None
+    after: str = ""
+
+
+def looked_file(path: Place) -> Place:
+    """Return the file that records how far a table was looked at."""
+    return path.parent.parent / FOLDER / f"{name_of(path)}.times.json"
+
+
+def looked(path: Place) -> Looked:
+    """Return how far the files of a table were looked at; of another table of its name, or of a newer one, none was."""
+    own = table_id(path)
+    try:
+        found = Looked(**json.loads(looked_file(path).text() or ""))
+    except (ValueError, TypeError):  # none, or torn
+        return Looked(table=own)
+    is_own = found.table == own and max(found.version, found.until or 0) <= latest_version(path)
+    return found if is_own else Looked(table=own)
+
+
+def rewrite_times(
+    path: Place, choice: Choice, now: datetime, *, go: bool = True
+) -> Iterator[Merged]:
+    """Write files of a table again whose times are INT96, in one commit that changes no row.
+
+    Args:
+        path: The table.
+        choice: Which files are left; their order does not count.
+        now: The present.
+        go: Whether to do it; otherwise they are only counted.
+    """
+    found = live_files(path)
+    columns = json.loads(found.metadata.get("schemaString") or "{}")
+    if found.reader > 1 or not is_copied(columns) or not _has_times(columns):
+        return
+    state = looked(path)
+    if state.version == found.version:
+        return
+    if state.until is None:
+        state.until = found.version
+    old, is_whole = _old_files(path, found, choice, state)
+    chosen = Bin(files=tuple(old), size=sum(file["size"] for file in old))
+    if old and not go:
+        yield Merged(files=len(old), bytes_before=chosen.size, bytes_after=chosen.size)
+    if not go:
+        return
+    if old:
+        adds = [_written_again(path, file) for file in old]
+        if not _commit(path, found, chosen, adds, now):
+            for added in adds:
+                (path / unquote(added["path"])).remove()
+            return  # looked at again
+        after = sum(added["size"] for added in adds)
+        yield Merged(files=len(old), bytes_before=chosen.size, bytes_after=after)
+    if is_whole:
+        state = Looked(table=state.table, version=state.until)
+    looked_file(path).put(json.dumps(asdict(state)))
+
+
+def _old_files(
+    path: Place, found: LiveFiles, choice: Choice, state: Looked
+) -> tuple[list[Mapping[str, Any]], bool]:
+    """Return some files with such times, and whether no other is left; the state says up to which file that is.
+
+    One that may not be touched now, or is missing, is left and looked at again.
+    """
+    new = added_since(path, state.version + 1) if state.version >= 0 else found.files.keys()
+    names = sorted(each for each in new if each > state.after and each in found.files)
+    old: list[Mapping[str, Any]] = []
+    is_left = False
+    for number, each in enumerate(names):
+        if number == LOOKED_AT or sum(file["size"] for file in old) >= WRITTEN:
+            return old, False
+        file, place = found.files[each], path / unquote(each)
+        if not place.exists():
+            is_left = True
+        elif is_of_before(place):
+            if each in choice.apart or file["modificationTime"] >= choice.before_ms:
+                is_left = True
+            else:
+                old.append(file)
+        state.after = each
+    if is_left:
+        state.after = ""
+    return old, not is_left
+
+
+def _written_again(path: Place, file: Mapping[str, Any]) -> dict[str, Any]:
+    source = path / unquote(file["path"])
+    folder, slash, _ = file["path"].rpartition("/")
+    written = merged_file([source], source.parent, ())
+    return {
+        "path": f"{folder}{slash}{quote(written.name)}",
+        "partitionValues": file["partitionValues"],
+        "size": written.size(),
+        "modificationTime": file["modificationTime"],
+        "dataChange": False,
+        **({"stats": file["stats"]} if file["stats"] else {}),
+    }
+
+
+def _has_times(kind: Any) -> bool:  # noqa: ANN401  # as above
+    return '"timestamp"' in json.dumps(kind)

@@ -38,13 +38,12 @@ from strandline.core.table import Computed, Recomputed, Upserted
 from strandline.engine.lake.commit import delta_commit
 from strandline.engine.lake.commit.compact import (
     GROUP,
-    HIGHEST,
-    LOWEST,
-    NULLS,
+    columns_in,
     is_copied,
     open_file,
     refuse_different,
     removal,
+    shaped,
     writing,
 )
 from strandline.engine.lake.commit.delta_commit import OPEN, by_key, rows_at, rows_in, sized
@@ -53,6 +52,9 @@ from strandline.engine.lake.locks import turn, turn_without_jvm
 from strandline.engine.lake.log.commit_log import added_file, commit_file, sum_file
 from strandline.engine.lake.log.ledger import entry_at, latest_version
 from strandline.engine.lake.log.log_actions import (
+    HIGHEST,
+    LOWEST,
+    NULLS,
     LaterCommits,
     LiveFiles,
     changes_rows,
@@ -552,7 +554,7 @@ def _renamed(file: Place, names: Mapping[str, str]) -> Place | None:
     import pyarrow as pa  # noqa: PLC0415  # its import takes longer than most answers
 
     source = open_file(file)
-    own = source.schema_arrow.remove_metadata()
+    own = columns_in(source)
     if not set(own.names).intersection(names):
         return None
     schema = pa.schema([each.with_name(names.get(each.name, each.name)) for each in own])
@@ -560,7 +562,9 @@ def _renamed(file: Place, names: Mapping[str, str]) -> Place | None:
     try:
         with writing(target, schema) as writer:
             for batch in source.iter_batches(batch_size=GROUP, use_threads=False):
-                writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+                writer.write_table(
+                    shaped(pa.Table.from_batches([batch]), own).rename_columns(schema.names)
+                )
         refuse_different([file], target)
     except BaseException:
         target.remove()
