@@ -1,5 +1,6 @@
 """Spark for the use cases that need it, for trying an edit, and for a project's tests; the others must not even import all of it."""
 
+import atexit
 import os
 import re
 import secrets
@@ -7,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,7 +31,7 @@ from strandline.engine.flow.batch.event_joins import frame_of_now
 from strandline.engine.flow.function_plan import hidden_if_run
 from strandline.engine.flow.provisional import moment_of, over_now, reads_from, since
 from strandline.engine.flow.runner import Site
-from strandline.engine.flow.running import Parent, Recorder, unrecorded
+from strandline.engine.flow.running import Parent, Recorder, together, unrecorded
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.completeness import PROVISIONAL
 from strandline.engine.lake.lake import Lake
@@ -39,7 +41,9 @@ from strandline.engine.runtime import clock, spark_session
 from strandline.engine.runtime.jvm import loss
 from strandline.engine.runtime.processes import let_give_way, own
 from strandline.engine.runtime.settings import Settings, lineage_namespace
+from strandline.engine.service.backlog import GroupOffsets
 from strandline.engine.service.stream_health import beats
+from strandline.operate.lakes import address
 from strandline.operate.listener import Says
 from strandline.project import refuse_without
 
@@ -72,6 +76,8 @@ def site(  # noqa: PLR0913  # what a run needs from outside
         beside: Whether this is work beside a stream, and gives way to one that lives on this machine.
     """
     record = recorder(lake, says, lambda: where or locate(), parent)
+    if found.consumer_group and not is_scratch(lake.root):
+        record = together(record, group_offsets(found, lake, says).record)
     gives_way = beside and _has_stream(lake)
     if gives_way:
         let_give_way(os.getpid(), BESIDE)
@@ -120,6 +126,22 @@ def recorder(
     return RunRecorder(
         lake=lake, sender=sends, clock=clock.now, kafka=kafka, namespace=namespace, parent=parent
     ).record
+
+
+_groups: dict[tuple[str, str], GroupOffsets] = {}
+"""Of each lake one in a process: Dagster asks for a site with each table."""
+
+
+def group_offsets(found: Settings, lake: Lake, says: Says) -> GroupOffsets:
+    """Return what keeps the consumer groups of a lake at what its tables have read."""
+    of = (str(lake.root), found.consumer_group or "")
+    if of not in _groups:
+        where = partial(address, found, lake)
+        _groups[of] = GroupOffsets(
+            lake, of[1], address=where, options=found.kafka_options, says=says
+        )
+        atexit.register(_groups[of].drain)
+    return _groups[of]
 
 
 PLAIN = {

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from types import CodeType, FrameType
 from typing import TypeAlias
@@ -343,3 +343,20 @@ Recorder: TypeAlias = Callable[[SparkSession, Table, str, Lake], AbstractContext
 def unrecorded(spark: SparkSession, table: Table, mode: str, lake: Lake) -> Iterator[Wrote]:  # noqa: ARG001  # as a recorder
     """Record nothing."""
     yield lambda *_: None
+
+
+def together(*recorders: Recorder) -> Recorder:
+    """Return what lets several recorders hear of a run."""
+
+    @contextmanager
+    def record(spark: SparkSession, table: Table, mode: str, lake: Lake) -> Iterator[Wrote]:
+        with ExitStack() as open_ones:
+            heard = [open_ones.enter_context(each(spark, table, mode, lake)) for each in recorders]
+
+            def wrote(of: Table, entry: Entry) -> None:
+                for each in heard:
+                    each(of, entry)
+
+            yield wrote
+
+    return record

@@ -1,12 +1,14 @@
 """The contents of one topic of Kafka, read with the C client, which needs no JVM."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from confluent_kafka import (
     Consumer,
+    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -15,10 +17,11 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.topic import Topic
-from strandline.engine.kafka.broker import JAVA_ONLY
+from strandline.engine.kafka.broker import JAVA_ONLY, PATIENCE
 
 # What can happen to a topic below its reader: records expire, it is made anew, its cluster is another one.
 #
@@ -187,6 +190,83 @@ def identities_in(stream: str) -> dict[str, str]:
     {'orders': 'f3', 'readings': 'a1'}
     """
     return dict(topic.rsplit("@", 1) for topic in stream.split(",") if "@" in topic)
+
+
+# The offsets of a consumer group, by which Kafka's own tools see how far a reader is that has none.
+
+
+def read_of(
+    asks: AdminClient, identities: Mapping[str, str], read: Mapping[Part, int]
+) -> dict[Part, int]:
+    """Return the next offset to read of each partition, by the numbers that these have on the cluster.
+
+    Args:
+        asks: The cluster's admin.
+        identities: The ids of the topics that were read; one that was made anew has another, and is left out.
+        read: Up to where they were read, by the numbers in the lake. A partition that was not read is at its first record.
+
+    Raises:
+        KafkaException: The cluster does not answer, or refuses.
+    """
+    if not identities:
+        return {}
+    there = asks.describe_topics(TopicCollection([*identities]), request_timeout=PATIENCE)
+    found = dict[Part, int]()
+    for name, answer in there.items():
+        try:
+            topic = answer.result(2 * PATIENCE)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                continue
+            raise
+        if str(topic.topic_id) == identities[name]:
+            found |= {(name, each.id): -1 for each in topic.partitions}
+    own = {(part[0], number_in_kafka(part)): at for part, at in current(read).items()}
+    unread = {TopicPartition(*part): OffsetSpec.earliest() for part in found if part not in own}  # type: ignore[no-untyped-call]
+    firsts = asks.list_offsets(unread, request_timeout=PATIENCE) if unread else {}
+    begins = {
+        (each.topic, each.partition): at.result(2 * PATIENCE).offset for each, at in firsts.items()
+    }
+    return {part: begins.get(part, own.get(part, 0)) for part in found}
+
+
+def set_offsets(
+    asks: AdminClient, group: str, wanted: Mapping[Part, int], former: Collection[str]
+) -> None:
+    """Let a consumer group have these offsets and no others.
+
+    Args:
+        asks: The cluster's admin.
+        group: The group; it is made where there is none.
+        wanted: Its offsets.
+        former: The topics that its reader has ever read: of these it may have others by now.
+
+    Raises:
+        KafkaException: The cluster does not answer, or refuses, as it does while the group has members.
+        DefinitionError: The group has offsets of other topics, so it is another reader's.
+    """
+    listed = asks.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group)], request_timeout=PATIENCE
+    )
+    has = listed[group].result(2 * PATIENCE).topic_partitions or []
+    over = {(each.topic, each.partition) for each in has} - wanted.keys()
+    if strange := {name for name, _ in over} - {*former}:
+        raise DefinitionError(
+            f"the consumer group {group} has offsets of {' and '.join(sorted(strange))}, so it is another reader's",
+            hint="name groups that no other program has with STRANDLINE_CONSUMER_GROUP.",
+            group=group,
+        )
+    if over:  # this client cannot take single offsets out of a group
+        asks.delete_consumer_groups([group], request_timeout=PATIENCE)[group].result(2 * PATIENCE)
+    if not wanted:
+        return
+    parts = [TopicPartition(*part, at) for part, at in sorted(wanted.items())]
+    made = asks.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, parts)], request_timeout=PATIENCE
+    )
+    for each in made[group].result(2 * PATIENCE).topic_partitions or []:
+        if each.error is not None:
+            raise KafkaException(each.error)
 
 
 TIMEOUT = 10.0
@@ -453,10 +533,9 @@ def java_options(options: Mapping[str, str]) -> dict[str, str]:
     if user is not None and password is not None:
         scram = translated.get("kafka.sasl.mechanism", "PLAIN").startswith("SCRAM")
         module = "scram.ScramLoginModule" if scram else "plain.PlainLoginModule"
-        quoted = password.replace("\\", "\\\\").replace('"', '\\"')
         translated["kafka.sasl.jaas.config"] = (
             f"org.apache.kafka.common.security.{module} required "
-            f'username="{user}" password="{quoted}";'
+            f'username="{user}" password="{_quoted(password)}";'
         )
     authority = translated.pop("kafka.ssl.ca.location", None)
     if authority is not None:
@@ -464,7 +543,71 @@ def java_options(options: Mapping[str, str]) -> dict[str, str]:
             "kafka.ssl.truststore.type": "PEM",
             "kafka.ssl.truststore.location": authority,
         }
+    if translated.get("kafka.ssl.endpoint.identification.algorithm") == "none":
+        translated["kafka.ssl.endpoint.identification.algorithm"] = ""
+    return {**_with_token(_with_own_certificate(translated))}
+
+
+PEM = {"ssl.certificate": "ssl.keystore.certificate.chain", "ssl.key": "ssl.keystore.key"}
+"""The client's own certificate and its key: where the C client finds them, and what Java takes instead of a file of its kind."""
+
+
+def _with_own_certificate(translated: dict[str, str]) -> dict[str, str]:
+    """Give Java the client's own certificate as text: executors on other machines have no such file."""
+    for ours, javas in PEM.items():
+        file, text = (translated.pop(f"kafka.{ours}.{kind}", None) for kind in ("location", "pem"))
+        if file is not None:
+            text = _text_of(file)
+        if text is None:
+            continue
+        if javas == PEM["ssl.key"] and not any(each in text for each in PKCS_8):
+            raise DefinitionError(
+                "the key of the client's certificate is not in the form PKCS #8, which Java reads alone",
+                hint=f"convert it: `openssl pkcs8 -topk8 -nocrypt -in {file or 'KEY'} -out NEW`, and name the new file in "
+                "STRANDLINE_KAFKA_OPTIONS.",
+            )
+        translated |= {"kafka.ssl.keystore.type": "PEM", f"kafka.{javas}": text}
     return translated
+
+
+PKCS_8 = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----")
+"""The first lines of such keys; one in an older form has the name of its algorithm there."""
+
+
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).expanduser().read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise DefinitionError(
+            f"{file} of STRANDLINE_KAFKA_OPTIONS cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}",
+            hint="name a file in PEM that this user may read.",
+            file=file,
+        ) from error
+
+
+OIDC = "kafka.sasl.oauthbearer."
+LOGIN = "org.apache.kafka.common.security.oauthbearer"
+
+
+def _with_token(translated: dict[str, str]) -> dict[str, str]:
+    """Let Java get its token where the C client gets its own: by OpenID Connect, with the client's credentials."""
+    if translated.pop(f"{OIDC}method", None) != "oidc":
+        return translated
+    given = {
+        javas: translated.pop(OIDC + ours, None)
+        for javas, ours in (("clientId", "client.id"), ("clientSecret", "client.secret"))
+    }
+    given["scope"] = translated.pop(f"{OIDC}scope", None)
+    words = " ".join(f'{name}="{_quoted(text)}"' for name, text in given.items() if text)
+    return {
+        **translated,
+        "kafka.sasl.login.callback.handler.class": f"{LOGIN}.OAuthBearerLoginCallbackHandler",
+        "kafka.sasl.jaas.config": f"{LOGIN}.OAuthBearerLoginModule required {words};",
+    }
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def consumer(address: str, options: Mapping[str, str], **more: str | int) -> Consumer:

@@ -355,6 +355,12 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="client properties of that cluster as JSON: security.protocol, sasl.mechanism, …",
     )
+    consumer_group: str | None = Field(
+        default=None,
+        pattern=r"^[^\s{}]*(\{lake\}[^\s{}]*)?\{table\}([^\s{}]*\{lake\})?[^\s{}]*$",
+        description="name of a consumer group with {table}, and {lake}, that shows to Kafka's tools how far each bronze table has "
+        "read; none is written when absent",
+    )
     schema_registry: str | None = Field(
         default=None, pattern=r"^https?://[^\s@]+$", description="address of a schema registry"
     )

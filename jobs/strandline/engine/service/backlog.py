@@ -13,22 +13,30 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.table_books import Books, Closed
+from strandline.engine.flow.running import Wrote
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.broker import Cluster
-from strandline.engine.kafka.slices import Part, ends_of
-from strandline.engine.kafka.topic_log import consumer, number_in_kafka
+from strandline.engine.kafka.slices import Part, ends_of, range_ends
+from strandline.engine.kafka.topic_log import (
+    consumer,
+    identities_in,
+    number_in_kafka,
+    read_of,
+    set_offsets,
+)
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.log.ledger import last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import Sums, follow, snapshot
-from strandline.engine.runtime.outage import absence
+from strandline.engine.runtime.outage import absence, first_line
 
 OVER = 120.0
 """Seconds over which the fall is measured: several batches of a backlog."""
@@ -433,6 +441,171 @@ class Gauge:
         if self._asks is not None:
             self._asks.close()
         self._asks = self._cluster = None
+
+
+# How far bronze has read, as Kafka's own tools see it: the offsets of a consumer group for each table.
+#
+# The ledger decides what is read, and these offsets decide nothing. They follow the books from a thread of their own after a
+# commit, so a cluster that is away, or that refuses, holds up no batch, and an answer that was lost is written again with the
+# same numbers. What moves the books moves them: a restore sets them back, another cluster begins its own, a topic that is
+# retired leaves the group. Of a topic that was made anew nothing is written: its offsets are not those that were read.
+
+
+RENEWED = 3_600.0
+"""Seconds after which the same offsets are written again: Kafka forgets those of a group without members after a week."""
+
+LOOKS = 60.0
+"""Seconds between two looks at the books of a table that commits nothing; a decision may have moved it."""
+
+AWAY = 10.0
+"""Seconds after a failure for which the cluster is left alone."""
+
+LAST = 3.0
+"""Seconds that a program waits at its end for what is not written."""
+
+SOON = 5.0
+"""Seconds within which a cluster knows who keeps a group: the first group of a new one takes as long."""
+
+PASSING = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP})
+HAS_MEMBERS = "consumers are members of the group, so it is not only ours"
+PATTERN = "name another pattern with STRANDLINE_CONSUMER_GROUP"
+
+
+def _passes(error: Exception) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in PASSING
+
+
+def group_of(pattern: str, table: str, lake: Lake) -> str:
+    """Return the group of a table, by the pattern of the settings."""
+    return pattern.replace("{lake}", lake.root.name).replace("{table}", table)
+
+
+class GroupOffsets:
+    """Keeps a consumer group for each bronze table at what the table has read."""
+
+    def __init__(  # whose offsets, under which names, where, and who hears of it
+        self,
+        lake: Lake,
+        pattern: str,
+        *,
+        address: Callable[[], str | None],
+        options: Mapping[str, str],
+        says: Callable[[str], None],
+    ) -> None:
+        """Prepare; nothing is asked before a run of a bronze table begins.
+
+        Args:
+            lake: The lake.
+            pattern: The name of a group, with ``{table}`` and ``{lake}``.
+            address: Returns where Kafka is.
+            options: Its client's options.
+            says: Hears once of each reason why nothing is written.
+        """
+        self._lake, self._pattern, self._says = lake, pattern, says
+        self._address, self._options = address, options
+        self._tables: dict[str, Table] = {}
+        self._due: set[str] = set()
+        """The tables whose books are to be looked at."""
+        self._shown: dict[str, tuple[float, dict[Part, int]]] = {}
+        """When the offsets of each were written last, and which."""
+        self._cluster: Cluster | None = None
+        self._reason = ""
+        self._woken, self._lock = threading.Event(), threading.Lock()
+        self._works = False
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def record(self, _spark: object, table: Table, _mode: str, lake: Lake) -> Iterator[Wrote]:
+        """Follow a table for the length of a run; a table that reads no topic has no group."""
+        is_own = isinstance(table, Ingested) and lake.root == self._lake.root
+        if is_own:
+            self._follow(table)
+        yield lambda of, _: self._wake(of) if is_own else None
+        if is_own:
+            self._wake(table)
+
+    def drain(self, patience: float = LAST) -> None:
+        """Wait until the groups are where the books are, but no longer than some seconds."""
+        until = time.monotonic() + patience
+        while (self._due or self._works) and not self._reason and time.monotonic() < until:
+            time.sleep(0.02)
+
+    def _follow(self, table: Table) -> None:
+        with self._lock:
+            self._tables[table.id] = table
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="groups", daemon=True)
+                self._thread.start()
+        self._wake(table)
+
+    def _wake(self, table: Table) -> None:
+        self._due.add(table.id)
+        self._woken.set()
+
+    def _work(self) -> None:
+        while True:
+            if not self._woken.wait(LOOKS):
+                self._due |= {*self._tables}
+            self._works = True  # before what is due is taken: a program that ends waits for both
+            self._woken.clear()
+            failed = [name for name in sorted(self._due) if not self._is_shown(name)]
+            self._works = False
+            if failed:
+                self._cluster = None  # a broker may come back at another port
+                time.sleep(AWAY)
+                self._due |= {*failed}
+                self._woken.set()
+            else:
+                self._reason = ""
+                time.sleep(self._lake.pause(EVERY))
+
+    def _is_shown(self, name: str) -> bool:
+        """Show the books of a table, and return whether that was possible."""
+        self._due.discard(name)  # first: what is committed meanwhile is due again
+        deadline = time.monotonic() + SOON
+        while True:
+            try:
+                self._show(self._tables[name])
+            except Exception as error:  # noqa: BLE001  # whatever a cluster or a store answers, no run depends on it
+                if not _passes(error) or time.monotonic() > deadline:
+                    self._failed(error)
+                    return False
+                time.sleep(0.1)
+            else:
+                return True
+
+    def _failed(self, error: Exception) -> None:
+        why = first_line(error)
+        if isinstance(error, KafkaException):
+            refusal = error.args[0]
+            why = f"{HAS_MEMBERS}; {PATTERN}" if refusal.code() in MEMBERS else refusal.str()
+        if why != self._reason:
+            self._says(f"no offsets are shown to Kafka's tools: {why}")
+        self._reason = why
+
+    def _show(self, table: Table) -> None:
+        """Set the group of a table to what its books say, unless it is there."""
+        newest = last_entry(self._lake.table(table)) if self._lake.exists(table) else None
+        address = self._address()
+        if newest is None or address is None:
+            return
+        if self._cluster is None or self._cluster.address != address:
+            self._cluster = Cluster(address, self._options)
+        asks, read = self._cluster.admin, range_ends(newest[1].offsets)
+        wanted = read_of(asks, identities_in(newest[1].stream), read)
+        at, shown = self._shown.get(table.id, (-RENEWED, {}))
+        if wanted == shown and time.monotonic() - at < RENEWED:
+            return
+        group = group_of(self._pattern, table.id, self._lake)
+        set_offsets(asks, group, wanted, {topic for topic, _ in read})
+        self._shown[table.id] = time.monotonic(), wanted
 
 
 # Close books from time to time, beside the process that writes them.

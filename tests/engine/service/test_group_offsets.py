@@ -1,0 +1,329 @@
+"""A consumer group for each bronze table shows to Kafka's own tools how far it has read, and decides nothing."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from secrets import token_hex
+
+import pytest
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    TopicCollection,
+    TopicPartition,
+)
+from pyspark.sql import SparkSession
+
+from fleet.bronze import user_actions
+from strandline.core.stateful import MicroBatch
+from strandline.core.table import Ingested
+from strandline.core.topic import Topic
+from strandline.engine.flow.runner import Site
+from strandline.engine.kafka.slices import ends_of, name_of
+from strandline.engine.kafka.topic_log import STAY
+from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.log.ledger import Entry, entries
+from strandline.engine.runtime.settings import settings
+from strandline.engine.service import backlog
+from strandline.engine.service.backlog import GroupOffsets, group_of
+from strandline.engine.service.stream_host import Host
+from tests.engine.records import admin, drop, make, put
+from tests.engine.service.test_failing import Served
+from tests.engine.written import entry
+from tests.support.ledgers import write_log
+
+pytestmark = pytest.mark.kafka
+PATTERN = "shown.{lake}.{table}"
+Read = dict[tuple[str, int], int]
+
+
+@pytest.fixture
+def table(topic: Topic) -> Ingested:
+    """Return a bronze table whose name and topic no other test has."""
+    return replace(user_actions.TABLE, name=f"user_{token_hex(4)}", reads=(topic,))
+
+
+class Shown:
+    """The groups of a lake, and what is said of them."""
+
+    def __init__(self, lake: Lake, address: str) -> None:
+        """Follow nothing yet."""
+        self.said: list[str] = []
+        self.lake, self.address = lake, address
+        self.groups = GroupOffsets(
+            lake, PATTERN, address=lambda: self.address, options={}, says=self.said.append
+        )
+
+    def name(self, table: Ingested) -> str:
+        """Return the group of a table."""
+        return group_of(PATTERN, table.id, self.lake)
+
+    def of(self, table: Ingested) -> Read:
+        """Return the offsets of a group, as any tool asks for them."""
+        name = self.name(table)
+        client = admin(self.address)
+        asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])
+        found = asked[name].result(20).topic_partitions or []
+        return {(each.topic, each.partition): each.offset for each in found}
+
+    def lag(self, table: Ingested) -> int:
+        """Return the lag as a dashboard computes it: the ends of the partitions less the offsets of the group."""
+        asks = Consumer({"bootstrap.servers": self.address, "group.id": "dashboard"})
+        try:
+            return sum(
+                asks.get_watermark_offsets(TopicPartition(*part), timeout=20)[1] - at
+                for part, at in self.of(table).items()
+            )
+        finally:
+            asks.close()
+
+    def run(self, table: Ingested) -> Read:
+        """Run a table for a moment, and return where its group is then."""
+        with self.groups.record(None, table, "available-now", self.lake):
+            pass
+        self.groups.drain(20)
+        return self.of(table)
+
+
+@pytest.fixture
+def shown(lake: Lake, kafka: str) -> Shown:
+    return Shown(lake, kafka)
+
+
+def identity(address: str, topic: Topic) -> str:
+    """Return a topic as a ledger entry names it."""
+    client = admin(address)  # it answers only as long as it is referenced
+    found = client.describe_topics(TopicCollection([topic.name]))[topic.name].result(20)
+    return f"{topic.name}@{found.topic_id}"
+
+
+def read_to(table: Ingested, stream: str, ends: Read, batch: int = 0, **fields: object) -> Entry:
+    """Return an entry that has read so far."""
+    offsets = {name_of(part): (0, end) for part, end in ends.items()}
+    return entry(table, batch=batch, stream=stream, offsets=offsets, **fields)
+
+
+@pytest.mark.slow
+def test_the_lag_of_the_group_is_that_of_status_within_one_batch(
+    spark: SparkSession, clock: Callable[[], datetime], table: Ingested, shown: Shown
+) -> None:
+    """At any moment the group is at a position that the books had, and once it rests at the last one."""
+    (topic,) = table.topics
+    make(shown.address, topic)
+    put(shown.address, topic, [(n % 2, n) for n in range(40)])
+    stop = threading.Event()
+    site = Site(spark=spark, clock=clock, address=shown.address, record=shown.groups.record)
+    mode = MicroBatch(every=0.05, max_offsets=25)
+    host = Host((table,), mode, shown.lake, site, stop)
+    stream, pulse, seen = Served(host, stop), host.pulses[table.id], list[Read]()
+    try:
+        for burst in range(1, 4):
+            sent = 40 * (burst + 1)
+            put(shown.address, topic, [(n % 2, n) for n in range(40 * burst, sent)])
+            stream.until(lambda: bool(seen.append(shown.of(table)) or pulse.read == sent))  # noqa: B023  # called at once
+        stream.until(lambda: pulse.lag == 0 and shown.lag(table) == 0)
+        put(shown.address, topic, [(0, n) for n in range(7)])
+        stream.until(lambda: pulse.read == sent + 7 and shown.lag(table) == pulse.lag == 0)
+    finally:
+        stop.set()
+        assert stream.ended() is None
+
+    had = [dict(_ends(one).items()) for _, one in entries(shown.lake.table(table))]
+    begun = dict.fromkeys(had[0], 0)
+    assert len(had) > 5, "several batches, or nothing is shown of one"
+    assert all(each in ({}, begun, *had) for each in seen)
+    assert [*_order(seen, [{}, begun, *had])] == sorted(_order(seen, [{}, begun, *had]))
+    assert shown.said == []
+
+
+def _ends(one: Entry) -> Read:
+    parts = {name.rpartition("/"): end for name, (_, end) in one.offsets.items()}
+    return {(topic, int(number)): end for (topic, _, number), end in parts.items()}
+
+
+def _order(seen: Sequence[Read], had: Sequence[Read]) -> Iterator[int]:
+    return (had.index(each) for each in seen)
+
+
+def test_the_group_follows_the_books_forward_and_back_and_the_answer_is_that_of_status(
+    table: Ingested, shown: Shown
+) -> None:
+    """A restore sets it back; a partition that was never read is at its first record, as `status` counts it."""
+    (topic,) = table.topics
+    make(shown.address, topic)
+    put(shown.address, topic, [(n % 2, n) for n in range(20)])
+    stream, path = identity(shown.address, topic), shown.lake.table(table)
+    log = [read_to(table, stream, {(topic.name, 0): at}, at) for at in (4, 9)]
+    write_log(path, log)
+
+    assert shown.run(table) == {(topic.name, 0): 9, (topic.name, 1): 0}
+    assert shown.lag(table) == sum(
+        each.lag for each in ends_of(table, shown.lake, shown.address, {}).values()
+    )
+    commit_file(path, 1).remove_file()
+    assert shown.run(table) == {(topic.name, 0): 4, (topic.name, 1): 0}
+    assert shown.said == []
+
+
+def test_a_topic_that_was_made_anew_keeps_no_offsets_of_the_former_one(
+    table: Ingested, shown: Shown
+) -> None:
+    """They would hide the lag of the new topic, or make it negative."""
+    (topic,) = table.topics
+    make(shown.address, topic)
+    put(shown.address, topic, [(0, n) for n in range(9)])
+    log = [read_to(table, identity(shown.address, topic), {(topic.name, 0): 9})]
+    write_log(shown.lake.table(table), log)
+    assert shown.run(table)[topic.name, 0] == 9
+    drop(shown.address, topic)
+    make(shown.address, topic)
+
+    assert shown.run(table) == {}
+    moved = {(topic.name, 0): 9, (topic.name, STAY): 2, (topic.name, STAY + 1): 0}
+    put(shown.address, topic, [(0, n) for n in range(5)])
+    again = read_to(table, identity(shown.address, topic), moved, 1)
+    write_log(shown.lake.table(table), [again], first=1)
+    assert shown.run(table) == {(topic.name, 0): 2, (topic.name, 1): 0}
+    assert shown.lag(table) == 3
+
+
+def test_a_topic_that_is_retired_leaves_the_group(table: Ingested, shown: Shown) -> None:
+    """Its lag would grow for ever, though nothing is behind."""
+    (topic,) = table.topics
+    other = replace(topic, name=f"{topic.name}-v1")
+    for each in (topic, other):
+        make(shown.address, each)
+        put(shown.address, each, [(0, n) for n in range(3)])
+    both = [identity(shown.address, each) for each in (topic, other)]
+    ends = {(each.name, number): 3 - 3 * number for each in (topic, other) for number in (0, 1)}
+    write_log(shown.lake.table(table), [read_to(table, ",".join(both), ends)])
+    assert shown.run(table) == ends
+
+    write_log(shown.lake.table(table), [read_to(table, both[0], ends, 1)], first=1)
+
+    assert shown.run(table) == {part: at for part, at in ends.items() if part[0] == topic.name}
+
+
+def test_a_group_of_another_reader_is_not_touched(table: Ingested, shown: Shown) -> None:
+    """One that has offsets of other topics, and one that has members."""
+    (topic,) = table.topics
+    other = replace(topic, name=f"{topic.name}-other")
+    for each in (topic, other):
+        make(shown.address, each)
+        put(shown.address, each, [(0, 0)])
+    write_log(
+        shown.lake.table(table),
+        [read_to(table, identity(shown.address, topic), {(topic.name, 0): 1})],
+    )
+    theirs = Consumer(
+        {
+            "bootstrap.servers": shown.address,
+            "group.id": shown.name(table),
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        theirs.subscribe([other.name])
+        deadline = time.monotonic() + 20
+        while (message := theirs.poll(0.2)) is None or message.error():
+            assert time.monotonic() < deadline
+        theirs.commit(asynchronous=False)
+        assert shown.run(table) == {(other.name, 0): 1}
+        assert [other.name in each for each in shown.said] == [True]
+        theirs.unsubscribe()
+        theirs.subscribe([topic.name])
+        anew = Shown(shown.lake, shown.address)
+        theirs.poll(5)
+        assert anew.run(table) == {(other.name, 0): 1}
+    finally:
+        theirs.close()
+
+
+def test_members_of_the_group_are_named_as_the_reason(table: Ingested, shown: Shown) -> None:
+    (topic,) = table.topics
+    make(shown.address, topic)
+    put(shown.address, topic, [(0, 0)])
+    write_log(
+        shown.lake.table(table),
+        [read_to(table, identity(shown.address, topic), {(topic.name, 0): 1})],
+    )
+    theirs = Consumer({"bootstrap.servers": shown.address, "group.id": shown.name(table)})
+    try:
+        theirs.subscribe([topic.name])
+        deadline = time.monotonic() + 20
+        while not theirs.assignment():
+            theirs.poll(0.1)
+            assert time.monotonic() < deadline
+        assert shown.run(table) == {}
+    finally:
+        theirs.close()
+    assert len(shown.said) == 1
+    assert backlog.HAS_MEMBERS in shown.said[0]
+
+
+def test_a_cluster_that_is_away_holds_up_nothing_and_is_caught_up_with(
+    table: Ingested, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit does not wait for it, the reason is said once, and the offsets come with the next look."""
+    monkeypatch.setattr(backlog, "AWAY", 0.2)
+    (topic,) = table.topics
+    make(shown.address, topic)
+    there, shown.address = shown.address, "127.0.0.1:1"
+    write_log(
+        shown.lake.table(table), [read_to(table, identity(there, topic), {(topic.name, 0): 0})]
+    )
+    with shown.groups.record(None, table, "micro-batch", shown.lake) as wrote:
+        begun = time.monotonic()
+        for _ in range(1_000):
+            wrote(table, entry(table))
+        assert time.monotonic() - begun < 1
+        deadline = time.monotonic() + 60
+        while not shown.said:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(3)
+        assert len(shown.said) == 1
+        shown.address = there
+        while shown.of(table) != {(topic.name, 0): 0, (topic.name, 1): 0}:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert threading.active_count() < 50
+
+
+def test_the_same_offsets_are_written_again_before_kafka_forgets_them(
+    table: Ingested, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group without members is forgotten after a week; one that was deleted meanwhile is back as well."""
+    monkeypatch.setattr(backlog, "RENEWED", 0.0)
+    (topic,) = table.topics
+    make(shown.address, topic)
+    put(shown.address, topic, [(0, 0)])
+    write_log(
+        shown.lake.table(table),
+        [read_to(table, identity(shown.address, topic), {(topic.name, 0): 1})],
+    )
+    there = shown.run(table)
+    client = admin(shown.address)
+    client.delete_consumer_groups([shown.name(table)])[shown.name(table)].result(20)
+    assert shown.of(table) == {}
+
+    assert shown.run(table) == there == {(topic.name, 0): 1, (topic.name, 1): 0}
+
+
+@pytest.mark.parametrize("pattern", ["{table}", "s.{lake}.{table}", "{table}-of-{lake}"])
+def test_a_pattern_names_the_table(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRANDLINE_CONSUMER_GROUP", pattern)
+    assert settings().consumer_group == pattern
+
+
+@pytest.mark.parametrize("pattern", ["strandline", "{lake}", "a {table}", "{table}.{other}", ""])
+def test_a_pattern_without_the_table_is_refused(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tables would share one group, and each would set the others back."""
+    monkeypatch.setenv("STRANDLINE_CONSUMER_GROUP", pattern)
+    with pytest.raises(Exception, match="STRANDLINE_CONSUMER_GROUP"):
+        settings()
