@@ -249,6 +249,10 @@ EXTRAS = {
         modules=("jupyterlab", "ipykernel", "nbclient", "nbformat"),
         for_what="notebooks over a lake",
     ),
+    "otel": Extra(
+        modules=("opentelemetry",),
+        for_what="traces and figures for monitors, by OpenTelemetry's protocol",
+    ),
     "polars": Extra(modules=("polars",), for_what="tables as frames of Polars"),
     "postgres": Extra(
         modules=("psycopg2", "dagster_postgres"),
@@ -264,7 +268,7 @@ EXTRAS = {
 }
 """Each extra of a user by its name; ``dev`` has all of them, and the tools."""
 
-IMAGE = ("alerts", "dagster", "lineage", "postgres", "quality")
+IMAGE = ("alerts", "dagster", "lineage", "otel", "postgres", "quality")
 """What an image has, in which everything runs that a cluster runs."""
 
 BY_MODULE = {module: name for name, extra in EXTRAS.items() for module in extra.modules}

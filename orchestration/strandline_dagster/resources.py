@@ -260,6 +260,11 @@ class SparkResource(LazyPySparkResource):
         found, lake = lakes.configured(None)
         return session.site(found, lake, address, parent=parent, says=note)
 
+    def teardown_after_execution(self, context: InitResourceContext) -> None:
+        """End the trace of the run, however it ends."""
+        if context.run is not None:
+            session.run_over(context.run.run_id)
+
 
 def parent_of(context: OpExecutionContext | AssetExecutionContext) -> Parent:
     """Return the run of Dagster that a step belongs to, for a catalog of lineage."""

@@ -109,3 +109,22 @@ def test_the_receiver_of_lineage_is_connected_to(
     monkeypatch.delenv("OPENLINEAGE_URL")
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "nope")
     assert not check("lineage").ok
+
+
+def test_the_receiver_of_telemetry_is_connected_to(
+    answers: int, closed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A protocol that is not used here is a mistake, and what is switched off is none."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://{USER}@127.0.0.1:{answers}")
+    assert check("telemetry").detail == f"127.0.0.1:{answers} takes connections; nothing was sent"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    assert "http/protobuf" in check("telemetry").detail
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    assert check("telemetry").ok
+
+    monkeypatch.delenv("OTEL_SDK_DISABLED")
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_PROTOCOL")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://{USER}@127.0.0.1:{closed}")
+    away = check("telemetry")
+    assert not away.ok
+    assert "hunter2" not in f"{away.detail} {away.hint}"

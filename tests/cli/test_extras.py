@@ -149,6 +149,7 @@ def test_a_verb_without_its_extra_answers_with_the_command_that_installs_it(
         ("registry", "Registry('http://127.0.0.1:1', {})"),
         ("alerts", "strandline.wrong_rules"),
         ("lineage", "recorder(Lake(Path('there')), print)"),
+        ("otel", "recorder(Lake(Path('there')), print)"),
         ("postgres", "Console(Lake(Path('there')), None, database=URL, note=print)"),
         ("dagster", "Console(Lake(Path('there')), None, database=None, note=print)"),
     ],
@@ -158,6 +159,7 @@ def test_a_program_of_ones_own_gets_the_same_sentence(
 ) -> None:
     """What is reached by the interface, or by a setting alone, names its extra as well."""
     env = {**without(tmp_path, [extra]), "OPENLINEAGE_URL": "http://127.0.0.1:1"}
+    env["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
     script = (
         "import strandline; from pathlib import Path; from pydantic import SecretStr;"
         "from strandline.engine.kafka.schema_registry import Registry;"

@@ -15,6 +15,7 @@ import pytest
 from tests.cli import inside
 from tests.cli.typed import start
 from tests.engine.written import BRONZE, entry, numbers, small_lake, written
+from tests.support.otlp import receiving
 
 T = TypeVar("T")
 PATIENCE = 60.0
@@ -29,6 +30,16 @@ def test_once_prints_the_page_and_ends(tmp_path: Path) -> None:
     assert 'strandline_rows_read_total{table="bronze.device_telemetry"} 5.0' in answer.out
     assert answer.out.endswith("\n")
     assert not answer.err
+
+
+def test_once_sends_the_figures_where_a_receiver_is_named(tmp_path: Path) -> None:
+    """For a schedule of another program, which has no page to scrape."""
+    lake = small_lake(tmp_path)
+    with receiving() as receiver:
+        env = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.address}
+        inside.succeeded("metrics", "--once", "--lake", lake.root, env=env)
+        key = ("strandline_rows_read_total", "table=bronze.device_telemetry")
+        receiver.until(lambda: receiver.figures.get(key) == 5)
 
 
 @pytest.mark.whole

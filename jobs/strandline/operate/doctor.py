@@ -20,7 +20,14 @@ from strandline.engine.flow.readers import recreated, topic_readers
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.lake import refuse_unsafe
-from strandline.engine.runtime.settings import Settings, chosen_profile, lineage_namespace, settings
+from strandline.engine.runtime.settings import (
+    Settings,
+    chosen_profile,
+    lineage_namespace,
+    settings,
+    telemetry,
+    telemetry_endpoint,
+)
 from strandline.engine.runtime.spark_session import allowed, carried, refuse_too_many
 from strandline.operate import lakes
 from strandline.project import project, refuse_without
@@ -68,6 +75,8 @@ def _asked() -> Iterator[str]:
 def _of_settings(lake: str | None) -> Iterator[tuple[str, str]]:
     if lineage_namespace() is not None:
         yield "lineage", "OpenLineage is configured"
+    if telemetry_endpoint():
+        yield "otel", "OpenTelemetry is configured"
     try:
         found = settings(lake=lake)
     except LakeError:
@@ -213,6 +222,8 @@ def outside(found: Settings) -> list[Check]:
         checks.append(_rules(found.rules))
     if lineage_namespace() is not None:
         checks.append(_lineage())
+    if telemetry_endpoint():
+        checks.append(_telemetry())
     return checks
 
 
@@ -273,6 +284,20 @@ def _lineage() -> Check:
     if address is None:
         return Check(name="lineage", ok=True, detail=f"by {kind}, which was not tried")
     return _takes_connections("lineage", address, "OpenLineage's settings")
+
+
+def _telemetry() -> Check:
+    """Connect to the receiver of traces and figures."""
+    try:
+        sends = telemetry()
+        refuse_without("otel")
+    except LakeError as error:
+        return Check(name="telemetry", ok=False, detail=error.message, hint=error.hint)
+    if not sends:
+        return Check(
+            name="telemetry", ok=True, detail="switched off by OpenTelemetry's own settings"
+        )
+    return _takes_connections("telemetry", telemetry_endpoint(), "OpenTelemetry's settings")
 
 
 def _takes_connections(name: str, url: str, setting: str) -> Check:

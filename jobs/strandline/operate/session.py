@@ -40,7 +40,12 @@ from strandline.engine.lake.plain_files import is_scratch
 from strandline.engine.runtime import clock, spark_session
 from strandline.engine.runtime.jvm import loss
 from strandline.engine.runtime.processes import let_give_way, own
-from strandline.engine.runtime.settings import Settings, lineage_namespace
+from strandline.engine.runtime.settings import (
+    Settings,
+    lineage_namespace,
+    telemetry,
+    trace_above,
+)
 from strandline.engine.service.backlog import GroupOffsets
 from strandline.engine.service.stream_health import beats
 from strandline.operate.lakes import address
@@ -108,24 +113,52 @@ def recorder(
     kafka: Callable[[], str | None] = lambda: None,
     parent: Parent | None = None,
 ) -> Recorder:
-    """Return what records runs of a lake's tables, by the configuration of OpenLineage; one that does nothing without.
+    """Return what records runs of a lake's tables, by the configurations of OpenLineage and OpenTelemetry.
 
     Raises:
-        DefinitionError: A receiver is configured, and the client is not installed: its catalog would miss every run.
+        DefinitionError: A receiver is configured, and its client is not installed: it would miss every run.
     """
-    namespace = lineage_namespace()
-    if namespace is None or is_scratch(lake.root):
+    if is_scratch(lake.root):
         return unrecorded
+    found = (_of_lineage(lake, says, kafka, parent), _of_traces(lake, says, parent))
+    known = [each for each in found if each is not None]
+    return together(*known) if known else unrecorded
+
+
+def _of_lineage(
+    lake: Lake, says: Says, kafka: Callable[[], str | None], parent: Parent | None
+) -> Recorder | None:
+    namespace = lineage_namespace()
+    if namespace is None:
+        return None
     # Not imported above: most programs send no events, and the client takes a third of a second.
     refuse_without("lineage")
     from strandline.engine.flow.lineage_events import RunRecorder, sender  # noqa: PLC0415  # as above
 
     sends = sender(says)
     if sends is None:
-        return unrecorded
+        return None
     return RunRecorder(
         lake=lake, sender=sends, clock=clock.now, kafka=kafka, namespace=namespace, parent=parent
     ).record
+
+
+def _of_traces(lake: Lake, says: Says, parent: Parent | None) -> Recorder | None:
+    if "traces" not in telemetry():
+        return None
+    # Not imported above: most programs send no spans, and the SDK takes a third of a second.
+    refuse_without("otel")
+    from strandline.engine.service.telemetry import SpanRecorder  # noqa: PLC0415  # as above
+
+    return SpanRecorder.of(lake, says, parent, trace_above()).record
+
+
+def run_over(run: str) -> None:
+    """Hear that a run of another program is over, of which runs of tables were parts."""
+    if "traces" in telemetry():
+        from strandline.engine.service import telemetry as spans  # noqa: PLC0415  # as above
+
+        spans.run_over(run)
 
 
 _groups: dict[tuple[str, str], GroupOffsets] = {}

@@ -121,6 +121,10 @@ def test_secrets_are_read_from_where_they_are_named(
             "OPENLINEAGE__TRANSPORT has a secret",
         ),
         ({"environment": {"AWS_SECRET_ACCESS_KEY": 5}}, "AWS_SECRET_ACCESS_KEY is written"),
+        (
+            {"environment": {"OTEL_EXPORTER_OTLP_HEADERS": "x=hunter2"}},
+            "OTEL_EXPORTER_OTLP_HEADERS is written",
+        ),
     ],
 )
 def test_a_secret_in_plain_text_is_refused(

@@ -3,6 +3,8 @@
 import getpass
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -20,14 +22,16 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock, processes
 from strandline.engine.runtime.processes import NOT_BARRED, bar_writes
-from strandline.engine.runtime.settings import Settings, settings
+from strandline.engine.runtime.settings import Settings, settings, telemetry
 from strandline.engine.service.background_stream import ALERTS, STREAM, refuse_ill
 from strandline.operate import lakes
 from strandline.operate.lakes import seconds
+from strandline.project import refuse_without
 from strandline_infra.programs import HOST
 
 if TYPE_CHECKING:
     from strandline.engine.proof.daily_report import AlertPage
+    from strandline.engine.service.metrics_page import LakeLook
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PORT = 10000
@@ -389,6 +393,7 @@ def metrics(
     r"""Serve the figures of a lake for Prometheus until Ctrl-C, at /metrics: streams, lag, ledger, gates, leases, alerts.
 
     It needs no Spark and no broker, and changes nothing. While no stream runs, Kafka is asked for what bronze has not read.
+    Where OTEL_EXPORTER_OTLP_ENDPOINT names a receiver of OpenTelemetry, the same figures are sent there as well.
     Where the object store does not answer, the page has within five seconds what this machine knows, and --once exits with 3.
 
     \b
@@ -409,19 +414,37 @@ def metrics(
 
     pause = seconds(every or (LOOK_EVERY if where.root.is_local else EVERY_ON_STORE))
     look = LakeLook(catalog.tables(), where, clock.now, note, unread)
-    if once:
-        look.look()
-        record(look.text().removesuffix("\n"))
-        if look.away:
-            raise SystemExit(TransientError.exit_code)
-        return
-    asked = main.asked()
-    with look.served(host, port) as bound:
-        note(f"metrics of {where.root} at http://{host}:{bound}/metrics; Ctrl-C stops")
-        look.look()
-        while not asked.wait(pause):
+    with _pushed(look, where):
+        if once:
             look.look()
-        main.deaf()
+            record(look.text().removesuffix("\n"))
+            if look.away:
+                raise SystemExit(TransientError.exit_code)
+            return
+        asked = main.asked()
+        with look.served(host, port) as bound:
+            note(f"metrics of {where.root} at http://{host}:{bound}/metrics; Ctrl-C stops")
+            look.look()
+            while not asked.wait(pause):
+                look.look()
+            main.deaf()
+
+
+@contextmanager
+def _pushed(look: "LakeLook", where: Lake) -> Iterator[None]:
+    """Send the figures of a look to a receiver of OpenTelemetry for the length of the block, where one is configured."""
+    if "metrics" not in telemetry():
+        yield
+        return
+    refuse_without("otel")
+    # Not imported above: its SDK takes a third of a second.
+    from strandline.engine.service.telemetry import Pushed  # noqa: PLC0415  # as above
+
+    pushed = Pushed(look, where, note)
+    try:
+        yield
+    finally:
+        pushed.end()
 
 
 # ``probe``: is the stream of this container well? For Kubernetes, or what else starts programs and asks after them.

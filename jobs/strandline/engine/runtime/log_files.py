@@ -426,6 +426,7 @@ def logger(
         processors=[
             structlog.processors.add_log_level,
             _stamp(clock),
+            _trace,
             _explain,
             structlog.processors.format_exc_info,
             _shorten,
@@ -449,6 +450,16 @@ def _stamp(clock: Callable[[], datetime]) -> "Processor":
         return record
 
     return stamp
+
+
+TRACES: dict[str, tuple[str, str]] = {}
+"""For each table the ids of the trace and of the span of its newest batch, where spans are sent (jobs/strandline/engine/service/telemetry.py)."""
+
+
+def _trace(_logger: object, _method: str, record: Event) -> Event:
+    if ids := TRACES.get(record.get("table", "")):
+        record["trace_id"], record["span_id"] = ids
+    return record
 
 
 def _explain(_logger: object, _method: str, record: Event) -> Event:

@@ -73,7 +73,7 @@ class StoreOptions:
 
 NAME = re.compile(
     r"password|passphrase|passwd|secret|token|jaas|credential|private|key\.pem|user\.info|authorization|cookie"
-    r"|key$",
+    r"|otlp\w*_headers$|key$",
     re.IGNORECASE,
 )
 """Options of Kafka's and of the registry's clients, variables of AWS and of OpenLineage; ``key`` at the end are theirs of API keys,
@@ -128,8 +128,8 @@ def secret_in(value: object) -> str:
 
 
 OTHERS = "environment"
-"""The part of a profile with variables that other programs' makers defined: where the store is, its keys, the receiver of lineage."""
-FOREIGN = re.compile(r"(?:AWS|OPENLINEAGE)_\w+")
+"""The part of a profile with variables that other programs' makers defined: where the store is, its keys, the receivers of lineage and of telemetry."""
+FOREIGN = re.compile(r"(?:AWS|OPENLINEAGE|OTEL)_\w+")
 PATHS = ("lake", "rules")
 """Relative ones begin at the project's folder, wherever the program is started."""
 OPTIONS = ("kafka_options", "schema_registry_options")
@@ -276,7 +276,7 @@ def _take_others(
         if not FOREIGN.fullmatch(name):
             found.wrong.append(
                 f"{OTHERS}: {name} is not a variable that belongs here; "
-                "those of the store begin with AWS_, those of lineage with OPENLINEAGE_, and settings have names of their own"
+                "those of the store begin with AWS_, those of lineage with OPENLINEAGE_, those of telemetry with OTEL_, and settings have names of their own"
             )
         elif _is_refused(found, f"{OTHERS}: {name}", name, value) or name in replaced:
             continue
@@ -335,6 +335,9 @@ SECRET = ("kafka_options", "schema_registry", "master", "postgres", "webhook")
 """Begin the names of those that may hold a password, so a refused value is not repeated."""
 RECEIVER = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 """The beginnings of the variables by which OpenLineage's client finds the receiver of its events."""
+OTLP = "OTEL_EXPORTER_OTLP_"
+"""The beginning of the variables by which OpenTelemetry's SDK finds its receiver."""
+OVER_HTTP = "http/protobuf"
 COMPLETES = "_STRANDLINE_COMPLETE"
 LINES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 """Where shells put the line that they want completed: zsh and fish, and bash."""
@@ -599,6 +602,41 @@ def lineage_namespace() -> str | None:
     if not is_named and not any(file.is_file() for file in files):
         return None
     return os.environ.get("OPENLINEAGE_NAMESPACE") or "strandline"
+
+
+def telemetry() -> frozenset[str]:
+    """Return what is sent by OpenTelemetry's protocol, ``traces`` and ``metrics``, by the variables that its SDK reads.
+
+    Raises:
+        DefinitionError: They ask for another protocol than the one that is used here.
+    """
+    env = os.environ.get
+    if env("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return frozenset()
+    found = {
+        each
+        for each in ("TRACES", "METRICS")
+        if (env(f"{OTLP}ENDPOINT") or env(f"{OTLP}{each}_ENDPOINT"))
+        and env(f"OTEL_{each}_EXPORTER") != "none"
+    }
+    asked = {env(f"{OTLP}{s}_PROTOCOL") or env(f"{OTLP}PROTOCOL") or OVER_HTTP for s in found}
+    if others := asked - {OVER_HTTP}:
+        raise DefinitionError(
+            f"telemetry is sent by {OVER_HTTP} alone, and {OTLP}PROTOCOL asks for {others.pop()}",
+            hint=f"let it be {OVER_HTTP}, and the endpoint a receiver's port for that, 4318 by custom.",
+        )
+    return frozenset(each.lower() for each in found)
+
+
+def telemetry_endpoint() -> str:
+    """Return the address of the receiver of traces, or else of figures."""
+    names = (f"{OTLP}ENDPOINT", f"{OTLP}TRACES_ENDPOINT", f"{OTLP}METRICS_ENDPOINT")
+    return next((os.environ[name] for name in names if os.environ.get(name)), "")
+
+
+def trace_above() -> str | None:
+    """Return the trace context of what started this process."""
+    return os.environ.get("TRACEPARENT")
 
 
 def is_submitted() -> bool:

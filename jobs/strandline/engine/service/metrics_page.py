@@ -178,9 +178,13 @@ class LakeLook(Collector):
             *(PART_AT.of(at, part) for part, at in self._read_at.items()),
         ]
 
+    def samples(self) -> list[Sample]:
+        """Return what the last look has shown."""
+        return [each for part in [*self._parts.values()] for each in part]
+
     def collect(self) -> Iterator[Family]:
         """Yield what the last look has shown, as Prometheus' client wants it."""
-        samples = [each for part in [*self._parts.values()] for each in part]
+        samples = self.samples()
         for metric in METRICS:
             family = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
             made = family(metric.name, metric.means, labels=metric.labels)
