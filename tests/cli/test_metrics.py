@@ -42,6 +42,29 @@ def test_once_sends_the_figures_where_a_receiver_is_named(tmp_path: Path) -> Non
         receiver.until(lambda: receiver.figures.get(key) == 5)
 
 
+def test_alarms_go_to_whom_the_settings_name_and_to_none_that_is_no_receiver(
+    tmp_path: Path,
+) -> None:
+    """What is said has no secret."""
+    lake, log = small_lake(tmp_path / "lake"), tmp_path / "log"
+    words = ("metrics", "--port", 0, "--lake", lake.root)
+    refused = inside.strandline(*words, env={"STRANDLINE_ALARMS": "http://127.0.0.1/s3cret"})
+    assert refused.code == 2
+    assert "s3cret" not in refused.err
+    env = {
+        "STRANDLINE_ALARMS": "slack+http://127.0.0.1:1/s3cret smtp://127.0.0.1:1?from=a@b&to=c@d"
+    }
+    process = start(*words, log=log, env=env)
+    try:
+        _until(lambda: ADDRESS.findall(log.read_text()), process, log)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(PATIENCE)
+    assert code == 0, log.read_text()
+    assert "alarms go to slack at 127.0.0.1:1, mail to c@d" in log.read_text()
+    assert "s3cret" not in log.read_text()
+
+
 @pytest.mark.whole
 def test_it_serves_what_is_new_until_it_is_stopped_and_starts_no_jvm(tmp_path: Path) -> None:
     """A free port is printed, so that several may run beside each other."""

@@ -121,6 +121,7 @@ def test_secrets_are_read_from_where_they_are_named(
             "OPENLINEAGE__TRANSPORT has a secret",
         ),
         ({"environment": {"AWS_SECRET_ACCESS_KEY": 5}}, "AWS_SECRET_ACCESS_KEY is written"),
+        ({"alarms": "slack+http://127.0.0.1/hunter2"}, "alarms is written in the file"),
         (
             {"environment": {"OTEL_EXPORTER_OTLP_HEADERS": "x=hunter2"}},
             "OTEL_EXPORTER_OTLP_HEADERS is written",

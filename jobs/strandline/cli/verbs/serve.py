@@ -3,7 +3,7 @@
 import getpass
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from enum import StrEnum
@@ -31,6 +31,7 @@ from strandline_infra.programs import HOST
 
 if TYPE_CHECKING:
     from strandline.engine.proof.daily_report import AlertPage
+    from strandline.engine.service.metrics import Sample
     from strandline.engine.service.metrics_page import LakeLook
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -393,6 +394,7 @@ def metrics(
     r"""Serve the figures of a lake for Prometheus until Ctrl-C, at /metrics: streams, lag, ledger, gates, leases, alerts.
 
     It needs no Spark and no broker, and changes nothing. While no stream runs, Kafka is asked for what bronze has not read.
+    Alarms are brought to the receivers that STRANDLINE_ALARMS names: Slack-compatible webhooks, PagerDuty, e-mail.
     Where OTEL_EXPORTER_OTLP_ENDPOINT names a receiver of OpenTelemetry, the same figures are sent there as well.
     Where the object store does not answer, the page has within five seconds what this machine knows, and --once exits with 3.
 
@@ -414,7 +416,12 @@ def metrics(
 
     pause = seconds(every or (LOOK_EVERY if where.root.is_local else EVERY_ON_STORE))
     look = LakeLook(catalog.tables(), where, clock.now, note, unread)
-    with _pushed(look, where):
+    with _pushed(look, where), _raising(found, where, says=not once) as raised:
+
+        def seen() -> None:
+            look.look()
+            raised(look.samples())
+
         if once:
             look.look()
             record(look.text().removesuffix("\n"))
@@ -424,10 +431,30 @@ def metrics(
         asked = main.asked()
         with look.served(host, port) as bound:
             note(f"metrics of {where.root} at http://{host}:{bound}/metrics; Ctrl-C stops")
-            look.look()
+            seen()
             while not asked.wait(pause):
-                look.look()
+                seen()
             main.deaf()
+
+
+@contextmanager
+def _raising(
+    found: Settings, where: Lake, *, says: bool
+) -> "Iterator[Callable[[Sequence[Sample]], None]]":
+    """Yield what brings the alarms of a look to people for the length of the block; nothing where no receiver is named."""
+    if found.alarms is None or not says:
+        yield lambda _: None
+        return
+    # Not imported above: few lakes have receivers, and it reads YAML.
+    from strandline.engine.service.alarms import Alarms, receivers  # noqa: PLC0415  # as above
+
+    to = receivers(found.alarms.get_secret_value())
+    alarms = Alarms(where, to, clock.now, note, runbooks=found.runbooks or "")
+    note(f"alarms go to {', '.join(each.shown for each in to)}")
+    try:
+        yield alarms.look
+    finally:
+        alarms.end()
 
 
 @contextmanager

@@ -132,6 +132,8 @@ OTHERS = "environment"
 FOREIGN = re.compile(r"(?:AWS|OPENLINEAGE|OTEL)_\w+")
 PATHS = ("lake", "rules")
 """Relative ones begin at the project's folder, wherever the program is started."""
+POSTED_TO = ("webhook", "alarms")
+"""Secrets as a whole: who knows one may post to it."""
 OPTIONS = ("kafka_options", "schema_registry_options")
 """Those that are sections of names and values."""
 WAYS = ("env", "file")
@@ -218,7 +220,7 @@ def _take(
             if not _is_refused(found, f"{key}: {each}", each, inner)
         }
         return
-    if key == "webhook" and isinstance(value, str):
+    if key in POSTED_TO and isinstance(value, str):
         why = "is written in the file, and each reader of the file may post to it"
         found.wrong.append(f"{key} {why}; {HOW}")
         return
@@ -331,7 +333,7 @@ ARCHIVES = (".tar.gz", ".tgz", ".zip")
 LEAST_PARTITIONS = 2
 LEAST_MEMORY = 512
 """Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
-SECRET = ("kafka_options", "schema_registry", "master", "postgres", "webhook")
+SECRET = ("kafka_options", "schema_registry", "master", "postgres", "webhook", "alarms")
 """Begin the names of those that may hold a password, so a refused value is not repeated."""
 RECEIVER = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 """The beginnings of the variables by which OpenLineage's client finds the receiver of its events."""
@@ -479,6 +481,16 @@ class Settings(BaseSettings):
         default=None,
         pattern=r"^https?://\S+$",
         description="address to which failed runs are posted as JSON; when absent, they are only in the log",
+    )
+    alarms: SecretStr | None = Field(
+        default=None,
+        description="addresses to which `strandline metrics` brings alarms of the lake, with spaces between: slack+https://{HOST}/…, "
+        "pagerduty+https://{KEY}@…, smtps://…",
+    )
+    runbooks: str | None = Field(
+        default=None,
+        pattern=r"^https?://\S+$",
+        description="address below which people find infra/runbooks, for links in alarms; paths of the repository when absent",
     )
     hosts: str | None = Field(
         default=None,
