@@ -149,6 +149,7 @@ def test_a_table_is_the_last_statement_of_its_module(table: Table) -> None:
             {
                 "jobs/strandline/engine/flow/query.py",
                 "jobs/strandline/engine/flow/plan.py",
+                "jobs/strandline/operate/lint.py",  # names what a table's function does not do
                 "jobs/strandline/engine/flow/feed_query.py",
             },
         ),
@@ -160,7 +161,10 @@ def test_a_table_is_the_last_statement_of_its_module(table: Table) -> None:
                 "jobs/strandline/engine/flow/feed_query.py",
             },
         ),
-        (r"\bBatchWriter\b|\bdropDuplicatesWithinWatermark\b", set()),
+        (
+            r"\bBatchWriter\b|\bdropDuplicatesWithinWatermark\b",
+            {"jobs/strandline/operate/lint.py"},  # as above
+        ),
     ],
 )
 def test_what_must_have_one_door_has_one_door(what: str, doors: set[str]) -> None:

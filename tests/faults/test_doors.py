@@ -67,6 +67,7 @@ REASONS = {
     "strandline.engine.proof.verify:add_imported": "in the scratch lake of a verification, which a kill ends as a whole",
     "strandline.engine.repair.import_files:import_file": "one commit a slice; killed between two in test_import_killed.py",
     "strandline.engine.service.alarms:_store": "one file of this machine, put whole; where it is torn, alarms are sent once more",
+    "strandline.cli.verbs.project:lint": "files beside a project, which are no lake's; typed again they are written again",
     "strandline.engine.service.edited_code:answer": "one file, put whole; who asked asks again",
     "strandline.engine.service.edited_code:ask": "one file, put whole; typed again it is another request",
     "strandline.engine.proof.trial_lakes:_take_along": "in a scratch folder, which a kill ends as a whole",

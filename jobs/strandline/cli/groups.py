@@ -307,6 +307,11 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "the tables of the project; with --from-topic or --sample records of a topic or of its bronze table",
             "files of the project, none of which must be there",
         ),
+        "lint": Verb(
+            "Find mistakes in files, without running them.",
+            "the texts of tables, rules and strandline.toml",
+            "nothing; with --schemas the files that it names",
+        ),
         "contract": Verb(
             "What readers of a table are promised; what breaks it.",
             "the declaration of the table, and contracts/TABLE.odcs.yaml",

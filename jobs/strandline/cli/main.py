@@ -231,6 +231,7 @@ VERBS = {
     "snapshot": "maintain",
     "restore": "maintain",
     "contract": "project",
+    "lint": "project",
     "new": "project",
     "init": "project",
     "setup": "project",

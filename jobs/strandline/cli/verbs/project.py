@@ -1,4 +1,4 @@
-"""``new``, ``init``, ``setup``, ``doctor``, ``explain`` and ``contract``: a project is begun, what it needs is fetched and checked, a verb is explained, a promise written.
+"""``new``, ``init``, ``setup``, ``doctor``, ``explain``, ``lint`` and ``contract``: a project is begun, what it needs is fetched and checked, a verb is explained, its files are read, a promise written.
 
 ``new`` writes the module and the test of a table, or a first alert rule; they run as they are, to be filled in. ``doctor`` checks
 what is needed, and prints what to type.
@@ -8,6 +8,7 @@ own help has the sentences about its exit code, which are looked up there.
 """
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ import typer
 from strandline.cli import main
 from strandline.cli.groups import ABOUT
 from strandline.cli.screen import JsonOption, LakeOption, emit, say
-from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.kind import Layer
 from strandline.engine.runtime.settings import choose_profile
 from strandline.operate.drafts import scaffold
@@ -72,6 +73,7 @@ def register(app: typer.Typer) -> None:
     _register_doctor(app)
     _register_explain(app)
     _register_contract(app)
+    app.command("lint")(lint)
 
 
 def _register_new(app: typer.Typer) -> None:
@@ -452,6 +454,54 @@ def _helps(verb: str) -> Iterator[str]:
     for group in groups:
         commands += group.typer_instance.registered_commands if group.typer_instance else []
     yield from (inspect.getdoc(each.callback) or "" for each in commands)
+
+
+# ``lint``: mistakes that the project's files show without being run.
+
+
+def lint(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILE", help="Such as shop/gold/totals.py; all of the project when absent."
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--schemas",
+            metavar="FOLDER",
+            help="Write the JSON schemas of strandline.toml and of rules there, for editors.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Find mistakes in tables, rules and strandline.toml without running them; exits with 4 where there are some.
+
+    Texts are read and nothing is imported, so it takes less than a second, and pre-commit may run it (.pre-commit-hooks.yaml).
+    A line that ends with "# lint: ok" is passed over.
+
+    \b
+    strandline lint
+    strandline lint shop/gold/totals.py strandline.toml
+    strandline lint --schemas .vscode
+    """
+    # Not imported above: a hook of git has it without this module (jobs/strandline/cli/__main__.py).
+    from strandline.operate import lint as texts  # noqa: PLC0415  # as above
+
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, schema in texts.schemas().items():
+            (folder / name).write_text(json.dumps(schema, indent=2) + "\n", encoding="utf-8")
+            say(f"wrote {folder / name}")
+        return
+    found = texts.lint(project(), files)
+    if as_json:
+        emit([asdict(each) for each in found])
+    for each in [] if as_json else found:
+        say(str(each))
+    if found:
+        raise SystemExit(DataError.exit_code)
 
 
 # ``contract``: what readers of a table are promised, in the Open Data Contract Standard.
