@@ -408,14 +408,16 @@ class Compiled:
         return [*there, compiled] if there and compiled.exists() else []
 
 
-# The jars of SQL's functions of ours, ``linear_…``, ``strict_json`` and ``json_kind``, and of how batches are cached: re2j, and
+# The jars of SQL's functions of ours, ``linear_…``, ``strict_json``, ``json_kind`` and ``batch_value``, and of how batches are cached: re2j, and
 # what is compiled from ``infra/strandline_infra/spark``.
 #
 # They are one jar, because every session has all of them, and each jar is one more file that a class is searched in.
 # Set-up makes them; where a clone was brought up to date without it, the first Spark that starts does.
 
 
-FUNCTIONS = "strandline.LinearFunctions,strandline.StrictFunctions,strandline.KindFunctions"
+FUNCTIONS = ",".join(
+    f"strandline.{each}Functions" for each in ("Linear", "Strict", "Kind", "Batch")
+)
 """The extensions of Spark that bring the functions."""
 ROW_CACHE = "strandline.RowCache"
 """The class by which Spark keeps rows that are cached."""
@@ -429,7 +431,7 @@ LINEAR = Compiled(
     name="linear-functions",
     sources=[
         each
-        for folder in ("linear", "strict", "kinds", "cache", "state")
+        for folder in ("linear", "strict", "kinds", "batch", "cache", "state")
         for each in sorted((Path(__file__).parent / "spark" / folder).glob("*.scala"))
     ],
 )

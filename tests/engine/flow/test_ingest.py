@@ -24,8 +24,10 @@ from strandline.engine.kafka.slices import range_ends
 from strandline.engine.kafka.topic_log import WAY, Log
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, last_entry
+from strandline.engine.runtime.jvm import jvm
 from strandline.operate.audit import refuse_danger
 from tests.engine.records import HOUR, NOON, admin, drop, expire, make, put, put_transactions
+from tests.support.engine import as_in_production
 
 pytestmark = pytest.mark.kafka
 
@@ -69,6 +71,26 @@ def test_slices_follow_each_other_without_a_gap(table: Table, lake: Lake, site: 
     assert (sheet.read, sheet.rows, sheet.batches) == (150, 150, 9)
     offsets = [one.offsets for _, one in entries(lake.table(table))]
     assert [end for _, end in offsets[-1].values()] == [75, 75]
+
+
+def test_all_batches_of_a_table_are_read_by_the_classes_of_its_first(
+    spark: SparkSession, table: Table, lake: Lake, site: Site
+) -> None:
+    """A batch's number and moments in the text of generated code made each batch a class: compiled, and slow at first."""
+    compiled = jvm(spark).org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    make(str(site.address), table.topics[0])
+
+    def batches(hour: int) -> int:
+        before = int(compiled.getCount())
+        put(str(site.address), table.topics[0], [(0, hour * HOUR + n) for n in range(40)])
+        filled(table, lake, site, limit=10)
+        return int(compiled.getCount()) - before
+
+    with as_in_production(spark):
+        first, second = batches(0), batches(1)
+
+    assert first > 0
+    assert second == 0
 
 
 @pytest.mark.whole

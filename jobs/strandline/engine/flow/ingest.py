@@ -355,6 +355,9 @@ class Intake:
             # A read between known offsets has nothing to wait for, yet Spark's consumer fetches beyond the end, and
             # the broker delays that fetch by 500 ms a partition: 2.3 s a batch of 100 rows, not 0.4 s.
             "kafka.fetch.max.wait.ms": "5",
+            # After each poll Spark asks the broker where the partition begins and ends, and waits for both answers. A poll returns
+            # what was fetched (1 MB of a partition), up to so many records: 500 by default.
+            "kafka.max.poll.records": "100000",
             # With one group id Spark's consumers are reused; without it every read would make new ones. The address is
             # in it, because Spark refuses to reuse one for a broker that has returned at another port.
             "kafka.group.id": f"strandline-{table.name}@{address}",
@@ -496,9 +499,10 @@ class Intake:
         kept = with_kinds(received(read(start, stops, span)), self._table)
         records = numbered(kept, self._log.numbers).selectExpr(
             *(each for each in kept.columns if each not in {KIND, KIND_BY}),
-            f"CAST({number} AS bigint) AS _batch",
-            f"{_constant(seen_at)} AS _ingested_at",
-            f"{_constant(known)} AS _newest_before",
+            # A class of generated code for each batch would be compiled and made quick anew.
+            f"batch_value(CAST({number} AS bigint)) AS _batch",
+            f"batch_value({_constant(seen_at)}) AS _ingested_at",
+            f"batch_value({_constant(known)}) AS _newest_before",
             *((KIND, KIND_BY) if self._table.has_kinds else ()),
         )
         written = commit.write(records)

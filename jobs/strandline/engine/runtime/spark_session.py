@@ -266,6 +266,8 @@ TUNED = {
     # A batch of a table needs some twenty classes that Spark generates. Of a hundred, its default, three tables displace each other's:
     # each batch compiled all of its own anew, which was a third of what the JVM did [stack samples].
     "spark.sql.codegen.cache.maxEntries": "1000",
+    # The same stage at another place of a plan is the same class.
+    "spark.sql.codegen.useIdInClassName": "false",
     # Spark writes the plan of each execution down for a page of its own, which is off; in this form that costs less.
     "spark.sql.ui.explainMode": "simple",
     # Re-planning costs more than it saves on micro-batches.
