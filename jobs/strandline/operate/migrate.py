@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from strandline import catalog
 
@@ -48,7 +48,7 @@ from strandline.engine.runtime.code_files import code_version, is_code_of
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.edited_code import Loaded, ask
-from strandline.engine.service.stream_health import heartbeat
+from strandline.engine.service.stream_health import heartbeat, living_shares
 from strandline.operate import lakes, session
 from strandline.operate.backfill import compared, stale_above
 from strandline.operate.listener import Says
@@ -245,16 +245,13 @@ class _Stream:
         return bool(beat and beat["alive"] and not silence(beat))
 
 
-def _refuse_shares(beat: Mapping[str, object] | None) -> None:
+def _refuse_shares(beat: Mapping[str, Any] | None) -> None:
     """Refuse to exchange a table while hosts share the tables out: they would take it back by the code of before.
 
     Raises:
         TransientError: A share of the stream runs.
     """
-    shares = beat.get("shards") if beat and beat["alive"] else None
-    living = [each for each in shares if each["alive"]] if isinstance(shares, list) else []
-    if living:
-        named = ", ".join(str(each["shard"] or "all tables") for each in living)
+    if named := ", ".join(living_shares(beat)):
         raise TransientError(
             f"the stream runs in shares ({named}), which load no edited code",
             hint="stop each of them (Ctrl-C; on Kubernetes, no replicas), type the same again, and start them: they begin by the edit.",

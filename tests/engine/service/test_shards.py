@@ -9,13 +9,14 @@ from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake.lake import Lake
+from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.background_stream import STREAM, refuse_ill
 from strandline.engine.service.condition import condition
 from strandline.engine.service.stream_health import SILENT, Ill, Shard, heartbeat, near_beat
 from strandline.operate import migrate
 from strandline.operate.stream import of_share
-from tests.cli.inside import succeeded
+from tests.cli.inside import strandline, succeeded
 from tests.support.rows import NOON
 
 GONE = 2**22 + 1
@@ -155,6 +156,23 @@ def test_no_table_is_exchanged_beside_shares(lake: Lake) -> None:
         list(migrate._Stream(lake, lambda _: None, []).load())
 
     assert "stop each of them" in refused.value.hint
+
+
+def test_a_pause_names_the_shares_that_go_on_and_nothing_else_is_done_beside_them(
+    lake: Lake,
+) -> None:
+    """They are stopped where they run; a drain would find their tables taken, and a restart would start all of them here."""
+    now = clock.now().isoformat()
+    write(lake, "1/2", "silver.a", at=now)
+    write(lake, "2/2", "silver.b", pid=GONE, at=now)
+    place = ("--lake", str(lake.root))
+
+    assert json.loads(succeeded("pause", "--json", *place).out)["shares"] == ["1/2"]
+    assert "shares go on (1/2): stop each where it runs" in succeeded("pause", *place).out
+    for verb in ("drain", "restart"):
+        refused = strandline(verb, *place)
+        assert refused.code == TransientError.exit_code
+        assert "in shares (1/2)" in refused.err
 
 
 def test_shares_of_before_are_no_shares_any_more(lake: Lake) -> None:

@@ -26,7 +26,7 @@ from strandline.cli.screen import (
     say,
     show,
 )
-from strandline.core.errors import DamagedError, DefinitionError
+from strandline.core.errors import DamagedError, DefinitionError, TransientError
 from strandline.core.stateful import AvailableNow, Batch, MicroBatch, Mode
 from strandline.core.table import Ingested, Table
 from strandline.engine.flow.preflight import Answer, Verdict
@@ -42,7 +42,7 @@ from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.spark_session import refuse_too_many
 from strandline.engine.service.background_stream import AUTO, EVERY_OPTION, MAX_OFFSETS
 from strandline.engine.service.edited_code import LoadedCode
-from strandline.engine.service.stream_health import Shard
+from strandline.engine.service.stream_health import Shard, heartbeat, living_shares
 from strandline.engine.service.stream_host import Host
 from strandline.operate import lakes
 from strandline.operate import stream as work
@@ -420,11 +420,14 @@ def pause(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     """
     found, where = screen.existing(lake, briefly=True)
     stopped = always(found, where).pause(why)
+    shares = living_shares(heartbeat(where, clock.now()))
     if as_json:
-        emit({"stopped": stopped})
-    else:
-        say("the stream is stopped" if stopped else "no stream of this lake was running")
-        say("it stays stopped until `strandline resume`")
+        emit({"stopped": stopped, "shares": shares})
+        return
+    say("the stream is stopped" if stopped else "no stream of this lake was running here")
+    if shares:
+        say(f"shares go on ({', '.join(shares)}): {STOP_SHARES}")
+    say("it stays stopped until `strandline resume`")
 
 
 def drain(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:
@@ -434,6 +437,7 @@ def drain(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     strandline drain --why "a new version comes"
     """
     found, where = screen.existing(lake, briefly=True, writes=True)
+    _refuse_shares(where)
     always(found, where).pause(why)
     note("the stream is stopped; reading the backlog …")
     run_and_show(found, where, lakes.to_feed(None, where), as_json=as_json)
@@ -448,6 +452,7 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     strandline restart
     """
     found, where = screen.existing(lake, briefly=True, writes=True)
+    _refuse_shares(where)
     lakes.demanded_address(found, where)
     stream = always(found, where)
     asked = asked_of(stream, (), where)
@@ -458,6 +463,23 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
         emit({"pid": pid})
     else:
         say(f"the stream runs (process {pid})")
+
+
+STOP_SHARES = "stop each where it runs (Ctrl-C; on Kubernetes, no replicas)"
+
+
+def _refuse_shares(where: Lake) -> None:
+    """Refuse to act on the stream of this host where hosts share the tables out, which would not notice.
+
+    Raises:
+        TransientError: A share runs.
+    """
+    if shares := ", ".join(living_shares(heartbeat(where, clock.now()))):
+        raise TransientError(
+            f"the stream runs in shares ({shares}), and no host but its own stops one",
+            hint=f"{STOP_SHARES}, then type the same again.",
+            shares=shares,
+        )
 
 
 # ``preflight``: may each table's stream go on with its checkpoint? Asked by `stream` and `resume` before anything starts.

@@ -630,6 +630,12 @@ def together(found: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     return {**least, "tables": tables, "shards": [*shards, *_never(newest, found)]}
 
 
+def living_shares(beat: Mapping[str, Any] | None) -> list[str]:
+    """Return the shares of a stream that run, as they are named; none of a stream that has all tables."""
+    shares = (beat.get("shards") if beat and beat["alive"] else None) or ()
+    return [str(each["shard"] or "all tables") for each in shares if each["alive"]]
+
+
 def _has_number(beat: Mapping[str, Any], newest: Mapping[str, Any]) -> bool:
     return bool(beat.get("shard") and newest.get("shard")) and _of(beat) == _of(newest)
 
