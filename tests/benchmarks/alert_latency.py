@@ -9,6 +9,7 @@ are those at which Spark wrote its checkpoint.
 import argparse
 import json
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from pathlib import Path
 from shutil import copy
 from tempfile import TemporaryDirectory
 
+import psutil
 from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
@@ -61,7 +63,10 @@ class Run:
     sender: dict[str, float]
     cpu_ms: float
     """CPU of `strandline alerts` an event."""
+    cores: dict[str, float]
+    """Cores that each of the programs took, and those that were left."""
     noise: dict[str, float]
+    seconds: float
 
 
 class Ear(threading.Thread):
@@ -160,8 +165,42 @@ def send(address: str, partitions: int, rate: int, seconds: float) -> dict[str, 
 
 def cpu_of(pid: int) -> float:
     """Return the CPU seconds that a process and those below it have used."""
-    each = [one.cpu_times() for one in family(pid)]
-    return sum(times.user + times.system for times in each)
+    return sum(map(_seconds, family(pid)))
+
+
+def _seconds(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:  # a short one, such as a worker of Python on its start
+        return 0.0
+    return float(times.user + times.system)
+
+
+class Cores:
+    """Who takes the cores of the machine: on two of them, what is measured has what the others leave."""
+
+    def __init__(self, broker: int, alerts: int | None) -> None:
+        """Begin; the sender is what this process starts and waits for."""
+        each = [one for one in family(alerts) if one.is_running()] if alerts else []
+        self._parts = {
+            "Spark": [one for one in each if "java" in one.name()],
+            "Python": [one for one in each if "java" not in one.name()],
+            "broker": [psutil.Process(broker)],
+            "consumer": [psutil.Process()],
+        }
+        self._before = self._now()
+
+    def since(self) -> dict[str, float]:
+        """Return how many cores each has taken since."""
+        now = self._now()
+        wall = now.pop("wall") - self._before["wall"]
+        return {name: round((at - self._before[name]) / wall, 3) for name, at in now.items()}
+
+    def _now(self) -> dict[str, float]:
+        times = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found = {name: sum(map(_seconds, each)) for name, each in self._parts.items()}
+        found["sender"] = times.ru_utime + times.ru_stime
+        return {**found, "idle": float(psutil.cpu_times().idle), "wall": time.monotonic()}
 
 
 def checkpoints(lake: Path) -> list[int]:
@@ -175,16 +214,19 @@ def checkpoints(lake: Path) -> list[int]:
 def measure(work: Path, address: str, wanted: Wanted) -> Run:
     """Measure one combination."""
     lake = work / f"{wanted.mode}-{wanted.rate}-{wanted.partitions}"
+    running = local_broker.status(Lake(work / "broker"))
+    if running is None:
+        raise SystemExit("the broker has ended")
     rules = work / "rules"
     rules.mkdir(exist_ok=True)
     for file in rules_folder().glob("process_*.yml"):
         copy(file, rules)
     if wanted.mode == FLOOR:
-        return _heard(address, lake, None, wanted)
+        return _heard(address, lake, running.pid, None, wanted)
     every = wanted.every if wanted.mode == REAL_TIME else None
     with alerting(lake, rules, address, wanted.mode, every) as pid:
         _await_first(address, wanted.partitions, lake)
-        return _heard(address, lake, pid, wanted)
+        return _heard(address, lake, running.pid, pid, wanted)
 
 
 def _await_first(address: str, partitions: int, lake: Path) -> None:
@@ -199,19 +241,19 @@ def _await_first(address: str, partitions: int, lake: Path) -> None:
     ear.stop()
 
 
-def _heard(address: str, lake: Path, pid: int | None, wanted: Wanted) -> Run:
+def _heard(address: str, lake: Path, broker: int, pid: int | None, wanted: Wanted) -> Run:
     is_floor, partitions, rate = wanted.mode == FLOOR, wanted.partitions, wanted.rate
     if pid is not None:
         send(address, partitions, rate, WARM)
         time.sleep(2)  # what is still on its way is not what is measured
     ear = Ear(address, SOURCE, partitions) if is_floor else Ear(address, SINK, 1)
     ear.start()
-    spent = cpu_of(pid) if pid else 0.0
+    spent, cores = cpu_of(pid) if pid else 0.0, Cores(broker, pid)
     before = machine.Noise.now()
     since = time.time_ns()
     sender = send(address, partitions, rate, wanted.seconds)
     used = (cpu_of(pid) if pid else 0.0) - spent
-    noise = machine.Noise.now().since(before, own=used)
+    noise, taken = machine.Noise.now().since(before, own=used), cores.since()
     deadline = time.monotonic() + 30
     while len(ear.since(since)) < sender["sent"] and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -232,7 +274,9 @@ def _heard(address: str, lake: Path, pid: int | None, wanted: Wanted) -> Run:
         missing=int(sender["sent"]) - len(came),
         sender=sender,
         cpu_ms=used / sender["sent"] * 1000,
+        cores=taken,
         noise=noise,
+        seconds=wanted.seconds,
     )
 
 
@@ -251,7 +295,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "reports")
     asked = parser.parse_args(words)
     command = shlex.join(["python", "-m", "tests.benchmarks.alert_latency", *_without_out(words)])
-    report = Report(command=command, every=asked.every, machine=machine.facts())
+    report = Report.following(asked.out, command, asked.every, machine.facts())
     for partitions in map(int, asked.partitions.split(",")):
         with (
             TemporaryDirectory(prefix="strandline-latency-") as folder,
