@@ -10,6 +10,7 @@ from secrets import token_hex
 from threading import Thread
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from strandline.alerting.live import feeds
@@ -25,7 +26,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries, last_entry
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime.jvm import running_tasks
-from tests.engine.records import drop, make
+from tests.engine.records import drop, expire, make
 from tests.rules.test_correlate import RULES
 from tests.support.feeds import DECODES, feed, records, send, start
 from tests.support.rows import NOON
@@ -210,6 +211,36 @@ def test_a_topic_that_was_made_anew_is_refused(
 
     with pytest.raises(DataError, match="recreated"):
         ledger(spark, alerts, RealTime(), lake, kafka)
+
+
+def test_records_are_counted_as_they_come(
+    spark: SparkSession, lake: Lake, kafka: str, alerts: Feed
+) -> None:
+    """At the end of five minutes there may be a million, and to read them then holds up the alerts of that moment."""
+    books = ledger(spark, alerts, RealTime(), lake, kafka)
+    books.begin(from_the_first=True)
+    put_own(kafka, alerts, 3)
+    assert books.settle() is None  # it is too early for an entry
+    expire(kafka, alerts.to, 0, before=4)  # what is not read by now is never read
+    put_own(kafka, alerts, 2)
+
+    found = books.settle(at_once=True)
+
+    assert found is not None
+    assert (found.written, found.sent) == (5, {f"{alerts.to}/0": (0, 7)})
+    put_own(kafka, alerts, 1)
+    again = books.settle(at_once=True)
+    assert again is not None
+    assert (again.written, again.sent) == (1, {f"{alerts.to}/0": (7, 9)})
+    books.close()
+
+
+def put_own(address: str, alerts: Feed, count: int) -> None:
+    """Send records of a feed to its topic, and one of others."""
+    producer = Producer({"bootstrap.servers": address, "log_level": 0})
+    for headers in (*count * [[(feed_query.FEED, alerts.id.encode())]], None):
+        producer.produce(alerts.to.name, b"{}", partition=0, headers=headers)
+    producer.flush(20)
 
 
 def test_only_the_records_of_a_feed_are_counted_as_its_own(

@@ -369,10 +369,12 @@ class Log:
         """
         parts = [TopicPartition(self.topic.name, p, start[p]) for p in end if end[p] > start[p]]
         open_ends = {part.partition: end[part.partition] for part in parts}
+        most = sum(end[part.partition] - part.offset for part in parts)
         self._consumer.assign(parts)
         seen, moved_at, places = 0, time.monotonic(), list[int]()
         while open_ends:
-            for message in self._consumer.consume(10_000, timeout=0.2):
+            # No more than what is left: the client waits for as many as are asked for, and fetches meanwhile what comes.
+            for message in self._consumer.consume(min(max(most - seen, 1), 10_000), timeout=0.2):
                 offset, part = message.offset(), message.partition()
                 if message.error() is not None or offset is None or part is None:
                     continue
