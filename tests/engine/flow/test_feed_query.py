@@ -11,7 +11,8 @@ from threading import Thread
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from strandline.alerting.live import feeds
 from strandline.alerting.one_plan import alert_id
@@ -28,6 +29,7 @@ from strandline.engine.lake.place import Place
 from strandline.engine.runtime.jvm import running_tasks
 from tests.engine.records import drop, expire, make
 from tests.rules.test_correlate import RULES
+from tests.support.engine import as_in_production
 from tests.support.feeds import DECODES, feed, records, send, start
 from tests.support.rows import NOON
 
@@ -198,6 +200,26 @@ def test_a_feed_that_counts_runs_in_micro_batches_whatever_the_mode_is() -> None
     assert others == ["micro-batch", "micro-batch", "micro-batch", "available-now"]
     assert feed_query.mode_of(counts, MicroBatch(every=7.0)) == MicroBatch(every=7.0)
     assert [feed_query.slots(mode, 4) for mode in MODES] == [6, 6, 0, 0]
+
+
+def test_the_clock_of_a_batch_is_no_part_of_its_code(spark: SparkSession) -> None:
+    """Or each batch of a second would be compiled anew, beside the alerts that are to be raised at once."""
+    plain = [F.lit(NOON + timedelta(seconds=second)) for second in (1, 2)]
+    held = [F.call_function("batch_value", clock) for clock in plain]
+    moment = F.timestamp_seconds(F.col("id") + int(NOON.timestamp()))
+
+    def before(clock: Column) -> DataFrame:
+        return spark.range(4).select((moment < clock).alias("is_before"))
+
+    def code(clock: Column) -> str:
+        stages = before(clock)._jdf.queryExecution().debug().codegenToSeq()
+        return str(stages.apply(0)._2())
+
+    with as_in_production(spark):
+        assert code(plain[0]) != code(plain[1])
+        assert code(held[0]) == code(held[1])
+        answers = [[row[0] for row in before(clock).collect()] for clock in held]
+    assert answers == [[True, False, False, False], [True, True, False, False]]
 
 
 @pytest.mark.whole
