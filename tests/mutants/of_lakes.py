@@ -7,6 +7,27 @@ COURIER = "tests/engine/service/test_courier.py"
 
 FAULTS = (
     Mutant(
+        "an alarm is sent before it has held",
+        "jobs/strandline/engine/service/alarms.py",
+        "each for each, since in incident.since.items() if at - since >= rule.seconds",
+        "each for each, since in incident.since.items() if at - since >= 0",
+        ("tests/engine/service/test_alarms.py",),
+    ),
+    Mutant(
+        "an alarm that is over stays open",
+        "jobs/strandline/engine/service/alarms.py",
+        "now, is_over=not about)",
+        "now, is_over=False)",
+        ("tests/engine/service/test_alarms.py",),
+    ),
+    Mutant(
+        "a span has the version of another commit",
+        "jobs/strandline/engine/service/telemetry.py",
+        "        if other is not None and mark == (\n",
+        "        if other is not None and mark != (\n",
+        ("tests/engine/service/test_telemetry.py",),
+    ),
+    Mutant(
         "a NULL in a key equals nothing",
         f"{STORAGE}/commit/delta_commit.py",
         "F.col(own).eqNullSafe(F.col(their))",

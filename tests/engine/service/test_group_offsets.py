@@ -3,14 +3,17 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from secrets import token_hex
 
 import pytest
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    KafkaException,
     TopicCollection,
     TopicPartition,
 )
@@ -25,11 +28,13 @@ from strandline.engine.kafka.slices import ends_of, name_of
 from strandline.engine.kafka.topic_log import STAY
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
-from strandline.engine.lake.log.ledger import Entry, entries
+from strandline.engine.lake.log.ledger import Entry, entries, last_entry
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.settings import settings
 from strandline.engine.service import backlog
 from strandline.engine.service.backlog import GroupOffsets, group_of
 from strandline.engine.service.stream_host import Host
+from tests.cli import inside
 from tests.engine.records import admin, drop, make, put
 from tests.engine.service.test_failing import Served
 from tests.engine.written import entry
@@ -44,6 +49,14 @@ Read = dict[tuple[str, int], int]
 def table(topic: Topic) -> Ingested:
     """Return a bronze table whose name and topic no other test has."""
     return replace(user_actions.TABLE, name=f"user_{token_hex(4)}", reads=(topic,))
+
+
+def offsets_of(address: str, group: str) -> Read:
+    """Return the offsets of a group, as any tool asks for them."""
+    client = admin(address)  # it answers only as long as it is referenced
+    asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    found = asked[group].result(20).topic_partitions or []
+    return {(each.topic, each.partition): each.offset for each in found}
 
 
 class Shown:
@@ -62,12 +75,8 @@ class Shown:
         return group_of(PATTERN, table.id, self.lake)
 
     def of(self, table: Ingested) -> Read:
-        """Return the offsets of a group, as any tool asks for them."""
-        name = self.name(table)
-        client = admin(self.address)
-        asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])
-        found = asked[name].result(20).topic_partitions or []
-        return {(each.topic, each.partition): each.offset for each in found}
+        """Return the offsets of the group of a table."""
+        return offsets_of(self.address, self.name(table))
 
     def lag(self, table: Ingested) -> int:
         """Return the lag as a dashboard computes it: the ends of the partitions less the offsets of the group."""
@@ -311,6 +320,30 @@ def test_the_same_offsets_are_written_again_before_kafka_forgets_them(
     assert shown.of(table) == {}
 
     assert shown.run(table) == there == {(topic.name, 0): 1, (topic.name, 1): 0}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+def test_a_run_of_the_command_line_shows_its_group(tmp_path: Path, kafka: str) -> None:
+    """By the setting alone, and without it there is no group."""
+    (topic,) = user_actions.TABLE.topics
+    with suppress(KafkaException):  # another test has it
+        make(kafka, topic)
+    put(kafka, topic, [(n % topic.partitions, n) for n in range(12)])
+    lake = Lake(Place.of(tmp_path / "lake"))
+    words, env = ("run", user_actions.TABLE.id, "--lake", lake.root), {"STRANDLINE_KAFKA": kafka}
+    named = f"cli-{token_hex(4)}.{{table}}"
+
+    inside.succeeded(*words, env=env)
+    assert offsets_of(kafka, group_of(named, user_actions.TABLE.id, lake)) == {}
+    inside.succeeded(*words, env={**env, "STRANDLINE_CONSUMER_GROUP": named})
+
+    newest = last_entry(lake.table(user_actions.TABLE))
+    assert newest is not None
+    deadline = time.monotonic() + 20
+    while offsets_of(kafka, group_of(named, user_actions.TABLE.id, lake)) != _ends(newest[1]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("pattern", ["{table}", "s.{lake}.{table}", "{table}-of-{lake}"])
