@@ -32,7 +32,6 @@ from dagster import (
     BackfillPolicy,
     Config,
     DailyPartitionsDefinition,
-    DefaultSensorStatus,
     MaterializeResult,
     MetadataValue,
     OpExecutionContext,
@@ -42,8 +41,6 @@ from dagster import (
     TableColumnDep,
     TableColumnLineage,
     TableSchema,
-    multi_asset,
-    sensor,
 )
 from strandline import catalog
 
@@ -64,6 +61,8 @@ from strandline.engine.repair.closed_range import Span, both, closed_days
 from strandline.engine.runtime import clock
 from strandline.engine.service.stream_health import heartbeat
 from strandline_dagster import resources
+from strandline_dagster.placed import group, multi_asset, sensor
+from strandline_dagster.reading import VERSION
 from strandline_dagster.resources import (
     DAYS,
     MODELS,
@@ -87,7 +86,7 @@ from strandline_dagster.resources import (
 
 def assets() -> list[AssetsDefinition]:
     """Make the assets of all tables."""
-    return [asset_of(table, DAYS) for table in catalog.tables()]
+    return [asset_of(table, DAYS) for table in resources.tables()]
 
 
 def spec_of(table: Table, days: DailyPartitionsDefinition) -> AssetSpec:
@@ -99,7 +98,7 @@ def spec_of(table: Table, days: DailyPartitionsDefinition) -> AssetSpec:
             *(key(each) for each in table.needs),
             *(source_key(each.id) for each in table.static),
         ],
-        group_name=table.layer.value,  # Dagster accepts no subclass of a text
+        group_name=group(table.layer.value),  # Dagster accepts no subclass of a text
         kinds={"spark", "delta"},
         owners=[f"team:{table.owner}"] if table.owner else [],
         description=table.summary,
@@ -203,6 +202,7 @@ def _result(
         "dagster/column_schema": TableSchema(columns),
         "dagster/column_lineage": lineage_of(lake.lineage(table, spark)),
         "dagster/row_count": lake.rows(table),
+        VERSION: latest_version(lake.lake().table(table)),
         **figures(report),
         **linked(lake),
         **newest_alerts(table, lake.lake()),
@@ -228,7 +228,7 @@ class Training(Config):
 
 def model_assets() -> list[AssetsDefinition]:
     """Make the assets of all models."""
-    return [_asset(model) for model in catalog.models()]
+    return [_asset(model) for model in resources.models()]
 
 
 def _asset(model: Model) -> AssetsDefinition:
@@ -240,7 +240,7 @@ def _asset(model: Model) -> AssetsDefinition:
             AssetSpec(
                 name,
                 deps=[key(model.of)],
-                group_name=MODELS,
+                group_name=group(MODELS),
                 kinds={"spark", "model"},
                 owners=[f"team:{model.owner}"] if model.owner else [],
                 description=model.about,
@@ -294,14 +294,14 @@ def _asset(model: Model) -> AssetsDefinition:
 
 def static_assets() -> list[AssetSpec]:
     """Make the assets of all static tables."""
-    return [static_spec(static) for static in catalog.statics()]
+    return [static_spec(static) for static in resources.statics()]
 
 
 def static_spec(static: Static) -> AssetSpec:
     """Return what Dagster shows of a static table, derived from its declaration."""
     return AssetSpec(
         source_key(static.id),
-        group_name=static.layer,
+        group_name=group(static.layer),
         kinds={"delta"},
         description=f"From {static_versions.source_said(static)}, joined to rows as of their event.",
         metadata={"dagster/table_name": static.id, "dagster/storage_kind": "delta"},
@@ -340,7 +340,7 @@ Event = AssetMaterialization | AssetObservation | AssetCheckEvaluation
 Cursor = dict[str, Any]
 
 
-@sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+@sensor(minimum_interval_seconds=EVERY)
 @unless_away
 def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult:
     """Report the commits of the stream since the last look, the days closed since, and versions of static tables."""
@@ -351,10 +351,10 @@ def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> 
     events: list[Event] = []
     link = linked(lake)
     looks: list[tuple[Table | Static, Callable[[Cursor], Iterator[Event]]]] = [
-        *((each, partial(versions_since, each, where)) for each in catalog.statics()),
+        *((each, partial(versions_since, each, where)) for each in resources.statics()),
         *(
             (each, partial(_of_table, each, where, pulse=pulses.get(each.id), link=link))
-            for each in catalog.tables()
+            for each in resources.tables()
         ),
     ]
     for table, look in looks:

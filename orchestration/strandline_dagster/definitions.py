@@ -1,11 +1,15 @@
 """All definitions for Dagster; those about alerts only in a project that declares what its rules look at.
 
 The executor runs in the process of the run, because an executor with more processes would start a JVM for every
-asset. ``dagster dev -m strandline_dagster.definitions`` serves it.
+asset. ``dagster dev -m strandline_dagster.definitions`` serves it. In a code location with definitions of its own they come by
+``strandline_dagster.definitions(…)`` (orchestration/strandline_dagster/placed.py); this module, which has the same name, is called too.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
 
 from dagster import (
     AssetChecksDefinition,
@@ -20,10 +24,11 @@ from dagster import (
 from strandline import catalog
 
 from strandline.project import refuse_without
-from strandline_dagster import vitals
+from strandline_dagster import placed, vitals
 from strandline_dagster.assets import assets, look_at_the_stream, model_assets, static_assets
 from strandline_dagster.purge import PURGE, PURGE_OFTEN
-from strandline_dagster.resources import RESOURCES, alert_again, alert_of_failures
+from strandline_dagster.reading import TableIOManager
+from strandline_dagster.resources import RESOURCES, alert_again, alert_of_failures, tables
 from strandline_dagster.schedules import (
     CATCH_UP,
     CERTIFY_NIGHTLY,
@@ -83,6 +88,8 @@ def alerting() -> Alerting:
     from strandline_dagster.resources import topic_key  # noqa: PLC0415  # as above
     from strandline_dagster.rule_assets import rule_book  # noqa: PLC0415  # as above
 
+    if alerts.TABLE not in tables():
+        return Alerting()
     (topic,) = alerts.TABLE.topics
     book = rule_book()
     keys = rule_assets.named(book)
@@ -104,6 +111,8 @@ def alerting() -> Alerting:
 
 
 ALERTING = alerting()
+IS_GUEST = placed.placement().is_guest
+"""Then the executor of a host stays its own, and what works on the whole of Dagster is left out: the purge of its history."""
 
 DEFINITIONS = Definitions(
     assets=[
@@ -128,7 +137,7 @@ DEFINITIONS = Definitions(
         REPORT,
         maintenance,
         expiry,
-        PURGE,
+        *([] if IS_GUEST else [PURGE]),
         *JOBS,
         retention,
         *ALERTING.jobs,
@@ -140,7 +149,7 @@ DEFINITIONS = Definitions(
         every_morning,
         maintain_often,
         expire_nightly,
-        PURGE_OFTEN,
+        *([] if IS_GUEST else [PURGE_OFTEN]),
     ],
     sensors=[
         vitals.look_whether_it_is_well,
@@ -153,6 +162,17 @@ DEFINITIONS = Definitions(
         alert_again,
         *ALERTING.sensors,
     ],
-    resources=RESOURCES,
-    executor=in_process_executor,
+    resources={**RESOURCES, **({placed.TABLES: TableIOManager()} if IS_GUEST else {})},
+    executor=None if IS_GUEST else in_process_executor,
 )
+
+
+class _Called(ModuleType):
+    """This module, which hides the function of its name in the package once it is imported."""
+
+    def __call__(self, **words: Any) -> Definitions:  # noqa: ANN401  # handed on as they are
+        """Do what the function does."""
+        return placed.definitions(**words)
+
+
+sys.modules[__name__].__class__ = _Called

@@ -23,7 +23,6 @@ from dagster import (
     AssetKey,
     AssetObservation,
     AssetSpec,
-    DefaultSensorStatus,
     JobDefinition,
     OpExecutionContext,
     RunRequest,
@@ -31,12 +30,7 @@ from dagster import (
     SensorEvaluationContext,
     SensorResult,
     SkipReason,
-    asset_check,
-    job,
-    op,
-    sensor,
 )
-from strandline import catalog
 
 from strandline.alerting.alert_rule import (
     AlertSource,
@@ -62,12 +56,14 @@ from strandline.engine.service.stream_health import (
     warned,
     watch,
 )
+from strandline_dagster.placed import asset_check, asset_key, group, job, op, sensor
 from strandline_dagster.resources import (
     BACK,
     Alarm,
     LakeResource,
     is_back_only_now,
     model_key,
+    models,
     topic_key,
     unless_away,
 )
@@ -266,14 +262,14 @@ def live_feeds(rules: Mapping[AssetKey, Rule]) -> list[LiveFeed]:
         else:
             name = rule.source.table.name
         own[name].append(key)
-    for model in catalog.models():
+    for model in models():
         if (source := model_source(model)) is not None:
             named[model.name] = (source,)
             own[model.name].append(model_key(model.name))
     return [
         LiveFeed(
             id=f"{LIVE}.{name}",
-            key=AssetKey([LIVE, name]),
+            key=asset_key(LIVE, name),
             of=tuple(source.table for source in sources),
             rules=tuple(own[name]),
         )
@@ -287,7 +283,7 @@ def feed_specs(feeds: Sequence[LiveFeed]) -> list[AssetSpec]:
         AssetSpec(
             feed.key,
             deps=[*map(topic_key, _topics(feed)), *feed.rules],
-            group_name=LIVE,
+            group_name=group(LIVE),
             kinds={"spark", "kafka"},
             owners=["team:security"],
             description=f"The rules about {', '.join(table.id for table in feed.of)}, "
@@ -309,7 +305,6 @@ def watch_alerts(feeds: Sequence[LiveFeed]) -> SensorDefinition:
         name="watch_alerts",
         job=JOB,
         minimum_interval_seconds=EVERY,
-        default_status=DefaultSensorStatus.RUNNING,
     )
     @unless_away
     def watches(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult | SkipReason:

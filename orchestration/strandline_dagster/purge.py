@@ -23,14 +23,13 @@ from dagster import (
     OpExecutionContext,
     RunsFilter,
     ScheduleDefinition,
-    job,
-    op,
 )
 from pydantic import Field
 from sqlalchemy import bindparam, text
 
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime import clock
+from strandline_dagster.placed import job, op, titled
 from strandline_dagster.schedules import by_itself
 
 # Delete the events of Dagster that belong to no run, all but the newest of each asset and check.
@@ -399,7 +398,7 @@ def _purge() -> None:
 PURGE: JobDefinition = _purge
 
 PURGE_OFTEN = ScheduleDefinition(
-    name="purge_often",
+    name=titled("purge_often"),
     job=PURGE,
     cron_schedule="40 */3 * * *",
     execution_timezone="UTC",

@@ -1,5 +1,6 @@
 """What assets and jobs are run with: one Spark session, the lake, the links to its pages; errors as failures of Dagster, each with its page of the runbook, and the alarm that reaches a person."""
 
+import fnmatch
 import json
 import logging
 import math
@@ -22,17 +23,17 @@ from dagster import (
     ConfigurableResource,
     DagsterEvent,
     DagsterInstance,
+    DagsterRun,
+    DagsterRunStatus,
     DailyPartitionsDefinition,
-    DefaultSensorStatus,
     Failure,
     InitResourceContext,
     MetadataValue,
     OpExecutionContext,
     RetryRequested,
     RunFailureSensorContext,
+    RunsFilter,
     SkipReason,
-    run_failure_sensor,
-    sensor,
 )
 from dagster_pyspark import LazyPySparkResource
 from deltalake.exceptions import DeltaError
@@ -40,7 +41,9 @@ from pydantic import Field, PrivateAttr
 from strandline import catalog
 
 from strandline.core.errors import LakeError, TransientError
+from strandline.core.model import Model
 from strandline.core.stateful import AvailableNow
+from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.commit_history import moment_of
@@ -67,6 +70,7 @@ from strandline.operate import lakes, session
 from strandline.operate.audit import dangers_of, report_of, write_report
 from strandline.operate.backfill import backfilled
 from strandline.operate.stream import always
+from strandline_dagster.placed import asset_key, named, ours, placement, run_failure_sensor, sensor
 from strandline_infra import installation
 from strandline_quality.expectations import Expectation, of_counters
 from strandline_quality.findings import Findings
@@ -81,24 +85,53 @@ TOPICS = "kafka"
 MODELS = "models"
 
 
+# What is shown of the project: all of it, or what was chosen where our definitions were placed.
+
+
+def tables() -> tuple[Table, ...]:
+    """Return the tables that are shown, each after those that it reads.
+
+    Raises:
+        DefinitionError: What was chosen is no table.
+    """
+    found, wanted = catalog.tables(), placement().tables
+    names = {each for pattern in wanted for each in fnmatch.filter([t.id for t in found], pattern)}
+    for pattern in wanted:
+        if not fnmatch.filter(names, pattern):
+            catalog.find(pattern)  # says which tables there are
+    return tuple(table for table in found if table.id in names or not wanted)
+
+
+def statics() -> list[Static]:
+    """Return the static tables that these join."""
+    joined = {each.id for table in tables() for each in table.static}
+    return [each for each in catalog.statics() if each.id in joined]
+
+
+def models() -> list[Model]:
+    """Return the models that are trained with these."""
+    shown = {each.id for each in tables()}
+    return [each for each in catalog.models() if each.of.id in shown]
+
+
 def key(table: Table) -> AssetKey:
     """Return a table's one name as Dagster writes it, ``layer/table``."""
-    return AssetKey([table.layer.value, table.name])
+    return asset_key(table.layer.value, table.name)
 
 
 def source_key(name: str) -> AssetKey:
     """Return the same of a name alone, which may be that of a static table."""
-    return AssetKey(name.split(".", 1))
+    return asset_key(*name.split(".", 1))
 
 
 def topic_key(topic: Topic) -> AssetKey:
     """Return the name of a topic as Dagster writes it."""
-    return AssetKey([TOPICS, topic.name])
+    return asset_key(TOPICS, topic.name)
 
 
 def model_key(name: str) -> AssetKey:
     """Return the name of a model as Dagster writes it."""
-    return AssetKey([MODELS, name])
+    return asset_key(MODELS, name)
 
 
 def pool(table: Table) -> str:
@@ -346,12 +379,12 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         """Return the end offsets of each table's topics, and how far the table has read them."""
         found, lake = lakes.configured(None)
         address = lakes.demanded_address(found, lake)
-        for table in fed(catalog.tables(), lake):
+        for table in fed(tables(), lake):
             if table.topics:
                 yield table, ends_of(table, lake, address, found.kafka_options)
 
 
-RESOURCES = {"lake": LakeResource(), "spark": SparkResource(), "answers": Answers()}
+RESOURCES = named({"lake": LakeResource(), "spark": SparkResource(), "answers": Answers()})
 """By the argument names of assets, steps and sensors."""
 
 
@@ -423,7 +456,7 @@ def first_day(lake: Lake) -> date:
     try:
         found = [
             earliest(lake.table(table), moment_of(table))
-            for table in catalog.tables()
+            for table in tables()
             if not isinstance(table, Ingested)
         ]
     except (LakeError, DeltaError, OSError):  # without it no page at all could be shown
@@ -529,16 +562,26 @@ LOG = logging.getLogger("strandline.alarm")
 PATIENCE = 10.0
 """Seconds for a whole answer, however slowly it comes; a sensor has a minute."""
 
+UNFINISHED = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+]
+UNFINISHED_AT_MOST = 1_000
 EVERY = 60
 UNFORESEEN = "unforeseen"
 ALARM = "alarm"
 """The key of a failure's metadata with the name of its alarm, where that is not the kind of its error."""
 
 
-@run_failure_sensor(minimum_interval_seconds=30, default_status=DefaultSensorStatus.RUNNING)
+@run_failure_sensor(minimum_interval_seconds=30)
 def alert_of_failures(context: RunFailureSensorContext) -> None:
     """Send an alarm for each failed run."""
     run = context.dagster_run
+    if placement().is_guest and not _is_ours(run):
+        return
     steps = context.get_step_failure_events()
     facts = {
         "run": run.run_id,
@@ -554,7 +597,20 @@ def alert_of_failures(context: RunFailureSensorContext) -> None:
         raise refused
 
 
-@sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+def our_runs(instance: DagsterInstance) -> list[str]:
+    """Return the runs of ours that are not finished."""
+    found = instance.get_runs(RunsFilter(statuses=UNFINISHED), limit=UNFINISHED_AT_MOST)
+    return [run.run_id for run in found if _is_ours(run)]
+
+
+def _is_ours(run: DagsterRun) -> bool:
+    """Return whether a run is one of our jobs or makes an asset of ours; a host has alarms of its own for the others."""
+    if run.asset_selection:
+        return bool(run.asset_selection & {each.key for each in ours().resolve_all_asset_specs()})
+    return run.job_name in {each.name for each in ours().jobs or ()}
+
+
+@sensor(minimum_interval_seconds=EVERY)
 @unless_away
 def alert_again() -> SkipReason:
     """Send the kept alarms, oldest first, until one is refused again."""

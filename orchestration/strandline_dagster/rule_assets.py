@@ -32,7 +32,6 @@ from dagster import (
     AssetKey,
     AssetsDefinition,
     AssetSpec,
-    DefaultSensorStatus,
     MaterializeResult,
     MetadataValue,
     SensorDefinition,
@@ -41,9 +40,6 @@ from dagster import (
     SkipReason,
     TableRecord,
     TableSchema,
-    asset_check,
-    multi_asset,
-    sensor,
 )
 
 from strandline.alerting.alert_rule import AlertRule, Severity, ThresholdRule
@@ -58,6 +54,7 @@ from strandline.engine.runtime.outage import AWAY
 from strandline.engine.runtime.settings import settings
 from strandline.operate.alerts.examples import contradictions, live_folder
 from strandline.operate.listener import tenths
+from strandline_dagster.placed import asset_check, asset_key, group, multi_asset, sensor
 from strandline_dagster.resources import (
     LakeResource,
     More,
@@ -154,7 +151,7 @@ def rule_keys(origins: Sequence[str]) -> dict[str, AssetKey]:
     keys = {}
     for origin, name in named.items():
         seen[name] += 1
-        keys[origin] = AssetKey([GROUP, name if seen[name] == 1 else f"{name}__{seen[name]}"])
+        keys[origin] = asset_key(GROUP, name if seen[name] == 1 else f"{name}__{seen[name]}")
     return keys
 
 
@@ -424,7 +421,6 @@ def look_at_rules(topic: AssetKey, keys: Mapping[str, AssetKey]) -> SensorDefini
     @sensor(
         name="look_at_rules",
         minimum_interval_seconds=EVERY,
-        default_status=DefaultSensorStatus.RUNNING,
     )
     @unless_away
     def look(context: SensorEvaluationContext) -> SensorResult | SkipReason:
@@ -576,11 +572,11 @@ def _spec(origin: str, name: AssetKey, book: RuleBook) -> AssetSpec:
     rule = book.rules.get(origin)
     if rule is None:
         reason = f"{origin} does not run: {book.refused[origin]}"
-        return AssetSpec(name, group_name=GROUP, kinds={KIND}, description=reason)
+        return AssetSpec(name, group_name=group(GROUP), kinds={KIND}, description=reason)
     return AssetSpec(
         name,
         deps=[key(source.table) for source in rule.sources],
-        group_name=GROUP,
+        group_name=group(GROUP),
         kinds={KIND, str(rule.severity)},
         owners=[f"team:{rule.owner}"] if TEAM.fullmatch(rule.owner) else [],
         description=_about(rule),

@@ -17,7 +17,6 @@ from dagster import (
     AssetSelection,
     Config,
     DagsterInstance,
-    DagsterRunStatus,
     DefaultScheduleStatus,
     DependencyDefinition,
     GraphDefinition,
@@ -36,12 +35,9 @@ from dagster import (
     ScheduleEvaluationContext,
     SkipReason,
     define_asset_job,
-    job,
-    op,
-    schedule,
+    in_process_executor,
 )
 from pydantic import Field
-from strandline import catalog
 
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.table import Ingested, Recomputed, Table
@@ -60,7 +56,9 @@ from strandline.operate.audit import refuse_different, refuse_untrusted
 from strandline.operate.decisions import GENTLE, orphans, policy_of
 from strandline_dagster import resources
 from strandline_dagster.assets import made
+from strandline_dagster.placed import job, op, schedule, titled
 from strandline_dagster.resources import (
+    UNFINISHED,
     Answers,
     LakeResource,
     SparkResource,
@@ -71,6 +69,7 @@ from strandline_dagster.resources import (
     linked,
     plain,
     pool,
+    tables,
 )
 from strandline_dagster.vitals import answered
 
@@ -87,21 +86,21 @@ AFTER = "after"
 
 def catch_up() -> JobDefinition:
     """Make the job from the catalog."""
-    tables = catalog.tables()
+    found = tables()
     graph = GraphDefinition(
-        name="catch_up",
+        name=titled("catch_up"),
         description="Bring every table up to date, each after its sources.",
-        node_defs=[_step(table) for table in tables],
-        dependencies={name(table): _after(table) for table in tables if table.needs},
+        node_defs=[_step(table) for table in found],
+        dependencies={titled(name(table)): _after(table) for table in found if _before(table)},
     )
-    return graph.to_job()
+    return graph.to_job(executor_def=in_process_executor)
 
 
 def _step(table: Table) -> OpDefinition:
     @op(
         name=name(table),
         description=table.summary,
-        ins={AFTER: In(Nothing)} if table.needs else {},
+        ins={AFTER: In(Nothing)} if _before(table) else {},
         out=Out(Nothing),
         pool=pool(table),
         tags={"dagster/kind/spark": "", "dagster/kind/delta": ""},
@@ -140,7 +139,7 @@ def update(
 def bring_up(context: OpExecutionContext, lake: LakeResource, spark: SparkResource) -> None:
     """Bring all tables up to date in one step."""
     answers = Answers()
-    for table in catalog.tables():
+    for table in tables():
         update(context, table, lake, spark, answers)
     answers.hand_in(context.instance)
 
@@ -150,8 +149,14 @@ def name(table: Table) -> str:
     return f"{plain(table.id)}_catch_up"
 
 
+def _before(table: Table) -> list[Table]:
+    """Return the sources of a table that the job fills too; the others are filled elsewhere."""
+    shown = {each.id for each in tables()}
+    return [source for source in table.needs if source.id in shown]
+
+
 def _after(table: Table) -> dict[str, MultiDependencyDefinition]:
-    sources = [DependencyDefinition(name(source)) for source in table.needs]
+    sources = [DependencyDefinition(titled(name(source))) for source in _before(table)]
     return {AFTER: MultiDependencyDefinition(sources)}
 
 
@@ -170,14 +175,6 @@ def by_itself(*, usually: bool) -> DefaultScheduleStatus:
 
 
 CATCH_UP = catch_up()
-
-UNFINISHED = [
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.CANCELING,
-]
 
 
 def unfinished_run(instance: DagsterInstance, job: str) -> str | None:
@@ -299,7 +296,7 @@ def expiry() -> None:
 )
 def expire_nightly(lake: LakeResource) -> RunRequest | SkipReason:
     """Let old rows expire, where there are any."""
-    if not any(declares(table) for table in catalog.tables()):
+    if not any(declares(table) for table in tables()):
         return SkipReason("no table declares how long it keeps its rows")
     return (
         RunRequest() if due(lake.lake()) else SkipReason("no row is older than its table keeps it")
@@ -308,7 +305,7 @@ def expire_nightly(lake: LakeResource) -> RunRequest | SkipReason:
 
 def due(lake: Lake) -> list[Table]:
     """Return the tables of which something would expire."""
-    return [table for table in catalog.tables() if is_due(table, lake, clock.now())]
+    return [table for table in tables() if is_due(table, lake, clock.now())]
 
 
 # Nightly jobs: recompute the last closed days, and verify all tables against bronze.
@@ -321,12 +318,13 @@ def due(lake: Lake) -> list[Table]:
 DAYS = 3
 START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
-DERIVED = [table for table in catalog.tables() if not isinstance(table, Ingested)]
+DERIVED = [table for table in tables() if not isinstance(table, Ingested)]
 
 RE_READ = define_asset_job(
-    "re_read",
+    titled("re_read"),
     selection=AssetSelection.assets(*map(key, DERIVED)),
     description=f"Recompute the last {DAYS} closed days of all silver and gold tables.",
+    executor_def=in_process_executor,
 )
 
 
@@ -360,19 +358,19 @@ def certify_tables(
 ) -> None:
     """Pause the stream until the compared versions are pinned, and write a certificate of each table."""
     where, stream = lake.lake(), lake.stream(f"run {context.run_id[:8]}")
-    tables = [table for table in fed(DERIVED, where) if where.exists(table)]
+    proven = [table for table in fed(DERIVED, where) if where.exists(table)]
     trial = Trial(splits=config.splits, kills=config.kills)
     context.log.info("seed %s", trial.seed)
     rest = _Rest(stream)
     try:
         if rest.begin():
             bring_up(context, lake, spark)
-        found = verify(tables, where, trial, spark.site(), note=context.log.info, pinned=rest.end)
+        found = verify(proven, where, trial, spark.site(), note=context.log.info, pinned=rest.end)
     except LakeError as error:
         raise failure(error) from error
     finally:
         rest.end()
-    for table in tables:
+    for table in proven:
         for each in answered(table, lake):
             context.instance.report_runless_asset_event(evaluation(each))
     try:
@@ -390,7 +388,7 @@ def certify() -> None:
 
 
 CERTIFY_NIGHTLY = ScheduleDefinition(
-    name="certify_nightly",
+    name=titled("certify_nightly"),
     job=certify,
     cron_schedule="0 3 * * *",
     execution_timezone="UTC",
@@ -490,4 +488,4 @@ REPORT: JobDefinition = _report
 def every_morning(context: ScheduleEvaluationContext) -> RunRequest:
     """Report on the day before: it is complete, and most late rows have arrived."""
     day = context.scheduled_execution_time.date() - timedelta(days=1)
-    return RunRequest(run_config={"ops": {STEP: {"config": {"day": day.isoformat()}}}})
+    return RunRequest(run_config={"ops": {make_report.name: {"config": {"day": day.isoformat()}}}})

@@ -24,7 +24,6 @@ from dagster import (
     AssetObservation,
     AssetSpec,
     Config,
-    DefaultSensorStatus,
     Failure,
     MetadataValue,
     OpExecutionContext,
@@ -32,15 +31,9 @@ from dagster import (
     SensorEvaluationContext,
     SensorResult,
     SkipReason,
-    asset_check,
     get_dagster_logger,
-    job,
-    multi_asset_check,
-    op,
-    sensor,
 )
 from pydantic import Field
-from strandline import catalog
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Table
@@ -56,6 +49,15 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import AWAY as STORE
 from strandline.engine.service.condition import OVERDUE, Condition, Trouble, condition, damaged
 from strandline.engine.service.stream_health import heartbeat, order, watch
+from strandline_dagster.placed import (
+    asset_check,
+    asset_key,
+    group,
+    job,
+    multi_asset_check,
+    op,
+    sensor,
+)
 from strandline_dagster.resources import (
     ALARM,
     TOPICS,
@@ -70,6 +72,7 @@ from strandline_dagster.resources import (
     plain,
     refuse_away,
     send_or_keep,
+    tables,
     topic_key,
     unless_away,
 )
@@ -100,7 +103,8 @@ def publications_answered(table: Table, lake: LakeResource) -> Iterator[AssetChe
 def _named() -> dict[str, Publish]:
     """Return what the project publishes, by the name of its check; code is loaded once for a process."""
     try:
-        found = declared()
+        shown = {each.id for each in tables()}
+        found = [each for each in declared() if each.table.id in shown]
     except LakeError as error:
         get_dagster_logger().warning(f"what leaves has no checks: {error.message}")
         return {}
@@ -170,10 +174,10 @@ KEEPS_UP_ABOUT = "Its always-on stream, if one should run, is alive and does not
 
 def checks() -> list[AssetChecksDefinition]:
     """Make the checks of all tables."""
-    return [_of(table) for table in catalog.tables()]
+    return [_of(table) for table in tables()]
 
 
-@sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+@sensor(minimum_interval_seconds=EVERY)
 @unless_away
 def look_at_tables(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult:
     """Answer the checks of the tables with new commits, and of those whose last look is old."""
@@ -218,7 +222,7 @@ def due(lake: Lake, seen: Seen, at: float) -> list[Table]:
         seen: For each table its version at the last look, and the time of that look.
         at: The current time.
     """
-    there = [table for table in catalog.tables() if lake.exists(table)]
+    there = [table for table in tables() if lake.exists(table)]
     last = {table: seen.get(table.id, (-1, 0.0)) for table in there}
     news = [
         table
@@ -314,7 +318,7 @@ AWAY = "store_away"
 LOOK_AT_LOGS = 60
 """Seconds between two looks at the newest commit of each table, which a paused stream would not read."""
 
-KEY = AssetKey(["_is_it_well"])
+KEY = asset_key("_is_it_well")
 """Sorted before all tables: the page's order has the underscore before all letters."""
 
 CHECK = "is_it_well"
@@ -325,7 +329,7 @@ def spec() -> AssetSpec:
     """Make the asset; nothing materialises it but the first look."""
     return AssetSpec(
         KEY,
-        group_name="well",
+        group_name=group("well"),
         kinds={"strandline"},
         description=f"{ABOUT} Red: a person is needed; yellow: it passes by itself, or has time. Its check leads to the "
         "report, the runbook and what to type.",
@@ -349,7 +353,7 @@ def check() -> AssetChecksDefinition:
     return is_it_well
 
 
-@sensor(minimum_interval_seconds=SAID_EVERY, default_status=DefaultSensorStatus.RUNNING)
+@sensor(minimum_interval_seconds=SAID_EVERY)
 def look_whether_it_is_well(
     context: SensorEvaluationContext, lake: LakeResource
 ) -> SensorResult | SkipReason:
@@ -428,7 +432,7 @@ def _torn(lake: LakeResource) -> list[dict[str, Any]]:
     return [
         {"what": each.what, "says": each.says, "tables": list(each.tables), "page": each.page}
         | {"hint": each.hint}
-        for each in damaged(catalog.tables(), where)
+        for each in damaged(tables(), where)
     ]
 
 
@@ -459,12 +463,12 @@ def topics(sources: Mapping[str, Sequence[AssetKey]]) -> list[AssetSpec]:
     """
     return [
         _spec(topic, table, sources.get(topic.name, ()))
-        for table in catalog.tables()
+        for table in tables()
         for topic in table.topics
     ]
 
 
-@sensor(minimum_interval_seconds=TOPICS_EVERY, default_status=DefaultSensorStatus.RUNNING)
+@sensor(minimum_interval_seconds=TOPICS_EVERY)
 @unless_away
 def look_at_topics(lake: LakeResource) -> SensorResult:
     """Observe all topics: records, offsets, lag."""
@@ -476,7 +480,7 @@ def _spec(topic: Topic, table: Table, sources: Sequence[AssetKey]) -> AssetSpec:
     return AssetSpec(
         topic_key(topic),
         deps=sources,
-        group_name=TOPICS,
+        group_name=group(TOPICS),
         kinds={"kafka"},
         description=f"The Kafka topic {topic}, which fills {table.id}.",
     )
@@ -543,9 +547,7 @@ def retention() -> None:
     warn_of_loss()
 
 
-@sensor(
-    job=retention, minimum_interval_seconds=LOOK_EVERY, default_status=DefaultSensorStatus.RUNNING
-)
+@sensor(job=retention, minimum_interval_seconds=LOOK_EVERY)
 @unless_away
 def watch_retention(
     context: SensorEvaluationContext, lake: LakeResource
@@ -576,7 +578,7 @@ def watch_retention(
 
 def retention_checks() -> list[AssetChecksDefinition]:
     """Make the check of each bronze table, to be answered on demand; the sensor answers it over time."""
-    return [_retention_check(table) for table in catalog.tables() if isinstance(table, Ingested)]
+    return [_retention_check(table) for table in tables() if isinstance(table, Ingested)]
 
 
 def _retention_check(table: Table) -> AssetChecksDefinition:
@@ -596,7 +598,7 @@ def _retention_check(table: Table) -> AssetChecksDefinition:
 
 def _bronze(lake: LakeResource) -> list[Table]:
     where = lake.lake()
-    return [t for t in catalog.tables() if isinstance(t, Ingested) and where.exists(t)]
+    return [t for t in tables() if isinstance(t, Ingested) and where.exists(t)]
 
 
 def _retention_answer(table: Table, dangers: Sequence[Danger]) -> AssetCheckResult:
@@ -657,7 +659,7 @@ def _say_over(lake: LakeResource, dangers: Sequence[Danger], alarmed: dict[str, 
     for reader in [each for each in alarmed if each not in now_alarming]:
         del alarmed[reader]
         facts = {
-            "job": RETENTION_JOB,
+            "job": retention.name,
             "kind": "over",
             "says": f"{reader}: Kafka has what it has not read, for long enough",
         }

@@ -21,7 +21,6 @@ from dagster import (
     Config,
     DagsterEvent,
     DagsterEventType,
-    DefaultSensorStatus,
     Failure,
     JobDefinition,
     MetadataValue,
@@ -30,9 +29,6 @@ from dagster import (
     SensorEvaluationContext,
     SensorResult,
     SkipReason,
-    job,
-    op,
-    sensor,
 )
 from dagster._core.events import (  # noqa: TID251  # no public name makes such an event
     AssetMaterializationPlannedData,
@@ -70,6 +66,7 @@ from strandline.engine.service.stream_health import (
 )
 from strandline.operate import lakes
 from strandline.operate.backfill import backfilled, rewind_lines, rewindable, rewound_to
+from strandline_dagster.placed import job, op, sensor
 from strandline_dagster.resources import (
     ALARM,
     BACK,
@@ -84,6 +81,7 @@ from strandline_dagster.resources import (
     page,
     parent_of,
     refuse_away,
+    tables,
 )
 from strandline_dagster.schedules import bring_up, unfinished_run
 from strandline_dagster.vitals import CHECK, KEEPS_UP, KEY, without_figures
@@ -364,7 +362,6 @@ Looks = dict[str, list[Look]]
 @sensor(
     job=revive,
     minimum_interval_seconds=EVERY,
-    default_status=DefaultSensorStatus.RUNNING,
 )
 def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult | SkipReason:
     """Check, warn, and request a run when the stream must be restarted."""
@@ -402,7 +399,7 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
     goes_on = going_on(beat)
     healed = [
         AssetMaterialization(key(table), partition=failed.pop(table.id), description="It goes on.")
-        for table in catalog.tables()
+        for table in tables()
         if table.id in failed and table.id in goes_on
     ]
     if found.act is Act.ALERT and found.ill in {Ill.FAILING, Ill.FENCED}:
@@ -423,9 +420,9 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
     )
 
 
-def _newest_days(context: SensorEvaluationContext, tables: Sequence[str]) -> dict[str, str]:
+def _newest_days(context: SensorEvaluationContext, names: Sequence[str]) -> dict[str, str]:
     """Return for each partitioned table that fails the newest day that Dagster knows of it, else the first of all."""
-    found = [catalog.find(name) for name in tables]
+    found = [table for table in tables() if table.id in names]
     return {
         table.id: max(
             context.instance.get_materialized_partitions(key(table)), default=str(begins())
@@ -488,7 +485,7 @@ def requests(  # noqa: PLR0913, PLR0917  # who asks, for what, and why
 
 def _answers(found: Watch, seen: Looks) -> Iterator[AssetCheckEvaluation]:
     """Yield for each table whether it keeps up."""
-    for table in catalog.tables():
+    for table in tables():
         mine = seen.get(table.id, [])
         if found.ill is not None and table.id in (found.tables or [table.id]):
             yield _answer(table, found.message, mine, AssetCheckSeverity.ERROR)

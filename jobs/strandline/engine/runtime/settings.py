@@ -573,6 +573,11 @@ def choose_profile(name: str) -> None:
     os.environ[CHOICE] = name
 
 
+def choose(name: str, value: str) -> None:
+    """Choose a setting, or the folder of the project, for this process and the programs that it starts."""
+    os.environ[PREFIX + name.upper()] = value
+
+
 def chosen_profile() -> str | None:
     """Return the name of the chosen profile."""
     return os.environ.get(CHOICE) or None
