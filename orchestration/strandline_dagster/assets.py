@@ -6,9 +6,9 @@ local days has the same dates, and means its own days by them: Dagster (1.13.27)
 zones. Bronze is a log in order of arrival; it has no partitions and catches up. A job brings all tables up to date
 (orchestration/strandline_dagster/schedules.py).
 
-Commits that no run made are reported from the ledgers: the batches of a stream, the days that it has closed, and versions of
-static tables. So nothing is lost while Dagster is down, every commit of a stream that died is reported, and ``jobs`` need
-not know Dagster. Once a minute is enough: each event takes some kilobytes of Dagster's storage until it is purged
+Commits that no run of this Dagster made are reported from the ledgers: the batches of a stream, what was filled from a terminal,
+the days that are closed, and versions of static tables. So nothing is lost while Dagster is down, every commit of a stream that died
+is reported, and ``jobs`` need not know Dagster. Once a minute is enough: each event takes some kilobytes of Dagster's storage until it is purged
 (orchestration/strandline_dagster/purge.py), and a page with every commit shows no more.
 """
 
@@ -31,6 +31,7 @@ from dagster import (
     AssetSpec,
     BackfillPolicy,
     Config,
+    DagsterInstance,
     DailyPartitionsDefinition,
     MaterializeResult,
     MetadataValue,
@@ -46,7 +47,7 @@ from strandline import catalog
 
 from strandline.core.errors import LakeError
 from strandline.core.model import Model
-from strandline.core.stateful import MicroBatch
+from strandline.core.stateful import AvailableNow, MicroBatch
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.accounting.gate_files import GateShutError
@@ -54,15 +55,16 @@ from strandline.engine.flow.function_plan import Columns, cached_lineage
 from strandline.engine.flow.running import Report
 from strandline.engine.lake import static_versions
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import Entry, between, entries, is_table, latest_version
+from strandline.engine.lake.log.ledger import Entry, entries, entry_at, is_table, latest_version
 from strandline.engine.lake.open_table import kinds, live_rows
 from strandline.engine.lake.place import damage
+from strandline.engine.repair.backfill import MODE as BACKFILL
 from strandline.engine.repair.closed_range import Span, both, closed_days
 from strandline.engine.runtime import clock
 from strandline.engine.service.stream_health import heartbeat
 from strandline_dagster import resources
 from strandline_dagster.placed import group, multi_asset, sensor
-from strandline_dagster.reading import VERSION
+from strandline_dagster.reading import LOOKED_BACK, VERSION
 from strandline_dagster.resources import (
     DAYS,
     MODELS,
@@ -333,6 +335,10 @@ def versions_since(
 
 EVERY = 60
 ALERTS = "gold.alerts"
+TYPED = (AvailableNow().name, BACKFILL)
+"""Modes in which a table is filled from a terminal, by cron or by another Dagster, and by the runs of this one."""
+LONG = 10.0
+"""Seconds after which no table is looked at that was never looked at: Dagster ends a sensor after a minute."""
 DAYS_AT_ONCE = 30
 """Days of a table that are reported at once; the rest follow at the next look."""
 
@@ -353,12 +359,19 @@ def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> 
     looks: list[tuple[Table | Static, Callable[[Cursor], Iterator[Event]]]] = [
         *((each, partial(versions_since, each, where)) for each in resources.statics()),
         *(
-            (each, partial(_of_table, each, where, pulse=pulses.get(each.id), link=link))
+            (
+                each,
+                partial(
+                    _of_table, each, where, context.instance, pulse=pulses.get(each.id), link=link
+                ),
+            )
             for each in resources.tables()
         ),
     ]
+    begun = time.monotonic()
     for table, look in looks:
-        if is_table(where.table(table)):
+        is_late = time.monotonic() - begun > LONG and table.id not in seen
+        if is_table(where.table(table)) and not is_late:
             mine: Cursor = dict(seen.get(table.id, {}))
             try:
                 found = [*look(mine)]
@@ -379,25 +392,77 @@ def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> 
     return SensorResult(asset_events=answers or events, cursor=json.dumps(seen))
 
 
-def _of_table(
-    table: Table, lake: Lake, seen: Cursor, pulse: Mapping[str, Any] | None, link: resources.More
+def _of_table(  # noqa: PLR0913, PLR0917  # whose table, and what is known of it
+    table: Table,
+    lake: Lake,
+    instance: DagsterInstance,
+    seen: Cursor,
+    pulse: Mapping[str, Any] | None,
+    link: resources.More,
 ) -> Iterator[Event]:
-    yield from _batches(table, lake, seen, pulse, link)
+    yield from _batches(table, lake, instance, seen, pulse, link)
     yield from _days(table, lake, seen)
 
 
-def _batches(
-    table: Table, lake: Lake, seen: Cursor, pulse: Mapping[str, Any] | None, link: resources.More
+def _batches(  # noqa: PLR0913, PLR0917  # as above
+    table: Table,
+    lake: Lake,
+    instance: DagsterInstance,
+    seen: Cursor,
+    pulse: Mapping[str, Any] | None,
+    link: resources.More,
 ) -> Iterator[Event]:
-    version = latest_version(lake.table(table))
-    first = seen.get("version", version) + 1
+    path = lake.table(table)
+    version, before = latest_version(path), seen.get("version")
     seen["version"] = version
-    mode = MicroBatch().name
-    found = [each for each in between(lake.table(table), first, version) if each.mode == mode]
+    if before is None or version < before:  # the first look, or the lake was restored
+        if before is not None or _shown(table, instance) is None:
+            yield _as_found(table, lake)
+        return
+    new = {number: entry_at(path, number) for number in range(before + 1, version + 1)}
+    typed = max((number for number, each in new.items() if each and each.mode in TYPED), default=-1)
+    modes = {MicroBatch().name}
+    if typed > (_shown(table, instance) or -1):
+        if resources.our_runs(instance):
+            # One of them may have written it, and reports it when its step ends.
+            seen["version"] = before
+            return
+        modes |= {*TYPED}
+    found = [each for each in new.values() if each and each.mode in modes]
     if found:
         yield from _made(table, lake, found, pulse, link)
     elif pulse and pulse["lag"]:
         yield AssetObservation(key(table), metadata=_health(pulse))
+
+
+def _shown(table: Table, instance: DagsterInstance) -> int | None:
+    """Return the version that the newest materialisation with one has shown; None where the table was never materialised."""
+    records = instance.fetch_materializations(key(table), limit=LOOKED_BACK).records
+    found = [each.asset_materialization for each in records if each.asset_materialization]
+    shown = (int(str(each.metadata[VERSION].value)) for each in found if VERSION in each.metadata)
+    return next(shown, -1) if found else None
+
+
+def _as_found(table: Table, lake: Lake) -> AssetMaterialization:
+    """Return what a table is that was filled before this Dagster looked at it."""
+    return AssetMaterialization(
+        key(table),
+        description="It was filled before, by a stream or from a terminal.",
+        metadata=_shape(table, lake),
+    )
+
+
+def _shape(table: Table, lake: Lake) -> dict[str, Any]:
+    """Return what Dagster draws of a table: columns, where they come from, rows, the version."""
+    path, columns = lake.table(table), cached_lineage(table, lake)
+    return {
+        VERSION: latest_version(path),
+        "dagster/row_count": live_rows(path),
+        "dagster/column_schema": TableSchema(
+            [TableColumn(name, kind) for name, kind in kinds(path).items()]
+        ),
+        **({"dagster/column_lineage": lineage_of(columns)} if columns else {}),
+    }
 
 
 def _made(
@@ -410,15 +475,7 @@ def _made(
     report = Report(table=table.id, mode=found[-1].mode)
     for entry in found:
         report.add(entry)
-    path, columns = lake.table(table), cached_lineage(table, lake)
-    schema = TableSchema([TableColumn(name, kind) for name, kind in kinds(path).items()])
-    newest = {
-        "version": latest_version(path),
-        "watermark": found[-1].watermark or "none yet",
-        "dagster/row_count": live_rows(path),
-        "dagster/column_schema": schema,
-        **({"dagster/column_lineage": lineage_of(columns)} if columns else {}),
-    }
+    newest = {**_shape(table, lake), "watermark": found[-1].watermark or "none yet"}
     offsets = {part: end for part, (_, end) in found[-1].offsets.items()}
     where = {"offsets": MetadataValue.json(offsets)} if offsets else {}
     metadata: dict[str, Any] = {

@@ -161,6 +161,27 @@ FAULTS = (
         ("tests/orchestration/test_purge.py",),
     ),
     Mutant(
+        "an alarm is sent for a host's own runs",
+        "orchestration/strandline_dagster/resources.py",
+        "if placement().is_guest and not _is_ours(run):",
+        "if not placement().is_guest and not _is_ours(run):",
+        ("tests/orchestration/test_placed.py",),
+    ),
+    Mutant(
+        "a step of a host reads the newest version, whatever its run saw before",
+        "orchestration/strandline_dagster/reading.py",
+        "version: int = at.version_at(readings.source.place, readings.name, begun)",
+        "version: int = readings.version",
+        ("tests/orchestration/test_reading.py",),
+    ),
+    Mutant(
+        "what a run of Dagster has written is reported once more",
+        "orchestration/strandline_dagster/assets.py",
+        "if typed > (_shown(table, instance) or -1):",
+        "if typed > -1:",
+        ("tests/orchestration/test_written.py",),
+    ),
+    Mutant(
         "the last moment of a change is forgotten",
         f"{STORAGE}/commit/replace_rows.py",
         "return min(firsts), max(lasts)",

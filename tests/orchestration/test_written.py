@@ -1,6 +1,9 @@
 """Dagster shows what a stream wrote without a run: each batch once, the checks, and each day that it has closed."""
 
+import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
@@ -9,13 +12,14 @@ from dagster import (
     AssetCheckEvaluation,
     AssetMaterialization,
     DagsterInstance,
+    DagsterRunStatus,
     build_sensor_context,
 )
 from pyspark.sql import SparkSession
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
-from strandline.core.stateful import MicroBatch
+from strandline.core.stateful import AvailableNow, MicroBatch
 from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
@@ -77,7 +81,7 @@ def test_batches_are_events_once_with_their_checks_and_days_when_they_close(
 
     materialized = [e for e in first.asset_events if isinstance(e, AssetMaterialization)]
     for table in (silver.TABLE, gold.TABLE):
-        assert [e.partition for e in materialized if e.asset_key == key(table)] == CLOSED
+        assert [e.partition for e in materialized if e.asset_key == key(table)] == [None, *CLOSED]
     assert again.asset_events == []
 
     received(days, noon(4, batch=4))
@@ -97,6 +101,85 @@ def test_batches_are_events_once_with_their_checks_and_days_when_they_close(
     assert answers
     assert all(each.passed for each in answers)
     assert looked(instance, after.cursor).asset_events == []
+
+
+def test_what_a_terminal_filled_is_shown_once_and_what_a_run_of_dagster_reported_is_not(
+    spark: SparkSession, days: Lake
+) -> None:
+    """Another Dagster and cron are terminals too; while a run of ours is not over, its commits wait for its own report."""
+    instance = ephemeral()
+    first = looked(instance, None)
+    report(instance, first)
+    found = instance.fetch_materializations(key(silver.TABLE), limit=50).records
+    (state,) = [m for r in found if (m := r.asset_materialization) and m.partition is None]
+    assert state.metadata["version"].value == newest(days)
+    assert state.metadata["dagster/row_count"].value
+    assert state.metadata["dagster/column_schema"].value.columns
+
+    received(days, noon(4, batch=4))
+    site = Site(spark=spark, clock=lambda: NOON)
+    for table in (silver.TABLE, gold.TABLE):
+        run(table, AvailableNow(), days, site=site)
+    with unfinished(instance):
+        waits = looked(instance, first.cursor)
+        assert of_silver(waits) == []
+    after = looked(instance, waits.cursor)
+    made = of_silver(after, instance)
+    assert made[0].metadata["read"].value == 3
+    assert made[0].metadata["version"].value == newest(days)
+    assert of_silver(looked(instance, after.cursor)) == []
+
+    received(days, noon(5, batch=5))
+    run(silver.TABLE, AvailableNow(), days, site=site)
+    facts = {"version": newest(days)}
+    instance.report_runless_asset_event(AssetMaterialization(key(silver.TABLE), metadata=facts))
+    assert of_silver(looked(instance, after.cursor)) == []
+
+
+def test_a_lake_that_was_restored_is_shown_as_it_is(days: Lake) -> None:
+    """Its versions went back; what is filled from then on is new again."""
+    instance = ephemeral()
+    first = looked(instance, None)
+    report(instance, first)
+    seen = json.loads(first.cursor)
+    seen[silver.TABLE.id]["version"] += 7
+
+    (state,) = of_silver(looked(instance, json.dumps(seen)))
+
+    assert state.metadata["version"].value == newest(days)
+
+
+def newest(lake: Lake) -> int:
+    return list(entries(lake.table(silver.TABLE)))[-1][0]
+
+
+def report(instance: DagsterInstance, looked: Any) -> None:  # noqa: ANN401  # Dagster's result
+    """Do what Dagster does with a sensor's events."""
+    for event in looked.asset_events:
+        if not isinstance(event, AssetCheckEvaluation):
+            instance.report_runless_asset_event(event)
+
+
+def of_silver(
+    looked: Any,  # noqa: ANN401  # as above
+    instance: DagsterInstance | None = None,
+) -> list[AssetMaterialization]:
+    """Return what a look reported of the table as a whole; one with answers to checks has reported the rest by itself."""
+    found = [e for e in looked.asset_events if isinstance(e, AssetMaterialization)]
+    if instance is not None:
+        records = instance.fetch_materializations(key(silver.TABLE), limit=50).records
+        found += [m for r in records if (m := r.asset_materialization)]
+    return [e for e in found if e.asset_key == key(silver.TABLE) and e.partition is None]
+
+
+@contextmanager
+def unfinished(instance: DagsterInstance) -> Iterator[None]:
+    """Let a run of ours be started and not over."""
+    made = instance.create_run_for_job(
+        DEFINITIONS.resolve_job_def("catch_up"), status=DagsterRunStatus.STARTED
+    )
+    yield
+    instance.delete_run(made.run_id)
 
 
 def streamed(spark: SparkSession, lake: Lake) -> None:
