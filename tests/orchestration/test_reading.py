@@ -1,5 +1,6 @@
 """Assets of a project's own read tables: as their annotations say, all steps of a run at one version, which is kept with what they make."""
 
+from datetime import date
 from typing import Any
 
 import duckdb
@@ -27,6 +28,7 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.lake.lake import Lake
 from strandline_dagster import TableIOManager
 from strandline_dagster.reading import table_of
+from strandline_dagster.resources import days_since
 from tests.support.events import received
 from tests.support.four_days import noon
 from tests.support.instance import ephemeral
@@ -36,7 +38,8 @@ pytestmark = pytest.mark.slow
 
 TABLE = silver.TABLE.id
 KEY = AssetKey(["shop", "silver", silver.TABLE.name])
-OURS = AssetSpec(KEY)
+OURS = AssetSpec(KEY, partitions_def=days_since(date(2026, 11, 1)))
+"""With days, as our tables have them; an asset of a host has none."""
 ROWS = {"rows": AssetIn(key=KEY, input_manager_key="tables")}
 NOTED = f"{TABLE} version"
 
