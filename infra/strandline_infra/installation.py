@@ -242,6 +242,12 @@ EXTRAS = {
         modules=("dagster", "dagster_webserver", "dagster_pyspark", "sqlalchemy"),
         for_what="Dagster's pages, schedules, checks and sensors",
     ),
+    "ducklake": Extra(
+        modules=("duckdb_extension_ducklake",), for_what="tables in a DuckLake, where DuckDB looks"
+    ),
+    "iceberg": Extra(
+        modules=("pyiceberg",), for_what="tables in an Iceberg catalog, where other engines look"
+    ),
     "lineage": Extra(
         modules=("openlineage",), for_what="events for a catalog of lineage, by OpenLineage"
     ),

@@ -44,6 +44,7 @@ from strandline.core.table import Ingested, Recomputed, Table
 from strandline.engine.lake.completeness import fed, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.verify import Trial, verify
+from strandline.engine.publish.by_settings import bring_up_to_date
 from strandline.engine.repair.closed_range import closed_days
 from strandline.engine.repair.expire import declares, expire, is_due
 from strandline.engine.runtime import clock
@@ -216,12 +217,14 @@ def maintain_lake(context: OpExecutionContext, config: Upkeep, lake: LakeResourc
     os.nice(GENTLE)  # the process is that of the run
     where = lake.lake()
     try:
-        done = []
-        for each in maintain(where, clock.now(), policy_of(config.keep, config.most)):
+        done, policy = [], policy_of(config.keep, config.most)
+        for each in maintain(where, clock.now(), policy):
             done.append(each)
             if each != Maintained(table=each.table):
                 context.log.info("%s", each.sentence)
         _refuse_damaged(context, done)
+        for line in bring_up_to_date(settings(), where, clock.now, policy.is_over):
+            context.log.info("%s", line)
         taken = orphans(where, go=True)
     except LakeError as error:
         raise failure(error) from error

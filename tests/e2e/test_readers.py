@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,29 @@ from strandline.engine.lake.commit.delta_commit import Commit
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table, latest_version
 from strandline.engine.lake.place import Place
+from strandline.engine.publish.catalogs import books
 from tests.cli.typed import Answer, start, strandline
 from tests.support.by_hand import written_as
-from tests.support.readers import PlainSpark, Read, by_deltalake, by_duckdb, rows_of, same
+from tests.support.iceberg_server import IcebergServer, running
+from tests.support.readers import (
+    PlainSpark,
+    Read,
+    by_deltalake,
+    by_duckdb,
+    by_duckdb_in,
+    by_pyiceberg,
+    by_us,
+    in_ducklake,
+    rows_of,
+    same,
+)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.whole, pytest.mark.timeout(1500)]
 
 EVENTS = 4_000
 BUSY = 3
 SILVER, GOLD = "silver.device_telemetry", "gold.device_signal_10m"
+CATALOGS = ("iceberg", "ducklake")
 SMALL: dict[str, Read] = {"deltalake": by_deltalake, "duckdb": by_duckdb}
 
 
@@ -37,6 +52,13 @@ class World:
     lake: Lake
     spark: PlainSpark
     log: Path
+    iceberg: IcebergServer
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Return the catalogs as settings."""
+        ducklake = f"{self.lake.root}.ducklake"
+        return {"STRANDLINE_ICEBERG": self.iceberg.address, "STRANDLINE_DUCKLAKE": ducklake}
 
     @property
     def all(self) -> dict[str, Read]:
@@ -54,24 +76,51 @@ class World:
 
     def tried(self, *words: object) -> Answer:
         """Type a verb that may fail."""
-        return strandline(*words, "--lake", self.lake.root, timeout=900)
+        return strandline(*words, "--lake", self.lake.root, timeout=900, env=self.env)
+
+    def shown(self, *names: str) -> int:
+        """See that catalogs, once synced, show the rows of tables to three readers; return the number of rows."""
+        self.typed("catalog", "sync", *names)
+        number = 0
+        for table in catalog.tables():
+            if (names and table.id not in names) or not self.lake.exists(table):
+                continue
+            kept = {each: books(self.lake, each).tables[table.id] for each in CATALOGS}
+            assert not any(each.why for each in kept.values()), kept
+            readers = {
+                "pyiceberg": ("iceberg", partial(by_pyiceberg, self.iceberg.address)),
+                "duckdb's iceberg": ("iceberg", partial(by_duckdb_in, self.iceberg.address)),
+                "ducklake": ("ducklake", partial(in_ducklake, self.env["STRANDLINE_DUCKLAKE"])),
+            }
+            for name, (where, read) in readers.items():
+                entry = kept[where]
+                is_py = name == "pyiceberg"
+                found = rows_of(read(table.layer, table.name), by_pyiceberg=is_py)
+                rows = by_us(self.lake.table(table), entry.version).drop_columns(entry.hidden)
+                assert found == rows_of(rows, by_pyiceberg=is_py), f"{name} of {table.id}"
+                number += sum(found.values())
+        return number
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Fill all tables, and start the Spark that is not ours."""
     folder = tmp_path_factory.mktemp("readers")
-    found = World(Lake(Place.of(folder / "lake")), PlainSpark(folder), folder / "stream.log")
-    found.typed("up")
-    try:
-        found.typed("produce", "--events", EVENTS, "--seed", 7)
-        while (answer := found.tried("run")).code == BUSY:  # Spark's workers did not start in time
-            continue
-        answer.succeeded()
-        yield found
-    finally:
-        found.typed("down")
-        found.spark.close()
+    with running(tmp_path_factory.mktemp("iceberg")) as server:
+        lake = Lake(Place.of(folder / "lake"))
+        found = World(lake, PlainSpark(folder), folder / "stream.log", server)
+        found.typed("up")
+        try:
+            found.typed("produce", "--events", EVENTS, "--seed", 7)
+            while (
+                answer := found.tried("run")
+            ).code == BUSY:  # Spark's workers did not start in time
+                continue
+            answer.succeeded()
+            yield found
+        finally:
+            found.typed("down")
+            found.spark.close()
 
 
 def test_all_tables_have_equal_rows(world: World) -> None:
@@ -82,6 +131,7 @@ def test_all_tables_have_equal_rows(world: World) -> None:
     assert {kind for place in places for kind in written_as(place)} == {"INT64"}
     own = [world.lake.history, world.lake.closed_entries]
     assert all(same(place, world.all) for place in own if is_table(place))
+    assert world.shown() > EVENTS
 
 
 def test_rows_are_equal_while_a_stream_writes(world: World) -> None:
@@ -99,6 +149,7 @@ def test_rows_are_equal_while_a_stream_writes(world: World) -> None:
                 same(place, SMALL)
                 if latest_version(place) > before[place]:
                     seen.add(place)
+            assert world.shown(SILVER, GOLD, "bronze.device_telemetry")
         assert all(same(place, world.all) for place in places)
     finally:
         stream.terminate()
@@ -121,10 +172,12 @@ def test_rows_are_equal_after_what_is_done_to_them(world: World) -> None:
         before = [latest_version(place) for place in places]
         world.typed(*words)
         assert all(same(place, SMALL) >= 0 for place in places), words
+        assert world.shown(SILVER, GOLD), words
         if words[0] in {"promote", "undo", "forget"}:
             assert [latest_version(place) for place in places] != before, words
     left = [place for place in world.tables() if same(place, world.all) >= 0]
     assert len(left) == len(world.tables())
+    assert world.shown()
     assert device not in str(rows_of(by_deltalake(places[0])))
 
 

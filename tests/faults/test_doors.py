@@ -28,6 +28,9 @@ DOOR_FUNCTIONS = {f"{ENGINE}.{door.module}:{door.name.rpartition('.')[2]}" for d
 
 AGAIN = "a file that the same command writes anew, whole or not at all; no table depends on it"
 PROGRAM = "a log or an output of a program, which no answer depends on"
+SHOWN = (
+    "of a catalog, which says itself in the transaction how far it is; the next sync does it again"
+)
 LIVE = "killed while it runs in test_alerts_killed.py, test_counted_killed.py and test_delivery_killed.py"
 BROKER = "our local broker for trials; what it loses a real Kafka keeps, and test_broker_away.py kills it"
 LOCK = "a lock, which ends with its process; its text is for people"
@@ -169,6 +172,11 @@ REASONS = {
     "strandline.alerting.courier:_store": LIVE,
     "strandline.engine.flow.targets:begin": "a transaction of PostgreSQL, and no file",
     "strandline.engine.flow.targets:keep": "the same; killed in test_publish_killed.py",
+    "strandline.engine.publish.catalogs:_keep": SHOWN,
+    "strandline.engine.publish.catalogs:dropped": SHOWN,
+    "strandline.engine.publish.ducklake:_change": SHOWN,
+    "strandline.engine.publish.ducklake:_link": SHOWN,
+    "strandline.engine.publish.iceberg:_expire": "the files of snapshots that are gone: what a kill leaves of them nothing names",
     "strandline.engine.flow.publisher:_store": "killed while it runs in test_publish_killed.py",
     "strandline.engine.service.dagster_process:_configure": AGAIN,
     "strandline.engine.service.stream_health:failing": PROGRAM,

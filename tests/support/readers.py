@@ -45,10 +45,10 @@ def duck(*extensions: str) -> Iterator[duckdb.DuckDBPyConnection]:
         yield found
 
 
-def by_us(place: Place) -> pa.Table:
-    """Read a table as Strandline does."""
+def by_us(place: Place, version: int | None = None) -> pa.Table:
+    """Read a table as Strandline does, at a version or at its latest."""
     with session() as own:
-        scan(own, "rows", place)
+        scan(own, "rows", place, version)
         return own.execute("FROM rows").to_arrow_table()
 
 
@@ -134,10 +134,20 @@ spark.stop()
 """
 
 
-def rows_of(table: pa.Table) -> Counter[str]:
-    """Return the rows of a table as texts, whatever their order and that of the columns."""
+def rows_of(table: pa.Table, *, by_pyiceberg: bool = False) -> Counter[str]:
+    """Return the rows of a table as texts, whatever their order and that of the columns.
+
+    Where one side is read by pyiceberg 0.12, a list that is NULL counts as an empty one on both: it makes the former the latter.
+    """
     names = sorted(table.column_names)
     columns = [[_text(each) for each in _values(table[name])] for name in names]
+    if by_pyiceberg:
+        columns = [
+            ["[]" if each == "None" else each for each in column]
+            if pa.types.is_nested(table[name].type) and not pa.types.is_struct(table[name].type)
+            else column
+            for name, column in zip(names, columns, strict=True)
+        ]
     return Counter(
         "; ".join(f"{name}={value}" for name, value in zip(names, row, strict=True))
         for row in zip(*columns, strict=True)
@@ -185,3 +195,28 @@ def same(place: Place, readers: dict[str, Read]) -> int:
         assert not more, f"{name} has {sum(more.values())} rows of {place} more: {min(more)}"
         assert not less, f"{name} lacks {sum(less.values())} rows of {place}: {min(less)}"
     return sum(expected.values())
+
+
+def by_pyiceberg(address: str, layer: str, name: str) -> pa.Table:
+    """Read a table of an Iceberg REST catalog by pyiceberg."""
+    from pyiceberg.catalog import load_catalog  # noqa: PLC0415  # part of an extra
+
+    return (
+        load_catalog("reader", type="rest", uri=address).load_table((layer, name)).scan().to_arrow()
+    )
+
+
+def by_duckdb_in(address: str, layer: str, name: str) -> pa.Table:
+    """Read a table of an Iceberg REST catalog by DuckDB's iceberg extension."""
+    with duck("httpfs", "avro", "iceberg") as found:
+        found.execute(
+            f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{address}', AUTHORIZATION_TYPE 'none')"
+        )
+        return found.execute(f'FROM lake."{layer}"."{name}"').to_arrow_table()  # our own names
+
+
+def in_ducklake(file: str, layer: str, name: str) -> pa.Table:
+    """Read a table of a DuckLake by DuckDB's extension."""
+    with duck("ducklake") as found:
+        found.execute(f"ATTACH 'ducklake:{file}' AS lake (READ_ONLY)")
+        return found.execute(f'FROM lake."{layer}"."{name}"').to_arrow_table()

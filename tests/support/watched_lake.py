@@ -19,6 +19,7 @@ from strandline.engine.flow import publications as publish
 from strandline.engine.flow import readers
 from strandline.engine.flow.readers import Danger, Level
 from strandline.engine.lake.lake import Lake
+from strandline.engine.publish import catalogs
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.feed_host import FeedPulse
 from strandline.engine.service.metrics_page import LakeLook
@@ -95,6 +96,10 @@ def watched_lake(root: Path, now: datetime) -> Lake:
         at=at,
     )
     publish.file_of(lake, "readings").put(sent.text())
+    shown = catalogs.Books(
+        place="http://127.0.0.1:8181", at=at, tables={SILVER.id: catalogs.Entry(version=0)}
+    )
+    (lake.catalogs / "iceberg.json").put(json.dumps(asdict(shown)))
     (lake.alarms / "run.json").put("{}")
     return lake
 

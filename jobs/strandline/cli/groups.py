@@ -89,6 +89,12 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "the commits of the tables, from where each target has got to",
             "the targets, and the lake's record of how far each has come",
         ),
+        "catalog": Verb(
+            "Show tables where other engines look for them.",
+            "the logs of the tables, and what the catalog shows",
+            "the catalog, and the lake's record of how far it is; no file of a table",
+            extra="iceberg",
+        ),
         "import": Verb(
             "Import history from files, beside the stream.",
             "the files, and the code of the tables",

@@ -189,6 +189,7 @@ VERBS = {
     "drain": "stream",
     "restart": "stream",
     "publish": "stream",
+    "catalog": "catalog",
     "logs": "broker",
     "metrics": "serve",
     "ui": "serve",

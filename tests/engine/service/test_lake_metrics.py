@@ -10,6 +10,7 @@ from strandline.engine.accounting.gate_files import Where
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.service import metrics
 from strandline.engine.service.metrics import Sample
+from strandline.engine.service.metrics_page import of_catalogs
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.watched_lake import ADDRESS, lease_of_another, watched_lake
 
@@ -61,6 +62,13 @@ def test_what_leaves(tmp_path: Path) -> None:
         "publish_waiting": 1,
         "publish_process_up": 0,
     }
+
+
+def test_how_far_a_catalog_is_behind(tmp_path: Path) -> None:
+    """Of a table that it shows; it is not asked."""
+    found = seen([*of_catalogs(watched_lake(tmp_path, NOW), NOW + timedelta(days=9999))])
+    assert found["catalog_lag_versions", "iceberg", SILVER.id] == 1
+    assert found["catalog_lag_seconds", "iceberg", SILVER.id] > 0
 
 
 @pytest.mark.whole

@@ -18,6 +18,7 @@ from strandline.engine.lake.log.ledger import Entry
 from strandline.engine.lake.open_table import pins
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import find, remove_old
+from strandline.engine.publish.by_settings import bring_up_to_date
 from strandline.engine.repair import retire as retiring
 from strandline.engine.repair.expire import Expired, declares, expire, overdue
 from strandline.engine.repair.forget import Part
@@ -54,7 +55,7 @@ KEPT = (
     "files deleted",
     "bytes freed",
 )
-ORPHANS = ("left behind", "bytes", "why")
+ORPHANS = "left behind", "bytes", "why"
 
 
 def _add_maintain(app: typer.Typer) -> None:
@@ -95,7 +96,7 @@ def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command
     strandline maintain --keep 1h --for 1m
     strandline maintain --gone worker-7
     """
-    _, where = screen.existing(lake, writes=not dry_run)
+    settings, where = screen.existing(lake, writes=not dry_run)
     os.nice(GENTLE)
     if gone is not None:
         held = release(where, gone, go=not dry_run)
@@ -105,13 +106,14 @@ def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command
             note(f"nothing of {gone} is pinned")
     for pin in pins(where.root):
         since = f", since {pin.since}" if pin.since else ""
-        names = ", ".join(sorted(pin.versions))
-        note(f"what {pin.who} verifies stays{since}: {names}")
+        note(f"what {pin.who} verifies stays{since}: {', '.join(sorted(pin.versions))}")
     done = []
-    for each in maintain(where, clock.now(), policy_of(keep, most, go=not dry_run)):
+    for each in maintain(where, clock.now(), policy := policy_of(keep, most, go=not dry_run)):
         done.append(each)
         if each.left or each.apart or each.retimed:
             note(each.sentence)
+    for line in bring_up_to_date(settings, where, clock.now, policy.is_over) if policy.go else ():
+        note(line)
     found = orphans(where, go=not dry_run)
     if as_json:
         paths = [{**asdict(each), "path": str(each.path)} for each in found]

@@ -497,6 +497,11 @@ class Lake:
         return self.root / "_publish"
 
     @property
+    def catalogs(self) -> Place:
+        """Return the folder with how far each catalog of other engines is."""
+        return self.root / "_catalogs"
+
+    @property
     def broker(self) -> Place:
         """Return the folder of the lake's own Kafka broker."""
         return self.near / "_kafka"

@@ -130,11 +130,11 @@ def secret_in(value: object) -> str:
 OTHERS = "environment"
 """The part of a profile with variables that other programs' makers defined: where the store is, its keys, the receivers of lineage and of telemetry."""
 FOREIGN = re.compile(r"(?:AWS|OPENLINEAGE|OTEL)_\w+")
-PATHS = ("lake", "rules")
+PATHS = ("lake", "rules", "ducklake")
 """Relative ones begin at the project's folder, wherever the program is started."""
 POSTED_TO = ("webhook", "alarms")
 """Secrets as a whole: who knows one may post to it."""
-OPTIONS = ("kafka_options", "schema_registry_options")
+OPTIONS = ("kafka_options", "schema_registry_options", "iceberg_options")
 """Those that are sections of names and values."""
 WAYS = ("env", "file")
 HOW = 'name the secret instead: { env = "NAME" } or { file = "path" }'
@@ -333,7 +333,10 @@ ARCHIVES = (".tar.gz", ".tgz", ".zip")
 LEAST_PARTITIONS = 2
 LEAST_MEMORY = 512
 """Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
-SECRET = ("kafka_options", "schema_registry", "master", "postgres", "webhook", "alarms")
+SECRET = (
+    *("kafka_options", "schema_registry", "iceberg", "master"),
+    *("postgres", "webhook", "alarms"),
+)
 """Begin the names of those that may hold a password, so a refused value is not repeated."""
 RECEIVER = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 """The beginnings of the variables by which OpenLineage's client finds the receiver of its events."""
@@ -372,6 +375,19 @@ class Settings(BaseSettings):
     schema_registry_options: Annotated[dict[str, str], NoDecode] = Field(
         default_factory=dict,
         description="properties of its client as JSON: basic.auth.user.info, …",
+    )
+    iceberg: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s@]+$",
+        description="address of an Iceberg REST catalog in which other engines find the tables",
+    )
+    iceberg_options: Annotated[dict[str, str], NoDecode] = Field(
+        default_factory=dict,
+        description="properties of its client as JSON: token, warehouse, s3.endpoint, …",
+    )
+    ducklake: str | None = Field(
+        default=None,
+        description="file of a DuckLake in which DuckDB finds the tables, on the disk of the lake",
     )
     master: str | None = Field(
         default=None,
@@ -508,7 +524,7 @@ class Settings(BaseSettings):
         description="whether Dagster's schedules run by themselves: all or none; each as its code says when absent",
     )
 
-    @field_validator("kafka_options", "schema_registry_options", mode="before")
+    @field_validator(*OPTIONS, mode="before")
     @classmethod
     def _from_json(cls, options: object) -> object:
         try:
@@ -522,10 +538,10 @@ class Settings(BaseSettings):
         named = os.fspath(lake)
         return named if "://" in named else str(Path(named).expanduser().absolute())
 
-    @field_validator("rules", mode="before")
+    @field_validator("rules", "ducklake", mode="before")
     @classmethod
-    def _absolute_folder(cls, rules: "str | os.PathLike[str] | None") -> str | None:
-        return str(Path(rules).expanduser().absolute()) if rules else None
+    def _absolute_path(cls, path: "str | os.PathLike[str] | None") -> str | None:
+        return str(Path(path).expanduser().absolute()) if path else None
 
 
 def _megabytes(memory: str) -> int:

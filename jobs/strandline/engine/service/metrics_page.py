@@ -25,6 +25,7 @@ from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.proof.freshness import freshness, newest_row
+from strandline.engine.publish.catalogs import lags
 from strandline.engine.runtime.outage import AWAY as STORE_AWAY
 from strandline.engine.service import metrics
 from strandline.engine.service.metrics import LedgerFigures, Metric, Processes, Sample
@@ -63,11 +64,24 @@ OVERDUE = Metric(
     ("table",),
 )
 
+CATALOG = ("catalog", "table")
+CATALOG_VERSIONS = Metric(
+    "strandline_catalog_lag_versions",
+    "Versions of a table that a catalog of other engines does not show, as of its last sync.",
+    CATALOG,
+)
+CATALOG_SECONDS = Metric(
+    "strandline_catalog_lag_seconds",
+    "How long the oldest version of a table waits that a catalog of other engines does not show.",
+    CATALOG,
+)
+
 METRICS = (
     *(BUILD, FAILED, PART_AT, AWAY, LOOKED_AT, LOOK_TOOK),
     *metrics.PROGRAM_METRICS,
     *metrics.LEDGER_METRICS,
     *(AGE, PROMISED, OVERDUE),
+    *(CATALOG_VERSIONS, CATALOG_SECONDS),
     *metrics.LAKE_METRICS,
 )
 
@@ -96,6 +110,13 @@ class Promises:
         if known is None or known[0] != version:
             known = self._seen[table.id] = version, newest_row(table, lake)
         return known[1]
+
+
+def of_catalogs(lake: Lake, now: datetime) -> Iterator[Sample]:
+    """Yield how far the catalogs of other engines are behind; none of them is asked."""
+    for each in lags(lake, now):
+        yield CATALOG_VERSIONS.of(each.versions, each.catalog, each.table)
+        yield CATALOG_SECONDS.of(each.seconds, each.catalog, each.table)
 
 
 class LakeLook(Collector):
@@ -159,6 +180,7 @@ class LakeLook(Collector):
             "leases": lambda: metrics.of_leases(lake),
             "receivers": lambda: metrics.of_receivers(lake),
             "publications": lambda: metrics.of_publications(lake),
+            "catalogs": lambda: of_catalogs(lake, self._clock()),
             "radar": lambda: metrics.of_radar(lake),
             "machine": lambda: metrics.of_machine(lake),
         }

@@ -57,6 +57,19 @@ ALWAYS = {
     "delta.appendOnly": "false",
 }
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+"""The first version of Delta, which every reader has. What newer features would mean for commits of our own:
+
+* Catalog-managed commits (``catalogManaged``): a version is what a catalog has ratified, staged files wait in
+  ``_delta_log/_staged_commits``, and no file of the log may be written by put-if-absent. All that is built on the log alone would
+  depend on that catalog: the lease and its fence, the ledger in the commit, merges and renames without a JVM, readers by path. So
+  tables of ours never get the feature, and catalogs follow the commit (jobs/strandline/engine/publish/catalogs.py). A table
+  that another tool gave it is refused by readers (READABLE in jobs/strandline/engine/lake/open_table.py) and left alone by
+  maintenance. Should it be wanted one day, four places create a version: this module, ``compact``, ``replace_rows`` and ``fence``
+  of the store's leases; Delta's own transaction knows it already.
+* New checkpoints (``v2Checkpoint``, the metadata tree of Iceberg's next version): ``live_files`` and the cut of a log read the classic
+  ones, by the name that ``_last_checkpoint`` has. Delta writes others only for a table with the feature, which none of ours has;
+  one that has is refused in the same way. They would spare writing the lines of all files again at each hundredth commit.
+"""
 REFUSED = frozenset(" ,;{}()\n\t=")
 """Characters that Delta refuses in the name of a column."""
 
