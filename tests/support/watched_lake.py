@@ -97,7 +97,7 @@ def watched_lake(root: Path, now: datetime) -> Lake:
     )
     publish.file_of(lake, "readings").put(sent.text())
     shown = catalogs.Books(
-        place="http://127.0.0.1:8181", at=at, tables={SILVER.id: catalogs.Entry(version=0)}
+        place="http://127.0.0.1:8181", at=at, tables={SILVER.id: catalogs.InCatalog(version=0)}
     )
     (lake.catalogs / "iceberg.json").put(json.dumps(asdict(shown)))
     (lake.alarms / "run.json").put("{}")

@@ -12,7 +12,7 @@ from strandline.engine.lake.commit.compact import Choice, merge_files
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from strandline.engine.publish import catalogs, ducklake
-from strandline.engine.publish.catalogs import Entry, books, dropped, lags, sync
+from strandline.engine.publish.catalogs import InCatalog, books, dropped, lags, sync
 from strandline.engine.publish.ducklake import DuckLakeCatalog
 from strandline.engine.runtime import clock
 from tests.support.events import TABLE, Event, reading, received
@@ -45,7 +45,7 @@ def sent(lake: Lake, number: int) -> None:
 
 def synced(
     catalog: DuckLakeCatalog, lake: Lake, tables: Sequence[Table] = (TABLE,)
-) -> tuple[Entry, bool]:
+) -> tuple[InCatalog, bool]:
     ((_, entry, is_news),) = sync(catalog, tables, lake, clock.now)
     return entry, is_news
 

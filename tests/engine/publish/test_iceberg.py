@@ -18,7 +18,7 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.place import Place
 from strandline.engine.publish import catalogs
 from strandline.engine.publish import iceberg as module
-from strandline.engine.publish.catalogs import Entry, books, dropped, lags, sync
+from strandline.engine.publish.catalogs import InCatalog, books, dropped, lags, sync
 from strandline.engine.publish.iceberg import KEPT, IcebergCatalog
 from strandline.engine.runtime import clock
 from tests.support import lakes
@@ -73,7 +73,7 @@ def sent(lake: Lake, number: int, count: int = 4) -> None:
 
 def synced(
     catalog: IcebergCatalog, lake: Lake, tables: Sequence[Table] = TABLES
-) -> dict[str, tuple[Entry, bool]]:
+) -> dict[str, tuple[InCatalog, bool]]:
     found = sync(catalog, tables, lake, clock.now)
     return {name: (entry, is_news) for name, entry, is_news in found}
 

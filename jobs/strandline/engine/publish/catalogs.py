@@ -124,7 +124,7 @@ class Catalog(Protocol):
 
 
 @dataclass(kw_only=True, slots=True)
-class Entry:
+class InCatalog:
     """What is known of a table in a catalog.
 
     Args:
@@ -154,14 +154,14 @@ class Books:
     place: str = ""
     at: str = ""
     away: str = ""
-    tables: dict[str, Entry] = field(default_factory=dict)
+    tables: dict[str, InCatalog] = field(default_factory=dict)
 
 
 def books(lake: Lake, name: str) -> Books:
     """Return what a lake keeps of a catalog; of none nothing."""
     try:
         found = json.loads((lake.catalogs / f"{name}{STORED}").text() or "{}")
-        tables = {table: Entry(**entry) for table, entry in found.pop("tables", {}).items()}
+        tables = {table: InCatalog(**entry) for table, entry in found.pop("tables", {}).items()}
         return Books(**found, tables=tables)
     except (
         ValueError,
@@ -236,7 +236,7 @@ def sync(
     clock: Callable[[], datetime],
     *,
     is_over: Callable[[], bool] = lambda: False,
-) -> Iterator[tuple[str, Entry, bool]]:
+) -> Iterator[tuple[str, InCatalog, bool]]:
     """Bring a catalog up to date, and yield for each table what it shows now, and whether that is news.
 
     Args:
@@ -258,7 +258,7 @@ def sync(
                     break
                 if not is_table(lake.table(table)):
                     continue
-                entry = known.tables.setdefault(table.id, Entry())
+                entry = known.tables.setdefault(table.id, InCatalog())
                 yield table.id, entry, _shown(target, table, lake, entry)
                 entry.at = clock().isoformat(timespec="seconds")
         except TransientError as error:
@@ -269,7 +269,7 @@ def sync(
             _keep(lake, target.name, known)
 
 
-def _shown(target: Catalog, table: Table, lake: Lake, entry: Entry) -> bool:
+def _shown(target: Catalog, table: Table, lake: Lake, entry: InCatalog) -> bool:
     """Show a table, and say in its entry what is shown; one that cannot be is left as it was, with the reason."""
     try:
         shown = _of(table, lake)
