@@ -276,14 +276,14 @@ def _of_sections(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _of_setting(name: str, value: object) -> Iterator[tuple[str, str, str]]:
     # Not imported above: it takes a tenth of a second, which no other file needs.
-    from strandline.engine.runtime.settings import (  # noqa: PLC0415  # as above
+    from strandline.engine.runtime.profiles import (  # noqa: PLC0415  # as above
         FOREIGN,
         OTHERS,
         POSTED_TO,
-        Settings,
         is_secret_name,
         secret_in,
     )
+    from strandline.engine.runtime.settings import Settings  # noqa: PLC0415  # as above
 
     known = [*Settings.model_fields, OTHERS]
     if name not in known:
@@ -420,7 +420,8 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def _of_toml() -> dict[str, Any]:
-    from strandline.engine.runtime.settings import OPTIONS, OTHERS, Settings  # noqa: PLC0415  # as above
+    from strandline.engine.runtime.profiles import OPTIONS, OTHERS  # noqa: PLC0415  # as above
+    from strandline.engine.runtime.settings import Settings  # noqa: PLC0415  # as above
 
     secret = {
         "type": "object",
