@@ -400,8 +400,9 @@ def _of_table(  # noqa: PLR0913, PLR0917  # whose table, and what is known of it
     pulse: Mapping[str, Any] | None,
     link: resources.More,
 ) -> Iterator[Event]:
-    yield from _batches(table, lake, instance, seen, pulse, link)
+    # Days first: Dagster's page shows of a table what its newest materialisation has, and that of a day has no columns.
     yield from _days(table, lake, seen)
+    yield from _batches(table, lake, instance, seen, pulse, link)
 
 
 def _batches(  # noqa: PLR0913, PLR0917  # as above

@@ -81,7 +81,7 @@ def test_batches_are_events_once_with_their_checks_and_days_when_they_close(
 
     materialized = [e for e in first.asset_events if isinstance(e, AssetMaterialization)]
     for table in (silver.TABLE, gold.TABLE):
-        assert [e.partition for e in materialized if e.asset_key == key(table)] == [None, *CLOSED]
+        assert [e.partition for e in materialized if e.asset_key == key(table)] == [*CLOSED, None]
     assert again.asset_events == []
 
     received(days, noon(4, batch=4))
