@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from strandline.core.errors import DefinitionError
-from strandline.core.static import Static
+from strandline.core.static import FROM, Static
 from strandline.engine.lake import static_versions
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
@@ -69,6 +70,43 @@ def test_a_value_that_is_no_number_is_no_change(lake: Lake) -> None:
     assert again is not None
 
     assert static_versions.changes(PRODUCTS, lake, again.content) == []
+
+
+def test_versions_of_before_and_of_now_are_read_together(lake: Lake) -> None:
+    """Their times are INT96 and INT64: no stream that joins the table could read it after its first version by new code."""
+    static = Static(
+        name="offers",
+        columns="product string, ends timestamp",
+        key=("product",),
+        rows=(("a", datetime(9999, 1, 1, tzinfo=UTC)),),
+    )
+    later = replace(static, rows=(("a", datetime(2030, 1, 1, tzinfo=UTC)),))
+    path = lake.table(static)
+    versions_of(static, lake, {})
+    as_it_was = static_versions.intervals(static, lake, latest_version(path)).to_pylist()
+    by_hand.as_before(path)
+    assert static_versions.intervals(static, lake, latest_version(path)).to_pylist() == as_it_was
+    source = static_versions.read(later)
+    assert source is not None
+    begins = datetime(2026, 11, 29, tzinfo=UTC)
+    changed = static_versions.changes(later, lake, source.content)
+    assert len(changed) == 1
+    by_hand.commit(path, [static_versions.kept(later, changed, begins, 2)], "{}")
+    assert set(by_hand.written_as(path)) == {"INT96", "INT64"}
+
+    held = static_versions.intervals(later, lake, latest_version(path)).to_pylist()
+
+    assert [
+        (each[FROM], each["ends"].year) for each in sorted(held, key=lambda each: each[FROM])
+    ] == [
+        (static_versions.FIRST, 9999),
+        (begins, 2030),
+    ]
+    assert static_versions.changes(later, lake, source.content) == []
+    assert static_versions.rows_of(later, lake, latest_version(path)) == 1
+    elsewhere = replace(static, name="other", rows=None, delta=str(path))
+    with pytest.raises(DefinitionError, match="has 1 rows too many"):
+        static_versions.read(elsewhere)  # read as a whole: the product has two rows there
 
 
 def source(folder: Path, **more: Any) -> Static:  # noqa: ANN401  # what delta-rs takes

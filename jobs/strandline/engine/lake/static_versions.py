@@ -26,6 +26,7 @@ from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType,
 from strandline.core.errors import DamagedError, DefinitionError, LakeError, TransientError
 from strandline.core.static import FROM, UNTIL, Static
 from strandline.core.table import Table
+from strandline.engine.lake.commit.compact import columns_in, open_file, shaped
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, entries, is_table, last_entry, latest_version
@@ -564,10 +565,9 @@ def _table_rows(path: Place, version: int | None = None) -> Any:  # noqa: ANN401
 
 
 def _rows_of(files: Sequence[str]) -> Any:  # noqa: ANN401  # as above
-    parts = [
-        parquet.read_table(Place.of(file).source(), coerce_int96_timestamp_unit="us")
-        for file in files
-    ]
+    # Times of files of before have no zone in Arrow, and no column is joined of times with one and without.
+    sources = [open_file(Place.of(file)) for file in files]
+    parts = [shaped(each.read(), columns_in(each)) for each in sources]
     return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
 

@@ -286,6 +286,8 @@ def _in_utc(kind: "pa.DataType", leaves: Iterator[str]) -> "pa.DataType":
         return pa.map_(within(kind.key_field), within(kind.item_field))
     if pa.types.is_list(kind):
         return pa.list_(within(kind.value_field))
+    if pa.types.is_large_list(kind):  # of a file that Arrow wrote elsewhere
+        return pa.large_list(within(kind.value_field))
     return pa.timestamp(kind.unit, "UTC") if next(leaves) == INT96 else kind
 
 
