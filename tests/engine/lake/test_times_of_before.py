@@ -1,8 +1,12 @@
 """Files whose times are INT96, as Spark wrote them before, are read as all others, and written again in their time."""
 
 import json
+from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pytest
@@ -11,7 +15,6 @@ from deltalake import DeltaTable
 from strandline.engine.lake.commit import compact as module
 from strandline.engine.lake.commit.compact import (
     Choice,
-    Looked,
     looked,
     looked_file,
     merge_files,
@@ -27,6 +30,7 @@ from strandline.engine.lake.duckdb_table import (
 )
 from strandline.engine.lake.find_rows import Where, look, newest_rows
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log import log_actions
 from strandline.engine.lake.log.commit_log import Kind, actions, commit_file, sum_file
 from strandline.engine.lake.log.ledger import entries, latest_version
 from strandline.engine.lake.log.log_actions import LaterCommits, changes_rows, live_files
@@ -121,23 +125,25 @@ def test_what_is_put_together_has_its_times_as_all_others(bronze: Place) -> None
     assert set(written_as(bronze)) == {"INT64"}
 
 
-def test_files_of_before_are_written_again_some_at_each_maintenance(
+def over_after(times: int) -> Callable[[], bool]:
+    """Return a clock that is asked so many times before the time is over."""
+    asked = count()
+    return lambda: next(asked) >= times
+
+
+def test_files_of_before_are_written_again_some_in_each_commit(
     bronze: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOKED_AT", 2)
     rows, known, version = rows_of(bronze), [*entries(bronze)], latest_version(bronze)
     said = sorted(file["stats"] for file in live_files(bronze).files.values())
-    (counted,) = rewrite_times(bronze, OLD, NOW, go=False)
-    assert (counted.files, latest_version(bronze), looked_file(bronze).exists()) == (
-        2,
-        version,
-        False,
-    )
+    assert [each.files for each in rewrite_times(bronze, OLD, NOW, go=False)] == [2, 2, 1]
+    assert latest_version(bronze) == version
+    assert not looked_file(bronze).exists()
 
-    steps = [[each.files for each in rewrite_times(bronze, OLD, NOW)] for _ in range(5)]
+    steps = [[each.files for each in rewrite_times(bronze, OLD, NOW)] for _ in range(2)]
 
-    assert steps[:3] == [[2], [2], [1]]
-    assert steps[3:] == [[], []]
+    assert steps == [[2, 2, 1], []], "a run goes on until nothing is left"
     assert latest_version(bronze) == version + 3
     assert not any(changes_rows(bronze, version + n) for n in (1, 2, 3))
     assert rows_of(bronze) == rows
@@ -170,6 +176,106 @@ def test_a_table_that_is_well_is_not_looked_at_again(
     assert len(opened) == 1, "the file that came since"
 
 
+def test_a_run_that_is_out_of_time_is_continued_by_the_next(bronze: Place) -> None:
+    rows = rows_of(bronze)
+    steps = [[*rewrite_times(bronze, OLD, NOW, is_over=over_after(7))] for _ in range(FILES)]
+
+    assert [(each.files, each.left) for each in steps[0]] == [(3, ""), (0, "out of time")]
+    assert [sum(each.files for each in step) for step in steps[1:]] == [2, 0, 0, 0]
+    assert set(written_as(bronze)) == {"INT64"}
+    assert rows_of(bronze) == rows
+    assert [*rewrite_times(bronze, OLD, NOW, is_over=lambda: True)] == []
+
+
+def test_of_months_of_commits_none_is_read_for_this(
+    bronze: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came since is found among the files that the table has."""
+    [*rewrite_times(bronze, OLD, NOW)]
+    sent(Lake(bronze.parent.parent), FILES, 4)
+    read, actions_of = Counter[int](), log_actions.actions
+
+    def counted(path: Place, version: int, *kinds: Kind) -> Iterator[Any]:
+        read[version] += 1
+        return actions_of(path, version, *kinds)
+
+    monkeypatch.setattr(log_actions, "actions", counted)
+    [*rewrite_times(bronze, OLD, NOW)]
+
+    assert set(read.values()) == {1}, "by which the table's files are known"
+    assert looked(bronze) == set(live_files(bronze).files)
+
+
+def test_a_file_that_was_left_is_looked_at_again_where_a_run_ended_early(
+    bronze: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOKED_AT", 1)
+    first = Choice(before_ms=2**62, apart=[min(live_files(bronze).files)])
+    for _ in range(FILES):
+        [*rewrite_times(bronze, first, NOW, is_over=over_after(2))]
+    assert written_as(bronze)["INT96"] == OF_A_FILE
+
+    (done,) = rewrite_times(bronze, OLD, NOW)
+
+    assert done.files == 1
+    assert set(written_as(bronze)) == {"INT64"}
+
+
+NO_FILE = b""
+NO_FOOTER = b"PAR1 and no more"
+FOOTER_TORN = b"PAR1" + b"\xff" * 40 + (40).to_bytes(4, "little") + b"PAR1"
+
+
+@pytest.mark.parametrize("content", [NO_FILE, NO_FOOTER, FOOTER_TORN])
+def test_a_file_that_cannot_be_read_is_said_and_the_others_are_written(
+    bronze: Place, content: bytes
+) -> None:
+    damaged = bronze / min(live_files(bronze).files)
+    whole = damaged.local.read_bytes()
+    damaged.local.write_bytes(content)
+
+    done, said = rewrite_times(bronze, OLD, NOW)
+
+    assert (done.files, said.files) == (FILES - 1, 0)
+    assert said.left.startswith(f"its file {damaged.name} cannot be read: ")
+    damaged.local.write_bytes(whole)
+    (done,) = rewrite_times(bronze, OLD, NOW)
+    assert (done.files, done.left) == (1, "")
+    assert set(written_as(bronze)) == {"INT64"}
+
+
+def test_of_a_file_whose_pages_are_torn_nothing_is_written_again(bronze: Place) -> None:
+    damaged = bronze / max(live_files(bronze).files)
+    whole = damaged.local.read_bytes()
+    damaged.local.write_bytes(b"PAR1" + b"\xff" * 200 + whole[204:])
+    on_disk = set(bronze.names())
+
+    done, said = rewrite_times(bronze, OLD, NOW)
+
+    assert done.files == FILES - 1
+    assert said.left.startswith(f"its file {damaged.name} was not written again: ")
+    came = {each for each in set(bronze.names()) - on_disk if each.endswith(".parquet")}
+    assert came == {each for each in live_files(bronze).files if each != damaged.name}
+
+
+def test_what_a_restore_brings_back_is_written_again(bronze: Place) -> None:
+    before = live_files(bronze).files
+    [*rewrite_times(bronze, OLD, NOW)]
+    now = live_files(bronze).files
+    gone, back = min(now), min(before)
+    swapped = [
+        {"remove": {"path": gone, "dataChange": True}},
+        {"add": {**before[back], "dataChange": True}},
+    ]
+    text = "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in swapped)
+    commit_file(bronze, latest_version(bronze) + 1).put(text)
+
+    (done,) = rewrite_times(bronze, OLD, NOW)
+
+    assert done.files == 1
+    assert set(written_as(bronze)) == {"INT64"}
+
+
 def test_what_may_not_be_touched_now_is_written_again_later(bronze: Place) -> None:
     paths = sorted(live_files(bronze).files)
     (done,) = rewrite_times(bronze, Choice(before_ms=2**62, apart=paths[:2]), NOW)
@@ -183,13 +289,11 @@ def test_what_may_not_be_touched_now_is_written_again_later(bronze: Place) -> No
     assert set(written_as(bronze)) == {"INT64"}
 
 
-def test_no_more_bytes_are_written_than_a_maintenance_may(
+def test_no_more_bytes_are_written_than_a_commit_may_have(
     bronze: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WRITTEN", 1)
-    assert [[e.files for e in rewrite_times(bronze, OLD, NOW)] for _ in range(FILES)] == [
-        [1]
-    ] * FILES
+    assert [each.files for each in rewrite_times(bronze, OLD, NOW)] == [1] * FILES
 
 
 def test_if_another_writer_replaced_a_file_it_is_done_again(
@@ -213,16 +317,18 @@ def test_if_another_writer_replaced_a_file_it_is_done_again(
     assert done.files == FILES - 1
 
 
-def test_of_a_table_that_was_made_anew_or_put_back_nothing_was_looked_at(bronze: Place) -> None:
+@pytest.mark.parametrize(
+    "text", ["{", "", '{"table": "t", "version": 5, "until": null, "after": ""}']
+)
+def test_of_a_record_that_is_torn_or_of_other_code_nothing_is_known(
+    bronze: Place, text: str
+) -> None:
     [*rewrite_times(bronze, OLD, NOW)]
-    found = looked(bronze)
-    assert found.version == FILES
-    looked_file(bronze).put(json.dumps({"table": found.table, "version": 99}))
-    assert looked(bronze) == Looked(table=found.table)
-    looked_file(bronze).put(json.dumps({"table": "another", "version": 1}))
-    assert looked(bronze) == Looked(table=found.table)
-    looked_file(bronze).put("{")
-    assert looked(bronze) == Looked(table=found.table)
+    assert looked(bronze) == set(live_files(bronze).files)
+    looked_file(bronze).put(text)
+    assert looked(bronze) == set()
+    assert [*rewrite_times(bronze, OLD, NOW)] == []
+    assert looked(bronze) == set(live_files(bronze).files)
 
 
 def test_the_commit_is_one_that_streams_pass_over(bronze: Place) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
@@ -25,8 +26,8 @@ from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
-from strandline.engine.service.maintain import LOCK, Maintained, Policy, maintain
-from tests.support import engine
+from strandline.engine.service.maintain import LOCK, Maintained, Policy, maintain, refuse_idle
+from tests.support import by_hand, engine
 from tests.support.by_hand import as_before, written_as
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import answers_of, derive, proven
@@ -200,6 +201,23 @@ def test_two_at_once_and_one_without_time_leave_the_rest(lake: Lake) -> None:
     shown = maintained(lake, Policy(untouched=timedelta(0), go=False))[TABLE.id]
     assert shown.merged == 9
     assert latest_version(lake.table(TABLE)) == 9
+
+
+def test_a_file_that_is_torn_is_said_and_the_rest_is_maintained(lake: Lake) -> None:
+    """It ended each run as unforeseen, so all tables after it had no maintenance."""
+    received(lake, [each for number in range(3) for each in batch(number)])
+    path, other = lake.table(TABLE), lake.table(silver.TABLE)
+    by_hand.create(other, StructType([StructField("at", TimestampType())]))
+    as_before(path)
+    (path / min(live_files(path).files)).local.write_bytes(b"")
+
+    done = maintained(lake)
+
+    assert "cannot be read" in done[TABLE.id].left
+    assert done[TABLE.id].kind == "", "its other files were written again"
+    assert done[TABLE.id].retimed == 2
+    assert done[silver.TABLE.id].left == ""
+    refuse_idle([*done.values()])
 
 
 @pytest.mark.whole

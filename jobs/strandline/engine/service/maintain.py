@@ -259,8 +259,8 @@ def _merged(
         )
         if policy.is_over():
             return replace(done, left="out of time")
-    for each in rewrite_times(path, choice, now, go=policy.go):
-        done = replace(done, retimed=done.retimed + each.files)
+    for each in rewrite_times(path, choice, now, go=policy.go, is_over=policy.is_over):
+        done = replace(done, retimed=done.retimed + each.files, left=each.left or done.left)
     return done
 
 

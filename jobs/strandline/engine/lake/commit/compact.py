@@ -10,9 +10,10 @@ that is running (jobs/strandline/engine/lake/log/vacuum.py deletes them later).
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from math import log
@@ -28,14 +29,11 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.log.ledger_sums import FOLDER, name_of
 from strandline.engine.lake.log.log_actions import (
     LaterCommits,
-    LiveFiles,
-    added_since,
     combined,
     live_files,
     name,
-    table_id,
 )
-from strandline.engine.lake.place import Place, keep_files
+from strandline.engine.lake.place import Place, is_outage, keep_files
 
 # Which files of a table are put together: the small ones of a partition, neighbours in time, in steps of their size.
 #
@@ -168,8 +166,6 @@ def merged_file(files: Sequence[Place], folder: Place, sorted_by: Sequence[str])
     Raises:
         DataError: A file cannot be read, or the rows of the new file are not those of the others.
     """
-    import pyarrow as pa  # noqa: PLC0415  # its import takes longer than most answers
-
     target = folder / f"part-00000-{uuid4()}-c000.zstd.parquet"
     try:
         if sorted_by:
@@ -179,11 +175,21 @@ def merged_file(files: Sequence[Place], folder: Place, sorted_by: Sequence[str])
         refuse_different(files, target)
     except BaseException as error:
         target.remove()
-        if isinstance(error, pa.ArrowException):
+        if _says_unreadable(error):
             raise _unreadable(folder, files, error) from error
         raise
     keep_files([target], within=folder)  # the others are deleted one day
     return target
+
+
+def _says_unreadable(error: BaseException) -> bool:
+    """Return whether an error of Arrow says that a file is none, or half of one; what the system refuses has a number."""
+    import pyarrow as pa  # noqa: PLC0415  # its import takes longer than most answers
+
+    is_own = isinstance(error, pa.ArrowException) or (
+        isinstance(error, OSError) and error.errno is None
+    )
+    return is_own and not is_outage(error)
 
 
 def _unreadable(folder: Place, files: Sequence[Place], error: Exception) -> DataError:
@@ -347,11 +353,13 @@ class Merged:
         files: How many there were.
         bytes_before: Their bytes.
         bytes_after: The bytes of the one.
+        left: Why others were left, where that is to be said.
     """
 
-    files: int
-    bytes_before: int
-    bytes_after: int
+    files: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    left: str = ""
 
 
 def merge_files(path: Place, choice: Choice, now: datetime, *, go: bool = True) -> Iterator[Merged]:
@@ -368,6 +376,7 @@ def merge_files(path: Place, choice: Choice, now: datetime, *, go: bool = True) 
     if found.reader > 1 or not is_copied(columns):
         return
     times = {each["name"] for each in columns["fields"] if str(each["type"]) in TIMES}
+    meanwhile = LaterCommits(path, found.version)
     for each in bins(found.files, choice):
         files = [path / unquote(file["path"]) for file in each.files]
         if not all(
@@ -379,7 +388,7 @@ def merge_files(path: Place, choice: Choice, now: datetime, *, go: bool = True) 
             continue
         written = merged_file(files, files[0].parent, choice.sorted_by)
         added = _add(each, written, times)
-        if _commit(path, found, each, [added], now):
+        if _commit(path, meanwhile, each, [added], now):
             yield Merged(files=len(files), bytes_before=each.size, bytes_after=added["size"])
         else:
             written.remove()
@@ -416,15 +425,18 @@ def _add(files: Bin, written: Place, times: Collection[str]) -> dict[str, Any]:
 
 
 def _commit(
-    path: Place, found: LiveFiles, files: Bin, adds: Sequence[Mapping[str, Any]], now: datetime
+    path: Place,
+    meanwhile: LaterCommits,
+    files: Bin,
+    adds: Sequence[Mapping[str, Any]],
+    now: datetime,
 ) -> bool:
     """Commit the exchange, unless another writer removed one of the files or changed the table's columns meanwhile."""
-    meanwhile = LaterCommits(path, found.version)
     with turn_without_jvm(path):
         version = latest_version(path)
         meanwhile.follow(version)
         names = {name(file) for file in files.files}
-        if not meanwhile.went.isdisjoint(names) or meanwhile.shaped_at > found.version:
+        if not meanwhile.went.isdisjoint(names) or meanwhile.shaped_at >= 0:
             return False
         at = int(now.timestamp() * 1000)
         removes = [removal(file, at) for file in files.files]
@@ -522,122 +534,152 @@ def is_copied(kind: Any) -> bool:  # noqa: ANN401  # a type of Spark as JSON
             return False
 
 
-# Files of before, whose times are INT96, are written again with times that other engines read: some at each maintenance.
+# Files of before, whose times are INT96, are written again with times that other engines read, beside the table's writer.
 #
 # What is put together has its times as INT64 anyway, so this is about the large files of a table, and the few that are left. Only
-# the last bytes of a file say how its times are written, so a table's files are looked at once in their lives: first those that are
-# there, some at a time in the order of their names, and then those that came since. How far that is, is kept in a small file beside
-# the snapshots of the ledger. It is a matter of room and speed alone: Strandline reads both.
+# the last bytes of a file say how its times are written, so each is looked at once in its life: the paths of those that are well
+# are kept in a small file beside the snapshots of the ledger, while the table has them. So a run looks at what came since the one
+# before, at what was left, and at what an undo or a RESTORE brought back. It is a matter of room and speed: Strandline reads both.
 
 
 LOOKED_AT = 1_000
-"""Files of a table of which a maintenance looks at the last bytes."""
+"""Files of a table of which the last bytes are looked at before it is recorded."""
 
 WRITTEN = 8 * LARGE
-"""Bytes of a table that a maintenance writes again: the files of before stay on the disk for a day."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Looked:
-    """How far the files of a table were looked at.
-
-    Args:
-        table: The id that Delta gave to the table.
-        version: All files that the table had at this version are well, or gone; -1 for none.
-        until: The version at which a look began that goes on; None where none does.
-        after: The path of the last file that it has seen.
-    """
-
-    table: str
-    version: int = -1
-    until: int | None = None
-    after: str = ""
+"""Bytes of a table that are written again before they are committed."""
 
 
 def looked_file(path: Place) -> Place:
-    """Return the file that records how far a table was looked at."""
+    """Return the file that records which files of a table are well."""
     return path.parent.parent / FOLDER / f"{name_of(path)}.times.json"
 
 
-def looked(path: Place) -> Looked:
-    """Return how far the files of a table were looked at; of another table of its name, or of a newer one, none was."""
-    own = table_id(path)
+def looked(path: Place) -> set[str]:
+    """Return the paths of the files of a table that are well; where the record is torn, or of other code, none is known."""
     try:
-        found = Looked(**json.loads(looked_file(path).text() or ""))
-    except (ValueError, TypeError):  # none, or torn
-        return Looked(table=own)
-    is_own = found.table == own and max(found.version, found.until or 0) <= latest_version(path)
-    return found if is_own else Looked(table=own)
+        found = json.loads(looked_file(path).text() or "[]")
+    except ValueError:
+        return set()
+    return set(found) if isinstance(found, list) else set()
 
 
 def rewrite_times(
-    path: Place, choice: Choice, now: datetime, *, go: bool = True
+    path: Place,
+    choice: Choice,
+    now: datetime,
+    *,
+    go: bool = True,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[Merged]:
-    """Write files of a table again whose times are INT96, in one commit that changes no row.
+    """Write the files of a table again whose times are INT96, some in each commit, which changes no row.
 
     Args:
         path: The table.
         choice: Which files are left; their order does not count.
         now: The present.
         go: Whether to do it; otherwise they are only counted.
+        is_over: Whether the time is over; asked before each file. The next run goes on.
     """
     found = live_files(path)
     columns = json.loads(found.metadata.get("schemaString") or "{}")
     if found.reader > 1 or not is_copied(columns) or not _has_times(columns):
         return
-    state = looked(path)
-    if state.version == found.version:
-        return
-    if state.until is None:
-        state.until = found.version
-    old, is_whole = _old_files(path, found, choice, state)
-    chosen = Bin(files=tuple(old), size=sum(file["size"] for file in old))
-    if old and not go:
-        yield Merged(files=len(old), bytes_before=chosen.size, bytes_after=chosen.size)
-    if not go:
-        return
-    if old:
-        adds = [_written_again(path, file) for file in old]
-        if not _commit(path, found, chosen, adds, now):
-            for added in adds:
-                (path / unquote(added["path"])).remove()
-            return  # looked at again
-        after = sum(added["size"] for added in adds)
-        yield Merged(files=len(old), bytes_before=chosen.size, bytes_after=after)
-    if is_whole:
-        state = Looked(table=state.table, version=state.until)
-    looked_file(path).put(json.dumps(asdict(state)))
+    recorded = looked(path)
+    well = recorded & found.files.keys()
+    waiting = deque(
+        file
+        for each, file in sorted(found.files.items())
+        if each not in well
+        and each not in choice.apart
+        and file["modificationTime"] < choice.before_ms
+    )
+    meanwhile, left = LaterCommits(path, found.version), list[str]()
+    is_beaten = False
+    while waiting and not is_beaten and not is_over():
+        old = _old_files(path, waiting, well, left, is_over)
+        if old and not go:
+            size = sum(file["size"] for file in old)
+            yield Merged(files=len(old), bytes_before=size, bytes_after=size)
+        if not go:
+            continue
+        exchanged, adds = _written_again(path, old, left, is_over)
+        waiting.extendleft(reversed(old))
+        if adds and _commit(path, meanwhile, exchanged, adds, now):
+            well |= {added["path"] for added in adds}
+            after = sum(added["size"] for added in adds)
+            yield Merged(files=len(adds), bytes_before=exchanged.size, bytes_after=after)
+        elif adds:
+            _throw_away(path, adds)
+            is_beaten = True  # its files are looked at again
+        if well != recorded:
+            looked_file(path).put(json.dumps(sorted(well)))
+            recorded = {*well}
+    more = f", and {len(left) - 1:,} more" if len(left) > 1 else ""
+    late = ["out of time"] if waiting and not is_beaten else []
+    if left or late:
+        yield Merged(left="; ".join([*(f"{each}{more}" for each in left[:1]), *late]))
 
 
 def _old_files(
-    path: Place, found: LiveFiles, choice: Choice, state: Looked
-) -> tuple[list[Mapping[str, Any]], bool]:
-    """Return some files with such times, and whether no other is left; the state says up to which file that is.
+    path: Place,
+    waiting: deque[Mapping[str, Any]],
+    well: set[str],
+    left: list[str],
+    is_over: Callable[[], bool],
+) -> deque[Mapping[str, Any]]:
+    """Take files from those that wait, and return those with such times; which are well, and which cannot be read, is noted.
 
-    One that may not be touched now, or is missing, is left and looked at again.
+    One that is missing, as in a copy of a lake, is looked at again by the next run; the table's balance names it.
     """
-    new = added_since(path, state.version + 1) if state.version >= 0 else found.files.keys()
-    names = sorted(each for each in new if each > state.after and each in found.files)
-    old: list[Mapping[str, Any]] = []
-    is_left = False
-    for number, each in enumerate(names):
-        if number == LOOKED_AT or sum(file["size"] for file in old) >= WRITTEN:
-            return old, False
-        file, place = found.files[each], path / unquote(each)
-        if not place.exists():
-            is_left = True
-        elif is_of_before(place):
-            if each in choice.apart or file["modificationTime"] >= choice.before_ms:
-                is_left = True
-            else:
+    old: deque[Mapping[str, Any]] = deque()
+    for number in range(LOOKED_AT):
+        is_full = sum(file["size"] for file in old) >= WRITTEN
+        if not waiting or is_full or (number and is_over()):
+            break
+        file = waiting.popleft()
+        place = path / unquote(file["path"])
+        try:
+            if not place.exists():
+                continue
+            if is_of_before(place):
                 old.append(file)
-        state.after = each
-    if is_left:
-        state.after = ""
-    return old, not is_left
+            else:
+                well.add(file["path"])
+        except FileNotFoundError:
+            continue
+        except Exception as error:
+            if not _says_unreadable(error):
+                raise
+            left.append(f"its file {place.name} cannot be read: {error}")
+    return old
 
 
-def _written_again(path: Place, file: Mapping[str, Any]) -> dict[str, Any]:
+def _written_again(
+    path: Place, old: deque[Mapping[str, Any]], left: list[str], is_over: Callable[[], bool]
+) -> tuple[Bin, list[dict[str, Any]]]:
+    """Take files to write again, and return them and what the log is to say of the new ones; one that cannot be read is left."""
+    exchanged: list[Mapping[str, Any]] = []
+    adds: list[dict[str, Any]] = []
+    try:
+        while old and not (adds and is_over()):
+            file = old.popleft()
+            try:
+                adds.append(_copied(path, file))
+                exchanged.append(file)
+            except DataError as error:
+                left.append(f"its file {name(file)} was not written again: {error.message}")
+    except BaseException:
+        _throw_away(path, adds)
+        raise
+    return Bin(files=tuple(exchanged), size=sum(file["size"] for file in exchanged)), adds
+
+
+def _throw_away(path: Place, adds: Sequence[Mapping[str, Any]]) -> None:
+    for added in adds:
+        (path / unquote(added["path"])).remove()
+
+
+def _copied(path: Place, file: Mapping[str, Any]) -> dict[str, Any]:
     source = path / unquote(file["path"])
     folder, slash, _ = file["path"].rpartition("/")
     written = merged_file([source], source.parent, ())
