@@ -369,9 +369,12 @@ def release(where: Lake, host: str, *, go: bool) -> list[str]:
 
 def policy_of(keep: str, most: str, *, go: bool = True) -> Policy:
     """Return what maintenance may do: how long replaced files stay, and how long it may take from now on."""
-    until = time.monotonic() + seconds(most)
+    begun, allowed = time.monotonic(), seconds(most)
     return Policy(
-        keep=timedelta(seconds=seconds(keep)), is_over=lambda: time.monotonic() > until, go=go
+        keep=timedelta(seconds=seconds(keep)),
+        is_over=lambda: time.monotonic() > begun + allowed,
+        is_half_over=lambda: time.monotonic() > begun + allowed / 2,
+        go=go,
     )
 
 

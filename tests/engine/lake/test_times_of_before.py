@@ -180,7 +180,10 @@ def test_a_run_that_is_out_of_time_is_continued_by_the_next(bronze: Place) -> No
     rows = rows_of(bronze)
     steps = [[*rewrite_times(bronze, OLD, NOW, is_over=over_after(7))] for _ in range(FILES)]
 
-    assert [(each.files, each.left) for each in steps[0]] == [(3, ""), (0, "out of time")]
+    assert [(each.files, each.left) for each in steps[0]] == [
+        (3, ""),
+        (0, "files of before, for lack of time"),
+    ]
     assert [sum(each.files for each in step) for step in steps[1:]] == [2, 0, 0, 0]
     assert set(written_as(bronze)) == {"INT64"}
     assert rows_of(bronze) == rows

@@ -2,7 +2,9 @@
 
 import json
 import os
+from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -27,6 +29,7 @@ from strandline.engine.repair.rebuild import promote, rebuild, undo
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
 from strandline.engine.service.maintain import LOCK, Maintained, Policy, maintain, refuse_idle
+from strandline.operate import decisions
 from tests.support import by_hand, engine
 from tests.support.by_hand import as_before, written_as
 from tests.support.events import TABLE, Event, reading, received
@@ -218,6 +221,29 @@ def test_a_file_that_is_torn_is_said_and_the_rest_is_maintained(lake: Lake) -> N
     assert done[TABLE.id].retimed == 2
     assert done[silver.TABLE.id].left == ""
     refuse_idle([*done.values()])
+
+
+def test_files_of_before_keep_no_other_table_waiting(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are written again in the first half of the time, which one large table may take for days."""
+    received(lake, batch(0))
+    path, other = lake.table(TABLE), lake.table(silver.TABLE)
+    by_hand.create(other, StructType([StructField("at", TimestampType())]))
+    as_before(path)
+    now = 0.0
+    monkeypatch.setattr(decisions, "time", SimpleNamespace(monotonic=lambda: now))
+    policy = replace(decisions.policy_of("1d", "10m"), untouched=timedelta(0))
+
+    now = 301.0
+    done = maintained(lake, policy)
+
+    left = "files of before, for lack of time"
+    assert {each: done[each].left for each in done} == {TABLE.id: left, silver.TABLE.id: ""}
+    now = 299.0
+    assert maintained(lake, policy)[TABLE.id].retimed == 1
+    now = 601.0
+    assert [each.left for each in maintained(lake, policy).values()] == ["out of time"]
 
 
 @pytest.mark.whole

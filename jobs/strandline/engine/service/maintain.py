@@ -64,12 +64,15 @@ class Policy:
         keep: How long files are kept that a later version removed.
         untouched: How old a file must be to be put together with others.
         is_over: Whether the time is over; asked between two steps.
+        is_half_over: Whether half of it is. Files of before are written again within the first half, so that those of a large
+            table keep no other table, and no catalog, waiting for days.
         go: Whether to do it; otherwise it is only counted.
     """
 
     keep: timedelta = KEEP
     untouched: timedelta = UNTOUCHED
     is_over: Callable[[], bool] = lambda: False
+    is_half_over: Callable[[], bool] = lambda: False
     go: bool = True
 
 
@@ -259,7 +262,7 @@ def _merged(
         )
         if policy.is_over():
             return replace(done, left="out of time")
-    for each in rewrite_times(path, choice, now, go=policy.go, is_over=policy.is_over):
+    for each in rewrite_times(path, choice, now, go=policy.go, is_over=policy.is_half_over):
         done = replace(done, retimed=done.retimed + each.files, left=each.left or done.left)
     return done
 

@@ -615,7 +615,7 @@ def rewrite_times(
             looked_file(path).put(json.dumps(sorted(well)))
             recorded = {*well}
     more = f", and {len(left) - 1:,} more" if len(left) > 1 else ""
-    late = ["out of time"] if waiting and not is_beaten else []
+    late = ["files of before, for lack of time"] if waiting and not is_beaten else []
     if left or late:
         yield Merged(left="; ".join([*(f"{each}{more}" for each in left[:1]), *late]))
 
