@@ -62,6 +62,11 @@ class Heard:
     messages: list[Message] = field(default_factory=list)
     asked: int = 0
 
+    @property
+    def id(self) -> str:
+        """Return its name, which no other has here."""
+        return self.shown
+
     def send(self, message: Message) -> Exception | None:
         """Take a message."""
         self.asked += 1
@@ -245,6 +250,47 @@ def test_a_torn_file_sends_once_more_and_ends_nothing(watch: Watch, heard: Heard
     watch.look("silver.a", after=15)
     watch.look("silver.a", after=300)
     assert [each.is_over for each in heard.messages] == [False, False]
+
+
+def test_each_of_two_receivers_on_one_host_gets_the_alarm_and_its_end(lake: Lake) -> None:
+    """Two channels and two services have one name in messages; one that fails keeps nothing from the others."""
+    with posted() as (host, came), posted(202) as (duty, paged):
+        words = [f"slack+http://{host}/ops-s3cret", f"slack+http://{host}/data-s3cret"]
+        words += [f"pagerduty+http://{key}@{duty}/v2/enqueue" for key in ("K1-s3cret", "K2-s3cret")]
+        watch = Watch(lake, *receivers(" ".join(words)))
+        watch.look("silver.a")
+        watch.look("silver.a", after=300)
+        stored = watch.alarms._file.text() or ""
+        watch.look(after=15)
+        watch.alarms.end()
+    assert [path for path, _ in came] == ["/ops-s3cret", "/data-s3cret"] * 2
+    assert [each["routing_key"] for _, each in paged] == ["K1-s3cret", "K2-s3cret"] * 2
+    assert "slack at" in stored
+    assert "s3cret" not in stored
+
+    with posted(500) as (host, refused):
+        watch = Watch(lake, *receivers(f"slack+http://{host}/a slack+http://{host}/b"))
+        watch.look("silver.a")
+        watch.look("silver.a", after=300)
+        watch.alarms.end()
+    assert [path for path, _ in refused] == ["/a", "/b"]
+
+
+def test_a_file_of_before_says_nothing_twice_to_its_receiver(lake: Lake) -> None:
+    """It has names, and of two receivers with one name the first had got the alarm."""
+    with posted() as (host, came):
+        watch = Watch(lake, *receivers(f"slack+http://{host}/a slack+http://{host}/b"))
+        about = json.dumps([["table", "silver.a"]])
+        at = NOW.timestamp()
+        sent = {"about": [about], "at": at, "tries": 0, "due": 0.0}
+        known = {"since": {about: at - 900}, "says": {about: "wrong"}}
+        before = {WRONG.name: {**known, "sent": {f"slack at {host}": sent}}}
+        watch.alarms._file.put(json.dumps(before))
+        watch.look("silver.a")
+        assert [path for path, _ in came] == ["/b"]
+        watch.look(after=15)
+        watch.alarms.end()
+    assert [path for path, _ in came] == ["/b", "/a", "/b"]
 
 
 # The conditions.

@@ -278,6 +278,10 @@ class Receiver(Protocol):
     def shown(self) -> str:
         """Return what it is called in messages: without what is secret."""
 
+    @property
+    def id(self) -> str:
+        """Return what the file of this machine calls it: as no other receiver, and without what is secret."""
+
     def send(self, message: Message) -> Exception | None:
         """Send a message; return why it was not accepted, and None where it was."""
 
@@ -288,6 +292,7 @@ class Webhook:
 
     address: str
     shown: str
+    id: str
 
     def send(self, message: Message) -> Exception | None:
         """See ``Receiver``."""
@@ -311,6 +316,7 @@ class PagerDuty:
     address: str
     key: str
     shown: str
+    id: str
 
     def send(self, message: Message) -> Exception | None:
         """See ``Receiver``."""
@@ -343,6 +349,7 @@ class Mail:
     sender: str
     to: tuple[str, ...]
     shown: str
+    id: str
 
     def send(self, message: Message) -> Exception | None:
         """See ``Receiver``."""
@@ -416,19 +423,27 @@ def _receiver(number: int, word: str) -> Receiver:
         kind = scheme = host = port = ""
     if kind == "slack" and scheme in {"http", "https"} and host:
         address = urlunsplit((scheme, parts.netloc, parts.path, parts.query, ""))
-        return Webhook(address, f"slack at {host}{port}")
+        return Webhook(address, shown := f"slack at {host}{port}", _id(shown, address))
     if kind == "pagerduty" and scheme in {"http", "https"} and host and parts.username:
         address = urlunsplit((scheme, f"{host}{port}", parts.path or "/v2/enqueue", "", ""))
-        return PagerDuty(address, unquote(parts.username), f"pagerduty at {host}{port}")
+        shown = f"pagerduty at {host}{port}"
+        return PagerDuty(address, key := unquote(parts.username), shown, _id(shown, address, key))
     if kind in {"smtp", "smtps"} and not scheme and host:
         asked = parse_qs(parts.query)
         to = tuple(each for group in asked.get("to", []) for each in group.split(",") if each)
         if to and asked.get("from"):
-            return Mail(word, asked["from"][0], to, f"mail to {', '.join(to)}")
+            shown, sender = f"mail to {', '.join(to)}", asked["from"][0]
+            # Without the password: it can be guessed from a sum, and a new one is no new receiver.
+            return Mail(word, sender, to, shown, _id(shown, f"{host}{port}", sender))
     raise DefinitionError(
         f"address {number} of STRANDLINE_ALARMS is none of a receiver of alarms",
         hint=f"write addresses such as {FORMS}, with spaces between.",
     )
+
+
+def _id(shown: str, *address: str) -> str:
+    """Return the id of a receiver: of two channels of one host only the address differs, which is a secret."""
+    return f"{shown} {hashlib.sha256(' '.join(address).encode()).hexdigest()[:12]}"
 
 
 # What was sent, and what is to be.
@@ -458,7 +473,7 @@ class Incident:
     Args:
         since: The second since which each of what it is about holds.
         says: The sentence of each.
-        sent: What each receiver knows, by its name.
+        sent: What each receiver knows, by its id.
     """
 
     since: dict[str, float] = field(default_factory=dict)
@@ -539,13 +554,19 @@ class Alarms:
             return False
         self._is_alone = True
         self._incidents = _read(self._file)
+        for incident in self._incidents.values():
+            for (
+                receiver
+            ) in self._to:  # files of before have names, of several receivers the first one's
+                if receiver.shown in incident.sent:
+                    incident.sent[receiver.id] = incident.sent.pop(receiver.shown)
         return True
 
     def _let_know(self, rule: Condition, incident: Incident, now: datetime, away: set[str]) -> None:
         at = now.timestamp()
         about = sorted(each for each, since in incident.since.items() if at - since >= rule.seconds)
         for receiver in self._to:
-            name = receiver.shown
+            name = receiver.id
             known = incident.sent.get(name)
             if about:
                 known = incident.sent.setdefault(name, Sent())
@@ -572,7 +593,7 @@ class Alarms:
         at: float,
         away: set[str],
     ) -> None:
-        name, known = receiver.shown, incident.sent[receiver.shown]
+        name, shown, known = receiver.id, receiver.shown, incident.sent[receiver.id]
         error = receiver.send(message)
         if error is None and not about:
             del incident.sent[name]
@@ -586,10 +607,10 @@ class Alarms:
             known.due = at + PAUSES[known.tries - 1]
             if known.tries == 1:
                 self._says(
-                    f"{name} did not accept {message.name}: {_reason(error)}; it is tried again"
+                    f"{shown} did not accept {message.name}: {_reason(error)}; it is tried again"
                 )
             return
-        self._says(f"{name} did not accept {message.name} {known.tries} times: it is given up")
+        self._says(f"{shown} did not accept {message.name} {known.tries} times: it is given up")
         if about:
             incident.sent[name] = Sent(about=about, at=at)
         else:
