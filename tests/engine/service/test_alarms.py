@@ -2,10 +2,11 @@
 
 import email
 import json
+import resource
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.policy import default
@@ -291,6 +292,68 @@ def test_a_file_of_before_says_nothing_twice_to_its_receiver(lake: Lake) -> None
         watch.look(after=15)
         watch.alarms.end()
     assert [path for path, _ in came] == ["/b", "/a", "/b"]
+
+
+@contextmanager
+def full() -> Iterator[None]:
+    """Let each write of this process to a file fail, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("from_the_start", [True, False])
+def test_a_full_disk_keeps_no_alarm_from_people_and_is_said_once(
+    from_the_start: bool,  # noqa: FBT001  # a case
+    watch: Watch,
+    heard: Heard,
+) -> None:
+    """That it is full is what they are to know."""
+    if not from_the_start:
+        watch.look()
+    with full():
+        watch.look("silver.a")
+        for _ in range(5):
+            watch.look("silver.a", after=300)
+    assert [each.is_over for each in heard.messages] == [False]
+    assert len([each for each in watch.said if "not stored: File too large" in each]) == 1
+    assert len(watch.said) == 1 + from_the_start
+    watch.look("silver.a", after=15)
+    watch.alarms.end()
+    watch.alarms = watch.started()
+    watch.look(after=15)
+    assert [each.is_over for each in heard.messages] == [False, True], "with room it is stored"
+
+
+def test_a_file_that_cannot_be_replaced_ends_nothing(watch: Watch, heard: Heard) -> None:
+    watch.alarms._file.make()
+    watch.look("silver.a")
+    watch.look("silver.a", after=300)
+    watch.look(after=15)
+    assert [each.is_over for each in heard.messages] == [False, True]
+    assert len(watch.said) == 1
+
+
+def test_whatever_fails_ends_no_page_and_keeps_nothing_from_the_others(
+    lake: Lake, heard: Heard
+) -> None:
+    class Broken(Heard):
+        def send(self, message: Message) -> Exception | None:
+            raise RuntimeError(message.key)
+
+    watch = Watch(lake, Broken("eve"), heard)
+    watch.look("silver.a")
+    watch.look("silver.a", after=300)
+    assert [each.is_over for each in heard.messages] == [False]
+    unknown = replace(WRONG, expr="rate(strandline_a[5m]) > 0")
+    watch.alarms._rules = [unknown]
+    for _ in range(3):
+        watch.look("silver.a", after=15)
+    assert len([each for each in watch.said if "cannot be raised: DefinitionError" in each]) == 1
+    watch.alarms.end()
 
 
 # The conditions.

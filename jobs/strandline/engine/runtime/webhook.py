@@ -1,4 +1,4 @@
-"""Post JSON to an address: alarms of runs that failed (orchestration/strandline_dagster/resources.py), and notices of alerts.
+"""Post JSON to an address: alarms of runs that failed (orchestration/strandline_dagster/resources.py), and notices of alerts; or send a mail.
 
 A receiver is trusted in nothing: an answer that never ends is given up, and no redirect is followed, because it would
 arrive as a GET without the text.
@@ -6,10 +6,14 @@ arrive as a GET without the text.
 
 import http.client
 import json
+import smtplib
+import ssl
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from email.message import EmailMessage
+from urllib.parse import SplitResult, unquote, urlsplit
 
 PATIENCE = 10.0
 """Seconds for a whole answer, however slowly it comes."""
@@ -58,3 +62,40 @@ def _sent(request: urllib.request.Request, patience: float) -> Exception | None:
         if isinstance(error, urllib.error.HTTPError):
             error.close()
         return error
+
+
+def mail(address: str, message: EmailMessage, *, patience: float = PATIENCE) -> Exception | None:
+    """Send a mail; return why it was not accepted, and None where it was. A password is sent to no server without TLS.
+
+    Args:
+        address: The server, of smtp or smtps, with its user and password.
+        message: The mail.
+        patience: Seconds for each of its answers.
+    """
+    try:
+        _mailed(urlsplit(address), message, patience)
+    except (OSError, smtplib.SMTPException, ValueError) as error:
+        return error
+    return None
+
+
+def _mailed(where: SplitResult, message: EmailMessage, patience: float) -> None:
+    trusted, host = ssl.create_default_context(), where.hostname or ""
+    is_safe = where.scheme == "smtps"
+    if is_safe:
+        server: smtplib.SMTP = smtplib.SMTP_SSL(
+            host, where.port or 465, timeout=patience, context=trusted
+        )
+    else:
+        server = smtplib.SMTP(host, where.port or 587, timeout=patience)
+    with server:
+        server.ehlo()
+        if not is_safe and server.has_extn("starttls"):
+            server.starttls(context=trusted)
+            server.ehlo()
+            is_safe = True
+        if where.password:
+            if not is_safe:
+                raise ValueError("the server offers no TLS, and a password is sent to none without")
+            server.login(unquote(where.username or ""), unquote(where.password))
+        server.send_message(message)

@@ -13,10 +13,8 @@ after pauses that double; after the last attempt the alarm is given up for it, a
 import hashlib
 import json
 import re
-import smtplib
-import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from email.message import EmailMessage
@@ -30,7 +28,7 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime.processes import own
-from strandline.engine.runtime.webhook import post
+from strandline.engine.runtime.webhook import mail, post
 from strandline.engine.service.metrics import Sample
 from strandline_infra import installation
 
@@ -343,7 +341,7 @@ class PagerDuty:
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail server; a password is sent to none without TLS."""
+    """A mail server."""
 
     address: str
     sender: str
@@ -354,10 +352,9 @@ class Mail:
     def send(self, message: Message) -> Exception | None:
         """See ``Receiver``."""
         try:
-            self._sent(self._written(message))
-        except (OSError, smtplib.SMTPException, ValueError) as error:
+            return mail(self.address, self._written(message), patience=PATIENCE)
+        except ValueError as error:  # of a header
             return error
-        return None
 
     def _written(self, message: Message) -> EmailMessage:
         found = EmailMessage()
@@ -370,31 +367,6 @@ class Mail:
         facts = f"alarm    {message.name}\nlake     {message.lake}\nhost     {message.host}\nsince    {message.since}; {ends}"
         found.set_content("\n".join([*message.lines, "", facts, f"runbook  {message.runbook}"]))
         return found
-
-    def _sent(self, mail: EmailMessage) -> None:
-        where = urlsplit(self.address)
-        trusted = ssl.create_default_context()
-        host = where.hostname or ""
-        if where.scheme == "smtps":
-            server: smtplib.SMTP = smtplib.SMTP_SSL(
-                host, where.port or 465, timeout=PATIENCE, context=trusted
-            )
-        else:
-            server = smtplib.SMTP(host, where.port or 587, timeout=PATIENCE)
-        with server:
-            server.ehlo()
-            is_safe = where.scheme == "smtps"
-            if not is_safe and server.has_extn("starttls"):
-                server.starttls(context=trusted)
-                server.ehlo()
-                is_safe = True
-            if where.password:
-                if not is_safe:
-                    raise ValueError(
-                        "the server offers no TLS, and a password is sent to none without"
-                    )
-                server.login(unquote(where.username or ""), unquote(where.password))
-            server.send_message(mail)
 
 
 FORMS = (
@@ -509,7 +481,8 @@ class Alarms:
         self._rules = conditions() if rules is None else rules
         self._alone = ExitStack()
         self._is_alone = False
-        self._was_held = False
+        self._was_held = self._is_read = False
+        self._failures: set[str] = set()
         self._incidents: dict[str, Incident] = {}
 
     @property
@@ -517,9 +490,14 @@ class Alarms:
         return self._lake.near / "_raised_alarms.json"  # also while the store is away
 
     def look(self, samples: Sequence[Sample]) -> None:
-        """Take what a look at the lake has shown."""
-        if not self._holds():
-            return
+        """Take what a look at the lake has shown; whatever fails here is said once, and ends no page."""
+        try:
+            if self._holds():
+                self._look(samples)
+        except Exception as error:  # noqa: BLE001  # Prometheus asks the same process
+            self._failed("alarms cannot be raised", error)
+
+    def _look(self, samples: Sequence[Sample]) -> None:
         now, figures = self._clock(), figures_of(samples)
         for rule in self._rules:
             incident = self._incidents.setdefault(rule.name, Incident())
@@ -538,7 +516,7 @@ class Alarms:
     def end(self) -> None:
         """Let another process send them."""
         self._alone.close()
-        self._is_alone = False
+        self._is_alone = self._is_read = False
 
     def _holds(self) -> bool:
         """Return whether this process is the one of this machine that sends."""
@@ -550,10 +528,15 @@ class Alarms:
         except HeldError:
             if not self._was_held:
                 self._says("another process of this machine sends the alarms of this lake")
-            self._was_held = True
+            self._was_held, self._is_read = True, False
             return False
-        self._is_alone = True
-        self._incidents = _read(self._file)
+        except OSError as error:  # a full disk is to be said: twice rather than never
+            self._failed("alarms are raised without a lock, so two processes may send each", error)
+        else:
+            self._is_alone = True
+        if self._is_read:
+            return True
+        self._incidents, self._is_read = _read(self._file), True
         for incident in self._incidents.values():
             for (
                 receiver
@@ -594,7 +577,10 @@ class Alarms:
         away: set[str],
     ) -> None:
         name, shown, known = receiver.id, receiver.shown, incident.sent[receiver.id]
-        error = receiver.send(message)
+        try:
+            error = receiver.send(message)
+        except Exception as failure:  # noqa: BLE001  # whatever one of them does, the others get it
+            error = failure
         if error is None and not about:
             del incident.sent[name]
             return
@@ -644,8 +630,20 @@ class Alarms:
     def _store(self) -> None:
         found = {name: asdict(each) for name, each in self._incidents.items()}
         text = json.dumps(found, sort_keys=True)
-        if text != (self._file.text() or "{}"):
-            self._file.put(text)
+        try:
+            if text != (self._file.text() or "{}"):
+                self._file.put(text)
+            if self._is_alone:
+                self._failures.clear()
+        except OSError as error:
+            self._failed("a start would send alarms once more, what was sent is not stored", error)
+
+    def _failed(self, what: str, error: Exception) -> None:
+        said = f"{what}: {getattr(error, 'strerror', None) or _reason(error)}"
+        if said not in self._failures:
+            self._failures.add(said)
+            with suppress(OSError):  # the log may be on the disk that is full
+                self._says(said)
 
 
 def _is_news(known: Sent, about: Sequence[str], at: float) -> bool:
