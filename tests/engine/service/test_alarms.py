@@ -12,7 +12,7 @@ from email.message import EmailMessage
 from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -38,7 +38,8 @@ from strandline.engine.service.alarms import (
     figures_of,
     receivers,
 )
-from strandline.engine.service.metrics_page import METRICS
+from strandline.engine.service.metrics import BEHIND, GATE, LAG, UP, LedgerFigures
+from strandline.engine.service.metrics_page import AGE, METRICS, OVERDUE, PARTS
 from tests.architecture.tree import ROOT
 from tests.support.watched_lake import look, watched_lake
 
@@ -292,6 +293,84 @@ def test_a_file_of_before_says_nothing_twice_to_its_receiver(lake: Lake) -> None
         watch.look(after=15)
         watch.alarms.end()
     assert [path for path, _ in came] == ["/b", "/a", "/b"]
+
+
+def test_a_table_that_comes_again_while_the_incident_lasts_is_sent_again(
+    watch: Watch, heard: Heard
+) -> None:
+    """Days later: that it was mended once is no reason to keep it from people; the end names all of them."""
+    watch.look("silver.a", "silver.b")
+    watch.look("silver.a", "silver.b", after=300)
+    watch.look("silver.b", after=3 * 86_400)
+    watch.look("silver.a", "silver.b", after=3 * 86_400)
+    assert len(heard.messages) == 1
+    watch.look("silver.a", "silver.b", after=300)
+    assert [len(each.says) for each in heard.messages] == [2, 2]
+    watch.look("silver.b", after=AGAIN)
+    watch.look(after=300)
+    assert [each.is_over for each in heard.messages] == [False, False, True]
+    assert len(heard.messages[-1].says) == 2
+
+
+def test_another_table_in_the_place_of_the_one_that_is_mended_waits_for_its_quarter_of_an_hour(
+    watch: Watch, heard: Heard
+) -> None:
+    watch.look("silver.a", "silver.b")
+    watch.look("silver.a", after=299)
+    watch.look("silver.a", "silver.b", after=1)
+    watch.look("silver.b", after=300)
+    assert len(heard.messages) == 1
+    watch.look("silver.b", after=AGAIN)
+    assert [len(each.says) for each in heard.messages] == [1, 1]
+    watch.look(after=15)
+    assert len(heard.messages[-1].says) == 2
+
+
+def test_what_is_not_known_ends_no_alarm(watch: Watch, heard: Heard) -> None:
+    """A start while the store is away: what was wrong is not mended by that."""
+    watch.look("silver.a")
+    watch.look("silver.a", after=300)
+    watch.alarms.end()
+    watch.alarms = watch.started()
+    for _ in range(3):
+        watch.now += timedelta(seconds=600)
+        watch.alarms.look([], {BALANCED})
+    assert [each.is_over for each in heard.messages] == [False]
+    watch.now += timedelta(seconds=15)
+    watch.alarms.look([BALANCED.of(1, "silver.b")], {BALANCED})
+    assert len(heard.messages) == 1, "of another table it is known"
+    watch.alarms.look([BALANCED.of(1, "silver.a")], {BALANCED, AGE})
+    assert [each.is_over for each in heard.messages] == [False, True]
+
+
+def test_a_look_knows_what_it_could_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of no tables promises and gates would be empty; once they were read they are kept, and known."""
+    lake = watched_lake(tmp_path, NOW)
+    assert {each for of in PARTS.values() for each in of} <= {*METRICS}
+    with monkeypatch.context() as away:
+        away.setattr(LedgerFigures, "follow", refused)
+        first = look(lake, NOW)
+        assert {BALANCED, AGE, GATE} <= first.unknown
+        assert not {each.metric for each in first.samples()} & {BALANCED, AGE, GATE}
+        assert UP not in first.unknown
+    first.look()
+    assert first.unknown == set()
+    shown = {each for each in first.samples() if each.metric in {BALANCED, OVERDUE, GATE}}
+    assert {each.metric for each in shown} == {BALANCED, OVERDUE, GATE}
+    with monkeypatch.context() as away:
+        away.setattr(LedgerFigures, "follow", refused)
+        first.look()
+    assert first.unknown == set()
+    assert shown <= {*first.samples()}
+    lake.heartbeat.remove_file()
+    first.look()
+    assert first.unknown == {LAG, BEHIND}, "of bronze neither a stream nor Kafka says it"
+
+
+def refused(_: object) -> NoReturn:
+    raise PermissionError("no")
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import getpass
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from enum import StrEnum
@@ -31,7 +31,7 @@ from strandline_infra.programs import HOST
 
 if TYPE_CHECKING:
     from strandline.engine.proof.daily_report import AlertPage
-    from strandline.engine.service.metrics import Sample
+    from strandline.engine.service.metrics import Metric, Sample
     from strandline.engine.service.metrics_page import LakeLook
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -420,7 +420,7 @@ def metrics(
 
         def seen() -> None:
             look.look()
-            raised(look.samples())
+            raised(look.samples(), look.unknown)
 
         if once:
             look.look()
@@ -440,10 +440,10 @@ def metrics(
 @contextmanager
 def _raising(
     found: Settings, where: Lake, *, says: bool
-) -> "Iterator[Callable[[Sequence[Sample]], None]]":
+) -> "Iterator[Callable[[Sequence[Sample], Collection[Metric]], None]]":
     """Yield what brings the alarms of a look to people for the length of the block; nothing where no receiver is named."""
     if found.alarms is None or not says:
-        yield lambda _: None
+        yield lambda *_: None
         return
     # Not imported above: few lakes have receivers, and it reads YAML.
     from strandline.engine.service.alarms import Alarms, receivers  # noqa: PLC0415  # as above

@@ -13,7 +13,7 @@ after pauses that double; after the last attempt the alarm is given up for it, a
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -29,7 +29,7 @@ from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.webhook import mail, post
-from strandline.engine.service.metrics import Sample
+from strandline.engine.service.metrics import Metric, Sample
 from strandline_infra import installation
 
 RULES = "infra/monitoring/alerts.yml"
@@ -182,6 +182,11 @@ class Condition:
     severity: str
     summary: str
     runbook: str
+
+    @property
+    def metrics(self) -> set[str]:
+        """Return the names of what its expression reads."""
+        return {*re.findall(r"strandline_[a-z_]+", self.expr)}
 
     def holds(self, figures: Mapping[str, Vector], now: float) -> dict[str, str]:
         """Return what it is true of, each with its sentence."""
@@ -426,16 +431,27 @@ class Sent:
     """What a receiver knows of an incident.
 
     Args:
-        about: What the last message that it accepted was about.
+        about: What the last message that it accepted was about, less what is over since: if that comes again, it is news.
+        ever: What all messages about the incident were about, for that of its end.
         at: When it accepted that, in seconds.
         tries: Attempts in a row that failed.
         due: When the next attempt is to be made.
     """
 
     about: list[str] = field(default_factory=list)
+    ever: list[str] = field(default_factory=list)
     at: float = 0.0
     tries: int = 0
     due: float = 0.0
+
+    def knows(self, about: list[str], at: float) -> "Sent":
+        """Return what it knows after a message, or after one was given up."""
+        return Sent(about=about, ever=sorted({*self.all, *about}), at=at)
+
+    @property
+    def all(self) -> list[str]:
+        """Return what its messages were about; files of before have the last one alone."""
+        return self.ever or self.about
 
 
 @dataclass(slots=True, kw_only=True)
@@ -489,21 +505,28 @@ class Alarms:
     def _file(self) -> Place:
         return self._lake.near / "_raised_alarms.json"  # also while the store is away
 
-    def look(self, samples: Sequence[Sample]) -> None:
-        """Take what a look at the lake has shown; whatever fails here is said once, and ends no page."""
+    def look(self, samples: Sequence[Sample], unknown: Collection[Metric] = ()) -> None:
+        """Take what a look at the lake has shown; whatever fails here is said once, and ends no page.
+
+        Args:
+            samples: What it has shown.
+            unknown: What it could not read, and no look before; what has no sample of these is not over.
+        """
         try:
             if self._holds():
-                self._look(samples)
+                self._look(samples, {each.name for each in unknown})
         except Exception as error:  # noqa: BLE001  # Prometheus asks the same process
             self._failed("alarms cannot be raised", error)
 
-    def _look(self, samples: Sequence[Sample]) -> None:
+    def _look(self, samples: Sequence[Sample], unknown: Collection[str]) -> None:
         now, figures = self._clock(), figures_of(samples)
         for rule in self._rules:
             incident = self._incidents.setdefault(rule.name, Incident())
             holds, at = rule.holds(figures, now.timestamp()), now.timestamp()
             # A clock that was ahead and was set back must not keep an alarm for as long.
-            incident.since = {of: min(incident.since.get(of, at), at) for of in holds}
+            shown = {json.dumps(of) for each in rule.metrics for of in figures.get(each, {})}
+            goes_on = {*incident.since} - shown if rule.metrics & {*unknown} else set()
+            incident.since = {of: min(incident.since.get(of, at), at) for of in {*goes_on, *holds}}
             incident.says |= holds
         away: set[str] = set()
         for rule in self._rules:
@@ -553,17 +576,19 @@ class Alarms:
             known = incident.sent.get(name)
             if about:
                 known = incident.sent.setdefault(name, Sent())
-            if known is not None and not about and not known.about:  # over before it was accepted
+                known.ever = known.all
+                known.about = [each for each in known.about if each in incident.since]
+            if known is not None and not about and not known.all:  # over before it was accepted
                 del incident.sent[name]
                 continue
             if known is None or name in away or 0 < known.due - at <= PAUSES[-1]:
                 continue
             if not _is_news(known, about, at):
                 continue
-            message = self._message(rule, incident, about or known.about, now, is_over=not about)
+            message = self._message(rule, incident, about or known.all, now, is_over=not about)
             self._try(receiver, message, incident, about, at, away)
         gone = {each for each in incident.says if each not in incident.since}
-        kept = {each for known in incident.sent.values() for each in known.about}
+        kept = {each for known in incident.sent.values() for each in known.all}
         for each in gone - kept:
             del incident.says[each]
 
@@ -585,7 +610,7 @@ class Alarms:
             del incident.sent[name]
             return
         if error is None:
-            incident.sent[name] = Sent(about=about, at=at)
+            incident.sent[name] = known.knows(about, at)
             return
         away.add(name)  # each further message would wait for it as long
         known.tries += 1
@@ -598,7 +623,7 @@ class Alarms:
             return
         self._says(f"{shown} did not accept {message.name} {known.tries} times: it is given up")
         if about:
-            incident.sent[name] = Sent(about=about, at=at)
+            incident.sent[name] = known.knows(about, at)
         else:
             del incident.sent[name]
 
@@ -648,9 +673,8 @@ class Alarms:
 
 def _is_news(known: Sent, about: Sequence[str], at: float) -> bool:
     """Return whether a receiver does not know something, and may be sent it now."""
-    if not about or not known.about:
-        return True
-    return bool({*about} - {*known.about}) and not 0 <= at - known.at < AGAIN
+    is_more = bool({*about} - {*known.about})
+    return not about or (is_more and not 0 <= at - known.at < AGAIN)
 
 
 def _reason(error: Exception) -> str:

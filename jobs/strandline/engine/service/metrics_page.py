@@ -20,7 +20,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 from strandline.core.errors import DefinitionError, LakeError
-from strandline.core.table import Table
+from strandline.core.table import Ingested, Table
 from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
@@ -86,6 +86,31 @@ METRICS = (
 )
 
 
+PARTS: Mapping[str, tuple[Metric, ...]] = {
+    "processes": metrics.PROGRAM_METRICS,
+    "unread": (metrics.LAG, metrics.BEHIND),
+    "ledger": metrics.LEDGER_METRICS,
+    "promises": (AGE, PROMISED, OVERDUE),
+    "gates": (metrics.GATE, metrics.GATE_ROWS),
+    "leases": (metrics.LEASE, metrics.LEASE_INFO, metrics.LEASE_AT, metrics.LEASE_HOLDERS),
+    "receivers": (
+        *(metrics.DELIVERED, metrics.NOTICES, metrics.WAITING, metrics.DEAD, metrics.EXPIRED),
+        *(metrics.RECEIVER_LAG, metrics.RECEIVER_AWAY, metrics.RECEIVER_UP),
+    ),
+    "publications": (
+        *(metrics.PUBLISH_READ, metrics.PUBLISH_ACCEPTED, metrics.PUBLISH_REFUSED),
+        *(metrics.PUBLISH_LAG, metrics.PUBLISH_AWAY, metrics.PUBLISH_UP),
+    ),
+    "catalogs": (CATALOG_VERSIONS, CATALOG_SECONDS),
+    "radar": (metrics.LEVEL, metrics.LEFT, metrics.RADAR_AT),
+    "machine": (metrics.ALARMS, metrics.FREE, metrics.SIZE),
+}
+"""What each part of a look shows."""
+
+OF_TABLES = ("promises", "gates")
+"""Parts that are about the tables that the books show."""
+
+
 class Promises:
     """How tables keep what they promise of the age of their newest row; of a version that was seen it is remembered."""
 
@@ -146,6 +171,7 @@ class LakeLook(Collector):
         self._parts: dict[str, list[Sample]] = {}
         self._reasons: dict[str, str] = {}
         self._read_at: dict[str, float] = {}
+        self._is_lag_known = True
         self.away: LakeError | None = None
         """Why the store did not answer at the last look; None where it did, or where the lake is on a disk."""
 
@@ -153,6 +179,7 @@ class LakeLook(Collector):
         """Read the lake."""
         begun, lake = time.monotonic(), self._lake
         tables: list[Table] = []
+        followed: list[bool] = []
         seen: list[Processes] = []
         behind: dict[str, int] = {}
 
@@ -168,6 +195,7 @@ class LakeLook(Collector):
 
         def ledger() -> Iterator[Sample]:
             tables.extend(self._ledger.follow())
+            followed.append(True)
             yield from self._ledger.samples(behind, self._clock())
 
         was_away, self.away = self.away is not None, _store_away(lake)
@@ -187,8 +215,14 @@ class LakeLook(Collector):
         for part, samples in parts.items():
             if self.away:
                 self._parts.setdefault(part, [])
+            elif (
+                part in OF_TABLES and not followed
+            ):  # of no tables it would be empty, and that is no news
+                self._parts.setdefault(part, [])
+                self._reasons[part] = self._reasons["ledger"]
             else:
                 self._read(part, samples)
+        self._is_lag_known = all(each.id in behind for each in tables if isinstance(each, Ingested))
         if self.away:
             self._show_what_is_known(self.away, is_news=not was_away)
         self._parts["look"] = [
@@ -199,6 +233,14 @@ class LakeLook(Collector):
             *(FAILED.of(part in self._reasons, part) for part in parts),
             *(PART_AT.of(at, part) for part, at in self._read_at.items()),
         ]
+
+    @property
+    def unknown(self) -> set[Metric]:
+        """Return what neither the last look nor one before could read, of some tables at least."""
+        parts = {part for part in self._reasons if part not in self._read_at}
+        if not self._is_lag_known:
+            parts.add("unread")
+        return {each for part in parts for each in PARTS[part]}
 
     def samples(self) -> list[Sample]:
         """Return what the last look has shown."""
