@@ -141,6 +141,9 @@ def test_only_tables_are_asked_what_only_tables_must_do(
         ('[profile.prod.kafka_options]\n"sasl.password" = "x"\n', "secret", 2),
         ('[profile.prod.environment]\nOTEL_EXPORTER_OTLP_HEADERS = "api=x"\n', "secret", 2),
         ('[profile.prod.environment]\nHOME = "x"\n', "unknown", 2),
+        ("profile = 3\n", "unknown", 1),
+        ("project = 3\n", "unknown", 1),
+        (f"a = {'[' * 50_000}\n", "syntax", 1),
     ],
 )
 def test_mistakes_of_the_projects_file_are_found(
@@ -157,6 +160,25 @@ def test_mistakes_of_rules_are_found(shop: Shop, monkeypatch: pytest.MonkeyPatch
     shop.file("rules/c.yml", "title: c\nlevel: high\ndetecton: {}\n")
     found = {(file, rule) for file, _, rule in shop.found(monkeypatch)}
     assert found == {("rules/a.yml", "rule"), ("rules/b.yml", "syntax"), ("rules/c.yml", "rule")}
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("title: a\nlevel: [high]\ndetection: {}\n", "rule"),
+        ("title: a\nlevel: {high: low}\ndetection: {}\n", "rule"),
+        ("title: a\nlevel: 3\ndetection: {}\n", "rule"),
+        ("title: a\ndate: 2024-02-30\ndetection: {}\n", "syntax"),
+        (f"title: {'[' * 50_000}\n", "syntax"),
+        ("? [a]\n: b\n", "syntax"),
+    ],
+)
+def test_whatever_is_in_a_rule_is_a_finding_and_ends_nothing(
+    text: str, rule: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a hook cannot read would be a traceback before each commit."""
+    shop.file("rules/a.yml", text)
+    assert shop.found(monkeypatch) == [("rules/a.yml", 1, rule)]
 
 
 def test_as_a_hook_it_takes_less_than_a_second_and_imports_no_spark(shop: Shop) -> None:

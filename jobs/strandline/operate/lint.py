@@ -251,7 +251,7 @@ def _of_module(text: str, layer: str, stem: str) -> Iterator[tuple[int, str, str
 def _of_project(text: str) -> Iterator[tuple[int, str, str]]:
     try:
         found = tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         line = re.search(r"line (\d+)", str(error))
         yield int(line[1]) if line else 1, "syntax", f"it is no TOML: {error}"
         return
@@ -265,13 +265,20 @@ def _of_sections(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for name in found:
         if name not in SECTIONS:
             yield name, "unknown", f"{name} is not a part of this file; {near(name, SECTIONS)}"
-    for name in found.get("project", {}):
+    for part in SECTIONS:
+        if not isinstance(found.get(part, {}), dict):
+            yield part, "unknown", f"{part} is a section: [{part}]"
+    for name in _section(found, "project"):
         if name not in KEYS:
             yield name, "unknown", f"[project] has no {name}; {near(name, KEYS)}"
-    for profile, values in found.get("profile", {}).items():
+    for profile, values in _section(found, "profile").items():
         for name, value in values.items() if isinstance(values, dict) else ():
             for key, rule, says in _of_setting(name, value):
                 yield key, rule, f"profile {profile}: {says}"
+
+
+def _section(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return value if isinstance(value := found.get(name), dict) else {}
 
 
 def _of_setting(name: str, value: object) -> Iterator[tuple[str, str, str]]:
@@ -306,13 +313,33 @@ RULE_KEYS = {
 LEVELS = ("informational", "low", "medium", "high", "critical")
 
 
+DEEP = 100
+"""How deep a rule may be nested; libyaml's loader ends the process at some ten thousand."""
+
+
+def _too_deep(text: str, loader: Any) -> int | None:  # noqa: ANN401  # either of PyYAML's
+    """Return the line at which a text is nested deeper than any rule; its events are read without recursion."""
+    import yaml  # noqa: PLC0415  # as below
+
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEP:
+            return int(event.start_mark.line) + 1
+    return None
+
+
 def _of_rules(text: str) -> Iterator[tuple[int, str, str]]:
     import yaml  # noqa: PLC0415  # most commits change no rule
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        if (line := _too_deep(text, loader)) is not None:
+            yield line, "syntax", f"it is nested more than {DEEP} deep"
+            return
         documents = list(yaml.load_all(text, Loader=loader))  # a safe one
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: of 30 February
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         yield (mark.line + 1 if mark else 1), "syntax", f"it is no YAML: {problem}"
@@ -332,7 +359,8 @@ def _of_rules(text: str) -> Iterator[tuple[int, str, str]]:
                     "rule",
                     f"{name} is no part of a rule; {near(str(name), [*RULE_KEYS])}".rstrip("; "),
                 )
-        if each.get("level") not in {None, *LEVELS}:
+        level = each.get("level")
+        if level is not None and not (isinstance(level, str) and level in LEVELS):
             yield 1, "rule", f"level is one of {', '.join(LEVELS)}"
 
 

@@ -621,6 +621,12 @@ def test_a_mail_has_the_runbook_and_its_end_is_in_the_same_thread() -> None:
     assert "over at 2026-11-25T12:05:00+00:00" in ends.get_content()
 
 
+def test_a_plus_in_an_address_is_none_of_a_form() -> None:
+    (mail,) = receivers("smtp://localhost?from=lake+a@test&to=ann+lake@test,bob%2Bx@test")
+    assert isinstance(mail, Mail)
+    assert (mail.sender, mail.to) == ("lake+a@test", ("ann+lake@test", "bob+x@test"))
+
+
 def test_no_password_goes_to_a_server_without_tls() -> None:
     """It would be read on its way."""
     seen = list[object]()

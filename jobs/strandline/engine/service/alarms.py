@@ -406,7 +406,7 @@ def _receiver(number: int, word: str) -> Receiver:
         shown = f"pagerduty at {host}{port}"
         return PagerDuty(address, key := unquote(parts.username), shown, _id(shown, address, key))
     if kind in {"smtp", "smtps"} and not scheme and host:
-        asked = parse_qs(parts.query)
+        asked = parse_qs(parts.query.replace("+", "%2B"))  # of ann+lake@… it is no space
         to = tuple(each for group in asked.get("to", []) for each in group.split(",") if each)
         if to and asked.get("from"):
             shown, sender = f"mail to {', '.join(to)}", asked["from"][0]
