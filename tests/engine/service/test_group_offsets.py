@@ -276,30 +276,96 @@ def test_members_of_the_group_are_named_as_the_reason(table: Ingested, shown: Sh
 def test_a_cluster_that_is_away_holds_up_nothing_and_is_caught_up_with(
     table: Ingested, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A commit does not wait for it, the reason is said once, and the offsets come with the next look."""
+    """A commit wakes a thread and asks nothing itself, the reason is said once, and the offsets come with the next look."""
     monkeypatch.setattr(backlog, "AWAY", 0.2)
+    asked, show = list[str](), GroupOffsets._show
+    monkeypatch.setattr(
+        GroupOffsets,
+        "_show",
+        lambda own, of: asked.append(threading.current_thread().name) or show(own, of),
+    )
     (topic,) = table.topics
     make(shown.address, topic)
+    before = _threads("groups")
     there, shown.address = shown.address, "127.0.0.1:1"
     write_log(
         shown.lake.table(table), [read_to(table, identity(there, topic), {(topic.name, 0): 0})]
     )
     with shown.groups.record(None, table, "micro-batch", shown.lake) as wrote:
-        begun = time.monotonic()
         for _ in range(1_000):
             wrote(table, entry(table))
-        assert time.monotonic() - begun < 1
         deadline = time.monotonic() + 60
-        while not shown.said:
+        while shown.groups._failures < 2:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        time.sleep(3)
         assert len(shown.said) == 1
         shown.address = there
         while shown.of(table) != {(topic.name, 0): 0, (topic.name, 1): 0}:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-    assert threading.active_count() < 50
+    assert {*asked} == {"groups"}
+    assert _threads("groups") - before == {shown.groups._thread}
+
+
+def _threads(name: str) -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name == name}
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_the_end_of_a_short_run_waits_for_no_pause(
+    is_away: bool,  # noqa: FBT001  # a case
+    table: Ingested,
+    shown: Shown,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pauses of a lake on a store, and those after a failure, are longer than a program waits at its end."""
+    monkeypatch.setattr(backlog, "AWAY", 600.0)
+    monkeypatch.setattr(backlog, "EVERY", 600.0)
+    (topic,) = table.topics
+    make(shown.address, topic)
+    put(shown.address, topic, [(0, n) for n in range(9)])
+    stream, path = identity(shown.address, topic), shown.lake.table(table)
+    write_log(path, [read_to(table, stream, {(topic.name, 0): 4})])
+    there = shown.address
+    if is_away:
+        shown.address = "127.0.0.1:1"
+    with shown.groups.record(None, table, "available-now", shown.lake) as wrote:
+        deadline = time.monotonic() + 60
+        while not (shown.said if is_away else shown.of(table)) or shown.groups._works:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        write_log(path, [read_to(table, stream, {(topic.name, 0): 9}, 1)], first=1)
+        wrote(table, entry(table))
+    shown.address = there
+    shown.groups.drain(60)
+    assert shown.of(table)[topic.name, 0] == 9
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_a_restore_to_before_a_topic_was_added_takes_it_out_of_the_group(
+    is_declared: bool,  # noqa: FBT001  # a case
+    table: Ingested,
+    shown: Shown,
+) -> None:
+    """The books know nothing of it; the declaration does, or what this process has shown."""
+    (topic,) = table.topics
+    added = replace(topic, name=f"{topic.name}-v2")
+    for each in (topic, added):
+        make(shown.address, each)
+        put(shown.address, each, [(0, n) for n in range(3)])
+    first, second = (identity(shown.address, each) for each in (topic, added))
+    both, path = replace(table, reads=(topic, added)), shown.lake.table(table)
+    ends = {(each.name, number): 3 - 3 * number for each in (topic, added) for number in (0, 1)}
+    own = {part: at for part, at in ends.items() if part[0] == topic.name}
+    log = [read_to(both, first, own), read_to(both, f"{first},{second}", ends, 1)]
+    write_log(path, log)
+    assert shown.run(both) == ends
+
+    commit_file(path, 1).remove_file()
+    anew = Shown(shown.lake, shown.address) if is_declared else shown
+
+    assert anew.run(both if is_declared else table) == own
+    assert anew.said == []
 
 
 def test_the_same_offsets_are_written_again_before_kafka_forgets_them(

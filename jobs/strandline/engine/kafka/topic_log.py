@@ -239,7 +239,7 @@ def set_offsets(
         asks: The cluster's admin.
         group: The group; it is made where there is none.
         wanted: Its offsets.
-        former: The topics that its reader has ever read: of these it may have others by now.
+        former: The topics that its reader reads or has ever read: of these it may have others by now.
 
     Raises:
         KafkaException: The cluster does not answer, or refuses, as it does while the group has members.
@@ -253,7 +253,8 @@ def set_offsets(
     if strange := {name for name, _ in over} - {*former}:
         raise DefinitionError(
             f"the consumer group {group} has offsets of {' and '.join(sorted(strange))}, so it is another reader's",
-            hint="name groups that no other program has with STRANDLINE_CONSUMER_GROUP.",
+            hint="name groups that no other program has with STRANDLINE_CONSUMER_GROUP. If it is ours, of before a restore "
+            "or of topics that the table names no more, delete the group in Kafka: it is made again.",
             group=group,
         )
     if over:  # this client cannot take single offsets out of a group

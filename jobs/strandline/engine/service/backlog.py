@@ -519,6 +519,9 @@ class GroupOffsets:
         self._reason = ""
         self._woken, self._lock = threading.Event(), threading.Lock()
         self._works = False
+        self._ending = threading.Event()
+        """Set while a program waits for what is not written: no pause is made then."""
+        self._failures = 0
         self._thread: threading.Thread | None = None
 
     @contextmanager
@@ -533,9 +536,15 @@ class GroupOffsets:
 
     def drain(self, patience: float = LAST) -> None:
         """Wait until the groups are where the books are, but no longer than some seconds."""
-        until = time.monotonic() + patience
-        while (self._due or self._works) and not self._reason and time.monotonic() < until:
-            time.sleep(0.02)
+        until, before = time.monotonic() + patience, self._failures
+        self._ending.set()
+        try:
+            while (self._due or self._works) and self._failures == before:
+                if time.monotonic() > until:
+                    return
+                time.sleep(0.02)
+        finally:
+            self._ending.clear()
 
     def _follow(self, table: Table) -> None:
         with self._lock:
@@ -555,16 +564,17 @@ class GroupOffsets:
                 self._due |= {*self._tables}
             self._works = True  # before what is due is taken: a program that ends waits for both
             self._woken.clear()
-            failed = [name for name in sorted(self._due) if not self._is_shown(name)]
+            failed = {name for name in sorted(self._due) if not self._is_shown(name)}
+            self._due |= failed  # before it rests: a program that ends waits for these as well
+            self._failures += bool(failed)
             self._works = False
             if failed:
                 self._cluster = None  # a broker may come back at another port
-                time.sleep(AWAY)
-                self._due |= {*failed}
+                self._ending.wait(AWAY)
                 self._woken.set()
             else:
                 self._reason = ""
-                time.sleep(self._lake.pause(EVERY))
+                self._ending.wait(self._lake.pause(EVERY))
 
     def _is_shown(self, name: str) -> bool:
         """Show the books of a table, and return whether that was possible."""
@@ -604,7 +614,9 @@ class GroupOffsets:
         if wanted == shown and time.monotonic() - at < RENEWED:
             return
         group = group_of(self._pattern, table.id, self._lake)
-        set_offsets(asks, group, wanted, {topic for topic, _ in read})
+        # A restore takes the books back to before a topic was added, and the group still has that.
+        declared = {each.name for each in table.topics} if isinstance(table, Ingested) else set()
+        set_offsets(asks, group, wanted, declared | {topic for topic, _ in (*read, *shown)})
         self._shown[table.id] = time.monotonic(), wanted
 
 
