@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -181,34 +180,33 @@ def test_whatever_is_in_a_rule_is_a_finding_and_ends_nothing(
     assert shop.found(monkeypatch) == [("rules/a.yml", 1, rule)]
 
 
-def test_as_a_hook_it_takes_less_than_a_second_and_imports_no_spark(shop: Shop) -> None:
-    """The quickest of three starts: others work on this machine as well."""
+def test_as_a_hook_it_imports_next_to_nothing(shop: Shop) -> None:
+    """That is why it takes less than a second; what time it takes here is the machine's."""
     for number in range(50):
         shop.file(f"shop/gold/t{number}.py", CLEAN.replace("totals", f"t{number}"))
     shop.file("shop/gold/bad.py", "import pandas\n")
+    shop.file("rules/a.yml", "title: a\nlevel: high\ndetection: {}\n")
     code = (
-        "import runpy, sys; sys.argv = ['strandline', 'lint']\n"
+        "import runpy, sys; before = {*sys.modules}; sys.argv = ['strandline', 'lint']\n"
         "try:\n    runpy.run_module('strandline.cli', run_name='__main__')\n"
         "except SystemExit as end:\n    code = end.code\n"
-        "assert not [m for m in sys.modules if m.partition('.')[0] in {'pyspark', 'typer'}]\n"
+        "roots = {each.partition('.')[0] for each in {*sys.modules} - before}\n"
+        "print(*sorted(roots - sys.stdlib_module_names), file=sys.stderr)\n"
         "sys.exit(code)"
     )
-    took = list[float]()
-    for _ in range(3):
-        begun = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            check=False,
-            cwd=shop.root,
-            env=ENVIRONMENT,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        took.append(time.monotonic() - begun)
-        assert done.returncode == DataError.exit_code, done.stderr
-        assert done.stdout.startswith("shop/gold/bad.py:1: pandas is imported")
-    assert min(took) < 1.0
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        cwd=shop.root,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == DataError.exit_code, done.stderr
+    assert done.stdout.startswith("shop/gold/bad.py:1: pandas is imported")
+    own = {each for each in done.stderr.split() if "cython" not in each}
+    assert own <= {"_yaml", "yaml", "strandline", "strandline_infra"}
 
 
 def test_the_verb_says_the_same_with_its_options(shop: Shop) -> None:

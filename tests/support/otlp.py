@@ -41,17 +41,24 @@ class Came:
     sender: Mapping[str, Any]
 
 
+def _set() -> threading.Event:
+    found = threading.Event()
+    found.set()
+    return found
+
+
 @dataclass(slots=True)
 class Receiver:
     """What a receiver got.
 
     Args:
         status: What it answers.
-        waits: Seconds before each answer.
+        answers: It answers nothing while this is not set, for a minute at most.
     """
 
     status: int = 200
-    waits: float = 0.0
+    answers: threading.Event = field(default_factory=_set)
+    answered: int = 0
     address: str = ""
     spans: list[Came] = field(default_factory=list)
     figures: dict[tuple[str, ...], float] = field(default_factory=dict)
@@ -123,7 +130,8 @@ def receiving() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
-            time.sleep(found.waits)
+            found.answers.wait(60)
+            found.answered += 1
             kinds = SIGNALS.get(self.path)
             is_right = kinds and self.headers["Content-Type"] == "application/x-protobuf"
             status, answer = found.status, b""
