@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
+from strandline.engine.runtime.processes import free
 from tests.cli import inside
 from tests.cli.typed import start
 from tests.engine.written import BRONZE, entry, numbers, small_lake, written
@@ -65,6 +66,30 @@ def test_alarms_go_to_whom_the_settings_name_and_to_none_that_is_no_receiver(
     assert "s3cret" not in log.read_text()
 
 
+def test_a_full_disk_of_its_log_ends_no_page(tmp_path: Path) -> None:
+    """The page shows that the disk is full."""
+    lake, port = small_lake(tmp_path / "lake"), free(0)
+    env = {"STRANDLINE_ALARMS": "slack+http://127.0.0.1:1/x"}
+    full = Path("/dev/full")
+    words = ("--port", port, "--every", "100ms", "--lake", lake.root)
+    process = start("metrics", *words, log=full, env=env)
+    try:
+        first = _until(lambda: _looked(port), process, tmp_path)
+        _until(lambda: _looked(port) not in {"", first}, process, tmp_path)
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+
+
+def _looked(port: int) -> str:
+    """Return when the page was made; nothing while there is none."""
+    try:
+        page = _read(f"http://127.0.0.1:{port}/metrics")
+    except OSError:
+        return ""
+    return re.findall(r"^strandline_look_timestamp_seconds (.*)", page, re.MULTILINE)[0]
+
+
 @pytest.mark.whole
 def test_it_serves_what_is_new_until_it_is_stopped_and_starts_no_jvm(tmp_path: Path) -> None:
     """A free port is printed, so that several may run beside each other."""
@@ -89,8 +114,8 @@ def test_it_serves_what_is_new_until_it_is_stopped_and_starts_no_jvm(tmp_path: P
 def _until(found: Callable[[], T], process: "subprocess.Popen[bytes]", log: Path) -> T:
     deadline = time.monotonic() + PATIENCE
     while not (answer := found()):
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
+        assert process.poll() is None, log.read_text() if log.is_file() else process.poll()
+        assert time.monotonic() < deadline, log.read_text() if log.is_file() else deadline
         time.sleep(0.05)
     return answer
 

@@ -4,7 +4,7 @@ import getpass
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -415,7 +415,7 @@ def metrics(
         )
 
     pause = seconds(every or (LOOK_EVERY if where.root.is_local else EVERY_ON_STORE))
-    look = LakeLook(catalog.tables(), where, clock.now, note, unread)
+    look = LakeLook(catalog.tables(), where, clock.now, _noted, unread)
     with _pushed(look, where), _raising(found, where, says=not once) as raised:
 
         def seen() -> None:
@@ -430,11 +430,17 @@ def metrics(
             return
         asked = main.asked()
         with look.served(host, port) as bound:
-            note(f"metrics of {where.root} at http://{host}:{bound}/metrics; Ctrl-C stops")
+            _noted(f"metrics of {where.root} at http://{host}:{bound}/metrics; Ctrl-C stops")
             seen()
             while not asked.wait(pause):
                 seen()
             main.deaf()
+
+
+def _noted(text: str) -> None:
+    """Print a line where that is possible: a log on a full disk must not end the page that shows it to be full."""
+    with suppress(OSError):
+        note(text)
 
 
 @contextmanager
@@ -449,8 +455,8 @@ def _raising(
     from strandline.engine.service.alarms import Alarms, receivers  # noqa: PLC0415  # as above
 
     to = receivers(found.alarms.get_secret_value())
-    alarms = Alarms(where, to, clock.now, note, runbooks=found.runbooks or "")
-    note(f"alarms go to {', '.join(each.shown for each in to)}")
+    alarms = Alarms(where, to, clock.now, _noted, runbooks=found.runbooks or "")
+    _noted(f"alarms go to {', '.join(each.shown for each in to)}")
     try:
         yield alarms.look
     finally:
@@ -467,7 +473,7 @@ def _pushed(look: "LakeLook", where: Lake) -> Iterator[None]:
     # Not imported above: its SDK takes a third of a second.
     from strandline.engine.service.telemetry import Pushed  # noqa: PLC0415  # as above
 
-    pushed = Pushed(look, where, note)
+    pushed = Pushed(look, where, _noted)
     try:
         yield
     finally:

@@ -561,9 +561,7 @@ class Alarms:
             return True
         self._incidents, self._is_read = _read(self._file), True
         for incident in self._incidents.values():
-            for (
-                receiver
-            ) in self._to:  # files of before have names, of several receivers the first one's
+            for receiver in self._to:  # a file of before has names; of several it is the first's
                 if receiver.shown in incident.sent:
                     incident.sent[receiver.id] = incident.sent.pop(receiver.shown)
         return True
