@@ -326,7 +326,7 @@ def _too_deep(text: str, loader: Any) -> int | None:  # noqa: ANN401  # either o
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEP:
-            return int(event.start_mark.line) + 1
+            return event.start_mark.line + 1 if event.start_mark else 1
     return None
 
 

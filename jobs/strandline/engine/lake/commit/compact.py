@@ -192,7 +192,7 @@ def _says_unreadable(error: BaseException) -> bool:
     return is_own and not is_outage(error)
 
 
-def _unreadable(folder: Place, files: Sequence[Place], error: Exception) -> DataError:
+def _unreadable(folder: Place, files: Sequence[Place], error: BaseException) -> DataError:
     return DataError(
         f"{len(files)} files of {folder} were not put together, because one cannot be read: {error}",
         hint="nothing was changed; `strandline ledger` names a table that lacks rows, and `strandline rebuild` makes it anew.",
