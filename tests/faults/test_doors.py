@@ -202,6 +202,7 @@ REASONS = {
     "strandline.engine.lake.locks:turn_without_jvm": LOCK,
     "strandline.engine.lake.commit.compact:_sum_up": MERGED,
     "strandline.engine.lake.commit.compact:merge_files": MERGED,
+    "strandline.engine.lake.commit.compact:_throw_away": "files that no commit names; killed, the rest are orphans, as those of a killed merge are",
     "strandline.engine.lake.commit.compact:rewrite_times": "a commit as a merge makes it, then how far it is: killed between them it looks again",
     "strandline.engine.lake.commit.compact:writing": MERGED,
     "strandline.engine.lake.commit.compact:merged_file": MERGED,
