@@ -44,8 +44,12 @@ EXCEPTIONS = {
         "reads the certificate and the key of Kafka's client, which are in no lake and may be links, as in a pod",
     ),
     "runtime/settings.py": (
-        {*PROCESS, "read_text"},
-        "reads the environment; a relative folder becomes absolute; reads secrets that a project's file names, which are in no lake",
+        PROCESS,
+        "reads the environment; a relative folder becomes absolute",
+    ),
+    "runtime/profiles.py": (
+        {"pathlib", "read_text"},
+        "a relative folder becomes absolute; reads secrets that a project's file names, which are in no lake",
     ),
     "runtime/spark_session.py": (
         {*PROCESS, "mkdir", "open", "read_bytes", "stat"},
