@@ -274,7 +274,7 @@ EXTRAS = {
 }
 """Each extra of a user by its name; ``dev`` has all of them, and the tools."""
 
-IMAGE = ("alerts", "dagster", "lineage", "otel", "postgres", "quality")
+IMAGE = ("alerts", "dagster", "ducklake", "iceberg", "lineage", "otel", "postgres", "quality")
 """What an image has, in which everything runs that a cluster runs."""
 
 BY_MODULE = {module: name for name, extra in EXTRAS.items() for module in extra.modules}
