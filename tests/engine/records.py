@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from secrets import token_hex
 
 from confluent_kafka import Producer, TopicPartition
@@ -17,6 +18,7 @@ Record = tuple[int, int]
 """The partition, and the milliseconds after noon at which the record arrived."""
 
 
+@lru_cache(maxsize=8)  # a client that ends beside its answer ends the process at times [confluent-kafka 2.16]
 def admin(address: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": address, "log_level": 0})
 
