@@ -18,7 +18,8 @@ Record = tuple[int, int]
 """The partition, and the milliseconds after noon at which the record arrived."""
 
 
-@lru_cache(maxsize=8)  # a client that ends beside its answer ends the process at times [confluent-kafka 2.16]
+# Kept: a client that ends beside its answer ends the process at times [confluent-kafka 2.16].
+@lru_cache(maxsize=8)
 def admin(address: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": address, "log_level": 0})
 

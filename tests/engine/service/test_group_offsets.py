@@ -41,6 +41,8 @@ from tests.engine.written import entry
 from tests.support.ledgers import write_log
 
 pytestmark = pytest.mark.kafka
+LOADING = 14
+"""Kafka's code of a coordinator that loads."""
 PATTERN = "shown.{lake}.{table}"
 Read = dict[tuple[str, int], int]
 
@@ -54,8 +56,16 @@ def table(topic: Topic) -> Ingested:
 def offsets_of(address: str, group: str) -> Read:
     """Return the offsets of a group, as any tool asks for them."""
     client = admin(address)  # it answers only as long as it is referenced
-    asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-    found = asked[group].result(20).topic_partitions or []
+    until = time.monotonic() + 30
+    while True:
+        asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        try:
+            found = asked[group].result(20).topic_partitions or []
+            break
+        except KafkaException as error:  # of a broker that has just begun
+            if error.args[0].code() != LOADING or time.monotonic() > until:
+                raise
+        time.sleep(0.1)
     return {(each.topic, each.partition): each.offset for each in found}
 
 

@@ -516,6 +516,7 @@ class GroupOffsets:
         self._shown: dict[str, tuple[float, dict[Part, int]]] = {}
         """When the offsets of each were written last, and which."""
         self._cluster: Cluster | None = None
+        self._left = deque[Cluster | None](maxlen=3)
         self._reason = ""
         self._woken, self._lock = threading.Event(), threading.Lock()
         self._works = False
@@ -569,6 +570,8 @@ class GroupOffsets:
             self._failures += bool(failed)
             self._works = False
             if failed:
+                # A client that ends while an answer is on its way may end the process with it [confluent-kafka 2.16].
+                self._left.append(self._cluster)
                 self._cluster = None  # a broker may come back at another port
                 self._ending.wait(AWAY)
                 self._woken.set()
