@@ -34,13 +34,10 @@ class Certificate:
         return f";ssl=true;sslTrustStore={self.trusted};trustStorePassword={PASSWORD}"
 
 
-def made(folder: Path) -> Certificate:
-    """Make one that signs itself and lasts an hour."""
-    files = Certificate(
-        certificate=folder / "server.crt", key=folder / "server.key", trusted=folder / "trusted.p12"
-    )
+def self_signed(who: str) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Return a certificate of a name on loopback that signs itself and lasts an hour, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, HOST)])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, who)])
     now = datetime.now(UTC)  # noqa: TID251  # when a certificate holds is about the real clock
     signed = (
         x509.CertificateBuilder()
@@ -53,6 +50,15 @@ def made(folder: Path) -> Certificate:
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))]), False)
         .sign(key, hashes.SHA256())
     )
+    return signed, key
+
+
+def made(folder: Path) -> Certificate:
+    """Make one that signs itself and lasts an hour."""
+    files = Certificate(
+        certificate=folder / "server.crt", key=folder / "server.key", trusted=folder / "trusted.p12"
+    )
+    signed, key = self_signed(HOST)
     files.certificate.write_bytes(signed.public_bytes(Encoding.PEM))
     files.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     believed = [pkcs12.PKCS12Certificate(signed, b"server")]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 
 import orjson
@@ -87,6 +87,22 @@ def received(
     """
     by_hand.create(lake.table(TABLE), RECEIVED, PROPERTIES)
     return [_append(lake, batch, files, marked=marked) for batch in commits(events)]
+
+
+def sent(lake: Lake, number: int, count: int = 4) -> None:
+    """Write a commit of bronze with some readings, each of a device of its own, two hours after the commit before."""
+    moment = NOON + timedelta(hours=2 * number)
+    payloads = [
+        reading(event_id=f"e{number}-{n}", device_id=f"d{n}", event_at=moment.isoformat())
+        for n in range(count)
+    ]
+    received(
+        lake,
+        [
+            Event(batch=number, payload=each, arrived_at=moment, ingested_at=moment)
+            for each in payloads
+        ],
+    )
 
 
 def believed(spark: SparkSession, lake: Lake, events: Iterable[Event]) -> list[Entry]:

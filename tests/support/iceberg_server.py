@@ -4,11 +4,8 @@ Its releases bring it for tests. Its jars are fetched from Maven Central by the 
 Hadoop, Jackson and Avro are pyspark's.
 """
 
-import fcntl
 import os
-import shutil
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -17,10 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from strandline.engine.runtime.processes import bind
-from strandline_infra import java
 from strandline_infra.programs import HOST
+from tests.support import ivy
 
-VENV = Path(sys.prefix)
 LISTS = Path(__file__).with_name("iceberg")
 PROGRAM = "org.apache.iceberg.rest.RESTCatalogServer"
 JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -49,7 +45,7 @@ class IcebergServer:
         }
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [_java(), *JVM, "-cp", ":".join(map(str, _class_path())), PROGRAM],
+                [ivy.program(), *JVM, "-cp", ":".join(map(str, _class_path())), PROGRAM],
                 stdout=log,
                 stderr=log,
                 env=environment,
@@ -94,38 +90,7 @@ def running(folder: Path) -> Iterator[IcebergServer]:
 
 
 def _class_path() -> list[Path]:
-    """Return the jars; they are fetched first where they are missing."""
-    folder = VENV / "jars" / "iceberg-rest"
-    with folder.with_name("iceberg-rest.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several workers may want it at once
-        if not folder.exists():
-            partial = folder.with_name("iceberg-rest.partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            _fetch(partial)
-            partial.rename(folder)
-    spark = next(iter(VENV.glob("lib/python3.*/site-packages/pyspark/jars")))
+    """Return the jars of the server, and pyspark's."""
+    folder = ivy.fetched("iceberg-rest", LISTS, "jar")
+    spark = next(iter(ivy.VENV.glob("lib/python3.*/site-packages/pyspark/jars")))
     return [*sorted(folder.glob("*.jar")), *sorted(spark.glob("*.jar"))]
-
-
-def _fetch(folder: Path) -> None:
-    (ivy,) = VENV.glob("lib/python3.*/site-packages/pyspark/jars/ivy-*.jar")
-    home = VENV / "ivy"
-    subprocess.run(
-        [
-            *(_java(), *java.java_options(home), f"-Divy.default.ivy.user.dir={home}"),
-            *("-jar", ivy, "-settings", LISTS / "ivysettings.xml", "-ivy", LISTS / "ivy.xml"),
-            *("-retrieve", f"{folder}/[artifact].[ext]", "-types", "jar"),
-            *("-confs", "default", "-cache", folder / "cache"),
-        ],
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
-    shutil.rmtree(folder / "cache")
-
-
-def _java() -> Path:
-    home = java.java_home(VENV)
-    if home is None:
-        raise RuntimeError("no Java: run `make setup`")
-    return home / "bin" / "java"

@@ -4,10 +4,7 @@ It can be killed and started again with all that it held, at the same address. I
 Central by the Ivy that ships inside pyspark, once for a clone.
 """
 
-import fcntl
-import shutil
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -17,10 +14,9 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from strandline.engine.runtime.processes import bind
-from strandline_infra import java
 from strandline_infra.programs import HOST
+from tests.support import ivy
 
-VENV = Path(sys.prefix)
 LISTS = Path(__file__).with_name("apicurio")
 PATIENCE = 60.0
 JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -48,7 +44,7 @@ class SchemaRegistry:
         given = [f"-D{name}={value}" for name, value in options.items()]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [_java(), *JVM, *given, "-jar", program], stdout=log, stderr=log
+                [ivy.program(), *JVM, *given, "-jar", program], stdout=log, stderr=log
             )
         deadline = time.monotonic() + PATIENCE
         while not self._answers():
@@ -82,41 +78,12 @@ def running(folder: Path) -> Iterator[SchemaRegistry]:
 
 
 def _unpacked() -> Path:
-    """Return the folder with the program; it is fetched first where it is missing."""
-    folder = VENV / "jars" / "apicurio"
-    with folder.with_name("apicurio.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several workers may want it at once
-        if not folder.exists():
-            partial = folder.with_name("apicurio.partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            _fetch(partial)
-            (packed,) = partial.glob("*.zip")
-            with ZipFile(packed) as archive:
-                archive.extractall(partial)
-            packed.unlink()
-            partial.rename(folder)
-    return folder
+    """Return the folder with the program."""
+    return ivy.fetched("apicurio", LISTS, "zip", then=_unpack)
 
 
-def _fetch(folder: Path) -> None:
-    (ivy,) = VENV.glob("lib/python3.*/site-packages/pyspark/jars/ivy-*.jar")
-    home = VENV / "ivy"
-    subprocess.run(
-        [
-            *(_java(), *java.java_options(home), f"-Divy.default.ivy.user.dir={home}"),
-            *("-jar", ivy, "-settings", LISTS / "ivysettings.xml", "-ivy", LISTS / "ivy.xml"),
-            *("-retrieve", f"{folder}/[artifact].[ext]", "-types", "zip"),
-            *("-confs", "default", "-cache", folder / "cache"),
-        ],
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
-    shutil.rmtree(folder / "cache")
-
-
-def _java() -> Path:
-    home = java.java_home(VENV)
-    if home is None:
-        raise RuntimeError("no Java: run `make setup`")
-    return home / "bin" / "java"
+def _unpack(folder: Path) -> None:
+    (packed,) = folder.glob("*.zip")
+    with ZipFile(packed) as archive:
+        archive.extractall(folder)
+    packed.unlink()

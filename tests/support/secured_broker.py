@@ -13,15 +13,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import parse_qs
 
-from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from strandline.core.errors import LakeError
@@ -36,6 +33,7 @@ from strandline_infra.programs import (
     properties,
     start_command,
 )
+from tests.support.certificate import self_signed
 
 PATIENCE = 60.0
 CLIENT, SECRET = "strandline", 's3\\cr"et'  # of an issuer that lives for a test
@@ -128,20 +126,7 @@ class Issuer:
 
 def _signed(folder: Path, name: str, form: PrivateFormat = PrivateFormat.PKCS8) -> None:
     """Write a certificate that signs itself and lasts an hour, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)  # noqa: TID251  # when a certificate holds is about the real clock
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(who)
-        .issuer_name(who)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))]), False)
-        .sign(key, hashes.SHA256())
-    )
+    made, key = self_signed(name)
     certificate = made.public_bytes(Encoding.PEM)
     secret = key.private_bytes(Encoding.PEM, form, NoEncryption())
     (folder / f"{name}.crt").write_bytes(certificate)

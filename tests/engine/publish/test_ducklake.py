@@ -1,7 +1,7 @@
 """A DuckLake shows the rows that a table has, and what it deletes are names of its own."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,37 +10,20 @@ from strandline.core.errors import TransientError
 from strandline.core.table import Table
 from strandline.engine.lake.commit.compact import Choice, merge_files
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.place import Place
 from strandline.engine.publish import catalogs, ducklake
 from strandline.engine.publish.catalogs import InCatalog, books, dropped, lags, sync
 from strandline.engine.publish.ducklake import DuckLakeCatalog
 from strandline.engine.runtime import clock
-from tests.support.events import TABLE, Event, reading, received
+from tests.support.events import TABLE, sent
 from tests.support.readers import by_us, duck, in_ducklake, rows_of
-from tests.support.rows import NOON
 
 ALL = Choice(before_ms=2**62)
 SOON = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    made = Lake(Place.of(tmp_path / "lake")).open_for_writing()
-    for number in range(3):
-        sent(made, number)
-    return made
-
-
-@pytest.fixture
 def catalog(tmp_path: Path) -> DuckLakeCatalog:
     return DuckLakeCatalog(str(tmp_path / "shown.ducklake"))
-
-
-def sent(lake: Lake, number: int) -> None:
-    moment = NOON + timedelta(hours=number)
-    payloads = [reading(event_id=f"e{number}-{n}") for n in range(4)]
-    at = {"arrived_at": moment, "ingested_at": moment, "batch": number}
-    received(lake, [Event(payload=each, **at) for each in payloads])  # type: ignore[arg-type]  # as declared
 
 
 def synced(

@@ -23,7 +23,7 @@ from strandline.engine.publish.iceberg import KEPT, IcebergCatalog
 from strandline.engine.runtime import clock
 from tests.support import lakes
 from tests.support.by_hand import as_before
-from tests.support.events import TABLE, Event, reading, received
+from tests.support.events import TABLE, sent
 from tests.support.iceberg_server import IcebergServer, running
 from tests.support.readers import by_duckdb_in, by_pyiceberg, by_us, rows_of
 from tests.support.rows import NOON
@@ -42,14 +42,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergServer]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    made = Lake(Place.of(tmp_path / "lake")).open_for_writing()
-    for number in range(3):
-        sent(made, number)
-    return made
-
-
-@pytest.fixture
 def catalog(server: IcebergServer, lake: Lake) -> Iterator[IcebergCatalog]:
     """Return the catalog, in which nothing of the lake is left for the next test."""
     if not server.answers():
@@ -59,16 +51,6 @@ def catalog(server: IcebergServer, lake: Lake) -> Iterator[IcebergCatalog]:
     if not server.answers():
         server.up()
     [*dropped(found, [each.id for each in TABLES], lake)]
-
-
-def sent(lake: Lake, number: int, count: int = 4) -> None:
-    moment = NOON + timedelta(hours=2 * number)
-    payloads = [
-        reading(event_id=f"e{number}-{n}", device_id=f"d{n}", event_at=moment.isoformat())
-        for n in range(count)
-    ]
-    at = {"arrived_at": moment, "ingested_at": moment, "batch": number}
-    received(lake, [Event(payload=each, **at) for each in payloads])
 
 
 def synced(

@@ -47,15 +47,10 @@ from strandline.operate.decisions import (
 )
 
 KEPT = (
-    "table",
-    "files merged",
-    "into",
-    "bytes saved",
-    "commits moved",
-    "files deleted",
-    "bytes freed",
+    *("table", "files merged", "into", "bytes saved"),
+    *("commits moved", "files deleted", "bytes freed"),
 )
-ORPHANS = "left behind", "bytes", "why"
+ORPHANS = ("left behind", "bytes", "why")
 
 
 def _add_maintain(app: typer.Typer) -> None:
@@ -106,14 +101,16 @@ def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command
             note(f"nothing of {gone} is pinned")
     for pin in pins(where.root):
         since = f", since {pin.since}" if pin.since else ""
-        note(f"what {pin.who} verifies stays{since}: {', '.join(sorted(pin.versions))}")
-    done = []
-    for each in maintain(where, clock.now(), policy := policy_of(keep, most, go=not dry_run)):
+        names = ", ".join(sorted(pin.versions))
+        note(f"what {pin.who} verifies stays{since}: {names}")
+    done, policy = [], policy_of(keep, most, go=not dry_run)
+    for each in maintain(where, clock.now(), policy):
         done.append(each)
         if each.left or each.apart or each.retimed:
             note(each.sentence)
-    for line in bring_up_to_date(settings, where, clock.now, policy.is_over) if policy.go else ():
-        note(line)
+    if policy.go:
+        for line in bring_up_to_date(settings, where, clock.now, policy.is_over):
+            note(line)
     found = orphans(where, go=not dry_run)
     if as_json:
         paths = [{**asdict(each), "path": str(each.path)} for each in found]

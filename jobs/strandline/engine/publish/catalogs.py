@@ -62,6 +62,16 @@ class Position:
     columns: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def parsed(cls, text: str) -> "Position":
+        """Return the position that a catalog keeps as a text."""
+        found = json.loads(text)
+        return cls(**{**found, "hidden": tuple(found["hidden"])})
+
+    def text(self) -> str:
+        """Return it as a catalog keeps it."""
+        return json.dumps(asdict(self))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:

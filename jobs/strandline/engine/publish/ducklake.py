@@ -9,10 +9,8 @@ snapshot of the last hour needs is removed at each sync: of rows that were forgo
 """
 
 import importlib.util
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from uuid import uuid4
 
 from strandline.core.errors import DefinitionError, TransientError
@@ -135,8 +133,7 @@ class DuckLakeCatalog:
                 f"{self.place} has a table {layer}.{name} of another origin",
                 hint="drop it there, or name another DuckLake.",
             )
-        known = json.loads(line.removeprefix(MARK))
-        return Position(**{**known, "hidden": tuple(known["hidden"])})
+        return Position.parsed(line.removeprefix(MARK))
 
     def _clean(self, duck: Duck) -> None:
         """Remove what only older snapshots need: names of files, never a lake's own."""
@@ -190,4 +187,4 @@ def _columns(duck: Duck, shown: Shown) -> str:
 def _comment(position: Position) -> str:
     words = position.words
     said = [words.get("comment", ""), f"owner: {words['owner']}" if "owner" in words else ""]
-    return "\n".join([*filter(None, said), MARK + json.dumps(asdict(position))])
+    return "\n".join([*filter(None, said), MARK + position.text()])

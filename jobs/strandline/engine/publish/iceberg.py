@@ -13,7 +13,6 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -150,7 +149,7 @@ class IcebergCatalog:
         made: IcebergTable = self._client.create_table(
             identifier,
             schema=_columns(shown),
-            properties={**OURS, POSITION: _text(nothing)},
+            properties={**OURS, POSITION: nothing.text()},
         )
         return made
 
@@ -212,14 +211,7 @@ def _short(error: Exception) -> str:
 def _position(table: "IcebergTable") -> Position | None:
     """Return what a table shows; None for one that no lake has published."""
     text = table.properties.get(POSITION)
-    if text is None:
-        return None
-    found = json.loads(text)
-    return Position(**{**found, "hidden": tuple(found["hidden"])})
-
-
-def _text(position: Position) -> str:
-    return json.dumps(asdict(position))
+    return None if text is None else Position.parsed(text)
 
 
 def _columns(shown: Shown) -> pa.Schema:
@@ -254,7 +246,7 @@ def _describe(change: "Transaction", shown: Shown) -> None:
     known = change.table_metadata.properties
     if lacking := [each for each in ("comment", "owner") if each in known and each not in words]:
         change.remove_properties(*lacking)
-    change.set_properties({**OURS, **words, POSITION: _text(shown.position)})
+    change.set_properties({**OURS, **words, POSITION: shown.position.text()})
 
 
 def _list(
