@@ -196,7 +196,7 @@ def test_dagster_needs_no_other_extra_but_that_of_the_alerts_of_a_project(tmp_pa
 
 def test_doctor_names_the_extras_that_a_project_uses_and_has_not(tmp_path: Path) -> None:
     """By what its pyproject.toml asks for and by its settings; one that nothing uses is not missing."""
-    make(tmp_path / "shop")
+    make(tmp_path / "kiosk")
     env = {
         **without(tmp_path, ["dagster", "lineage", "postgres", "quality"]),
         "STRANDLINE_POSTGRES": "postgresql://a@127.0.0.1:1/a",
@@ -208,7 +208,7 @@ def test_doctor_names_the_extras_that_a_project_uses_and_has_not(tmp_path: Path)
         "doctor",
         "--json",
         env=env,
-        cwd=tmp_path / "shop",
+        cwd=tmp_path / "kiosk",
         program=sys.executable,
     )
 
@@ -223,7 +223,7 @@ def test_doctor_names_the_extras_that_a_project_uses_and_has_not(tmp_path: Path)
 @pytest.mark.whole
 def test_a_project_without_rules_and_models_imports_nothing_of_them(tmp_path: Path) -> None:
     """Neither for the help, nor for its definitions in Dagster, nor for a start of its tables."""
-    make(tmp_path / "shop")
+    make(tmp_path / "kiosk")
     script = (
         "import json, sys\n"
         "from strandline.cli import main\n"
@@ -235,7 +235,7 @@ def test_a_project_without_rules_and_models_imports_nothing_of_them(tmp_path: Pa
         "print(json.dumps([name for name in sys.modules]))\n"
     )
 
-    answer = strandline("-c", script, cwd=tmp_path / "shop", program=sys.executable).succeeded()
+    answer = strandline("-c", script, cwd=tmp_path / "kiosk", program=sys.executable).succeeded()
 
     loaded = json.loads(answer.out.splitlines()[-1])
     of_rules = [name for name in loaded if name.startswith(("strandline.alerting", "sigma"))]

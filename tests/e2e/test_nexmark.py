@@ -23,7 +23,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.open_table import opened
 from tests.benchmarks.nexmark.expected import Oracle, keep
 from tests.benchmarks.nexmark.project.nexmark import play
-from tests.benchmarks.nexmark.workload import CHAINS, PROJECT, played
+from tests.benchmarks.nexmark.takers import PROJECT
+from tests.benchmarks.nexmark.workload import CHAINS, played
 from tests.support.proofs import Times
 
 SINCE = datetime(2026, 11, 20, 9, tzinfo=UTC)

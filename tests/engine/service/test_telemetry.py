@@ -51,10 +51,10 @@ def _unconfigured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     yield
-    TRACES.clear()
     for each in telemetry_spans._begun.values():
         each.close(0.5)
     telemetry_spans._begun.clear()
+    TRACES.clear()
 
 
 @pytest.fixture
@@ -132,6 +132,9 @@ def test_each_batch_of_a_stream_is_a_trace_whose_ids_follow_from_its_commit(
     with_ids, without = map(json.loads, lines)
     assert (with_ids["trace_id"], with_ids["span_id"]) == (by["batch"].trace, by["batch"].id)
     assert "trace_id" not in without
+    traces(lake, print).close()
+    logger(lines.append, lambda: NOW, as_json=True).info("ended", table=SILVER.id)
+    assert "trace_id" not in json.loads(lines[-1])
 
 
 def test_a_run_that_fails_says_why_as_the_terminal_does(tmp_path: Path, receiver: Receiver) -> None:

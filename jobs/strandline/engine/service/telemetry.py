@@ -240,6 +240,7 @@ class Traces:
         for run in [*self._roots]:
             self.end(run, max(0.1, until - time.monotonic()))
         self._briefly(self._provider.shutdown, until)
+        TRACES.clear()
 
     @staticmethod
     def _briefly(does: Callable[[], object], until: float) -> None:
