@@ -8,6 +8,7 @@ that was sent late because its sender was held up is late (what closed loops lea
 import json
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from confluent_kafka import Producer
@@ -26,12 +27,18 @@ def payload(intended: int) -> bytes:
     ).encode()
 
 
-def main(words: list[str]) -> None:
-    """Send, and print how late the sender was at worst and in the mean, in milliseconds."""
-    address, topic, partitions, rate, seconds = words
+def paced(  # noqa: PLR0913, PLR0917  # where, how fast, what
+    address: str,
+    topic: str,
+    partitions: int,
+    rate: float,
+    seconds: float,
+    made: Callable[[int], bytes] = payload,
+) -> dict[str, float]:
+    """Send; return how many were sent, and how late the sender was at worst and in the mean, in milliseconds."""
     producer = Producer({"bootstrap.servers": address, "linger.ms": 0, "acks": "1", "log_level": 0})
     producer.list_topics(topic, timeout=20)
-    step, total = BILLION / float(rate), int(float(rate) * float(seconds))
+    step, total = BILLION / rate, int(rate * seconds)
     begin = time.time_ns() + BILLION // 2
     late = most = 0
     for number in range(total):
@@ -41,9 +48,15 @@ def main(words: list[str]) -> None:
             time.sleep(min(left / BILLION, 0.01))
         late += -left
         most = max(most, -left)
-        producer.produce(topic, payload(intended), partition=number % int(partitions))
+        producer.produce(topic, made(intended), partition=number % partitions)
     unsent = producer.flush(60)
-    found = {"sent": total - unsent, "mean": late / total / 1e6, "most": most / 1e6}
+    return {"sent": total - unsent, "mean": late / total / 1e6, "most": most / 1e6}
+
+
+def main(words: list[str]) -> None:
+    """Send, and print how late the sender was."""
+    address, topic, partitions, rate, seconds = words
+    found = paced(address, topic, int(partitions), float(rate), float(seconds))
     sys.stdout.write(json.dumps(found))
 
 
