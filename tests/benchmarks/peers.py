@@ -33,6 +33,7 @@ WORKLOADS = {
             *("strandline", "tuned", "delta-rs", "bytewax", "quix", "pathway", "duckdb"),
             *("flink", "flink/rocksdb", "flink/iceberg"),
         ),
+        long=("quix", "pathway"),
     ),
     "windows": replace(
         ROWS["gold"],
