@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -85,7 +86,7 @@ def ages(table: Path, column: str, since: int) -> list[float]:
         committed = log.stat().st_mtime_ns
         for add in adds(table, int(log.stem)):
             times = pq.read_table(table / add["path"], columns=[column])[column]
-            micros = pc.cast(pc.cast(times, "timestamp[us, UTC]"), "int64").to_pylist()
+            micros = pc.cast(pc.cast(times, pa.timestamp("us", "UTC")), pa.int64()).to_pylist()
             found += [(committed - at * 1_000) / 1e6 for at in micros if at * 1_000 >= since]
     return sorted(found)
 
