@@ -238,6 +238,9 @@ class Extra:
 
 EXTRAS = {
     "alerts": Extra(modules=("sigma",), for_what="rules in Sigma, alerts and their delivery"),
+    "connect": Extra(
+        modules=("grpc_status", "zstandard"), for_what="a client of Spark Connect, which reads"
+    ),
     "dagster": Extra(
         modules=("dagster", "dagster_webserver", "dagster_pyspark", "sqlalchemy"),
         for_what="Dagster's pages, schedules, checks and sensors",

@@ -62,7 +62,7 @@ def test_the_extras_are_those_of_the_wheel() -> None:
     (all_of_them,) = (each for each in LISTED["dev"] if each.startswith("strandline["))
 
     assert {*EXTRAS} == {*LISTED} - {"dev"} == Requirement(all_of_them).extras
-    assert {*IMAGE} == {*EXTRAS} - {"notebook", "polars", "registry"}
+    assert {*IMAGE} == {*EXTRAS} - {"connect", "notebook", "polars", "registry"}
 
 
 @pytest.mark.whole
@@ -146,6 +146,7 @@ def test_a_verb_without_its_extra_answers_with_the_command_that_installs_it(
     ("extra", "code"),
     [
         ("polars", "lake.sql('SELECT 1 AS one').polars()"),
+        ("connect", "lake['silver.device_telemetry'].spark()"),
         ("registry", "Registry('http://127.0.0.1:1', {})"),
         ("alerts", "strandline.wrong_rules"),
         ("lineage", "recorder(Lake(Path('there')), print)"),
@@ -160,6 +161,7 @@ def test_a_program_of_ones_own_gets_the_same_sentence(
     """What is reached by the interface, or by a setting alone, names its extra as well."""
     env = {**without(tmp_path, [extra]), "OPENLINEAGE_URL": "http://127.0.0.1:1"}
     env["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
+    env["SPARK_REMOTE"] = "sc://127.0.0.1:1"
     script = (
         "import strandline; from pathlib import Path; from pydantic import SecretStr;"
         "from strandline.engine.kafka.schema_registry import Registry;"

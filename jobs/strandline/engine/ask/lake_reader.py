@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
@@ -36,7 +36,7 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import write_down
 from strandline.engine.runtime import clock, spark_session
-from strandline.engine.runtime.settings import Settings, settings
+from strandline.engine.runtime.settings import Settings, connect_variable, settings
 from strandline.project import refuse_without
 
 # The rows of a table or of a question in Python: as DuckDB, Arrow, Polars or Spark, read anew each time that they are asked for.
@@ -173,21 +173,33 @@ class Readings:
         """Return its rows as a frame of Polars; at a version, or as they were at a moment, or now."""
         return self._rows(at).polars()
 
-    def spark(self, at: int | datetime | None = None) -> DataFrame:
+    def spark(self, at: int | datetime | None = None, by: SparkSession | None = None) -> DataFrame:
         """Return its rows as a frame of Spark, which is started where none runs; the others need no JVM.
 
         What is no table of the catalog, such as the open rows of a quarantine, is handed over from DuckDB.
+
+        Args:
+            at: A version, or a moment; now when None.
+            by: Which Spark reads, that of a platform or of Spark Connect as well: it needs Delta and a way to the lake. That of
+                this process when None.
+
+        Raises:
+            DefinitionError: This process is a client of Spark Connect, whose packages are not installed.
         """
+        if by is None and connect_variable():
+            refuse_without("connect")
         lake = self.of.place
-        spark = spark_session.start(self.of.found, lake.program_log("notebook-spark"))
+        log = lake.program_log("notebook-spark")
+        spark = spark_session.for_reading(self.of.found, log, by)
         if self.source.table is None or not self.source.is_plain:
-            return spark.createDataFrame(self.arrow(at))
+            return _handed_over(self.arrow(at), spark)
         self.of.write_down(f"{self.name} in Spark")
         duck, question = session(), self._rows(at).question
         unmasked = self.of.unmasked is not None
         with opened(question, self.of.all, lake, unmasked=unmasked, duck=duck) as views:
             _, version = views.past.get(self.name, (None, self.version))
-            return _masked(rows_at(spark, self.source.place, version), views.masked[self.name])
+            rows = rows_by(spark, self.source.place, version)
+            return _masked(rows, views.masked[self.name])
 
     def history_of(self, *key: object, at: datetime | None = None) -> Rows:
         """Return the intervals of a key of a table with validity, the oldest first; or the one in which a moment lies.
@@ -250,18 +262,32 @@ class Readings:
         return "\n  ".join([head, *listed])
 
 
+def _handed_over(rows: "pa.Table", spark: SparkSession) -> DataFrame:
+    """Return rows of Arrow as a frame; of none PySpark's client of Spark Connect asks what its columns are."""
+    return spark.createDataFrame(rows, None if rows.num_rows else from_arrow_schema(rows.schema))
+
+
+def rows_by(spark: SparkSession, place: Place, version: int) -> DataFrame:
+    """Return the rows of a version, in a session of ours or in another, which has Delta's public door alone."""
+    if spark_session.is_ours(spark):
+        return rows_at(spark, place, version)
+    return spark.read.format("delta").option("versionAsOf", version).load(str(place))
+
+
 def _masked(rows: DataFrame, columns: list[str]) -> DataFrame:
-    """Replace values as the views of DuckDB do."""
-    salt = F.lit(secrets.token_hex())
-    hashes: dict[str, Any] = {
-        name: F.concat(
-            F.lit("["),
-            F.left(F.sha2(F.concat(salt, F.col(name).cast("string")), 256), F.lit(12)),
-            F.lit("]"),
-        )
-        for name in columns
-    }
-    return rows.withColumns(hashes)
+    """Replace values as the views of DuckDB do.
+
+    In SQL: an expression of PySpark's belongs to the JVM of this process, or to a server, and which one a process asks is one variable.
+    """
+    if not columns:
+        return rows
+    salt = secrets.token_hex()
+    shown = []
+    for name in rows.columns:
+        column = "`" + name.replace("`", "``") + "`"
+        mask = f"concat('[', left(sha2(concat('{salt}', cast({column} AS STRING)), 256), 12), ']')"
+        shown.append(f"{mask} AS {column}" if name in columns else column)
+    return rows.selectExpr(*shown)
 
 
 def lake(where: str | None = None, *, unmasked: str | None = None) -> "Readable":

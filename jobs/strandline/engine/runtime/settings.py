@@ -415,6 +415,20 @@ def is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
+def connect_variable() -> str | None:
+    """Return the variable by which PySpark is a client of Spark Connect in this process; None where none is set.
+
+    Not its value, which may have a token in it. The last PySpark sets itself with the first such session, and what this process
+    starts inherits it.
+    """
+    if os.environ.get("SPARK_API_MODE", "").lower() == "connect":
+        return "SPARK_API_MODE"
+    if os.environ.get("SPARK_CONNECT_MODE") == "1":
+        return "SPARK_CONNECT_MODE"
+    names = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+    return next((name for name in names if name in os.environ), None)
+
+
 def near_folder(lake: str) -> Path:
     """Return the folder of this machine for what belongs to a lake that is elsewhere, by its address."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")

@@ -25,7 +25,7 @@ from strandline.core.errors import DefinitionError
 from strandline.engine.runtime import spark_on_cluster
 from strandline.engine.runtime.jvm import hadoop, jvm
 from strandline.engine.runtime.processes import let_give_way, own
-from strandline.engine.runtime.settings import MASTER, Settings, is_submitted
+from strandline.engine.runtime.settings import MASTER, Settings, connect_variable, is_submitted
 from strandline_infra import installation, java
 from strandline_infra.installation import SetupError, setup_command
 
@@ -148,6 +148,81 @@ def refuse_too_many(tables: int) -> None:
         tables=tables,
         needed=wanted,
         allowed=files,
+    )
+
+
+# A Spark that is there already and is not ours: of Spark Connect, of a managed platform, of another version.
+#
+# It can read tables, and that is all: rows and the entry that counts them are one commit, by calls into the JVM of one version of
+# Spark and Delta (infra/docs/managed_sparks.md lists them). Without this a run would end with an AttributeError after a while.
+
+
+SPARK = "4.2.0"
+"""The Spark whose JVM the engine calls; a platform's build of it has another version, such as 4.0.2-amzn-0."""
+
+PAGE = "infra/docs/managed_sparks.md says what works there"
+
+
+def is_ours(session: SparkSession) -> bool:
+    """Return whether a session was started here, with what tables need; one of Spark Connect is another class."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        return False
+    return java.FUNCTIONS in (session.conf.get("spark.sql.extensions", "") or "")
+
+
+def for_reading(found: Settings, log: Path, given: SparkSession | None = None) -> SparkSession:
+    """Return a session that reads tables: the given one, that of this process, of the server that it is a client of, or a new one."""
+    if given is not None:
+        return given
+    if connect_variable():
+        return SparkSession.builder.getOrCreate()
+    return SparkSession.getActiveSession() or start(found, log)
+
+
+def refuse_connect() -> None:
+    """Refuse to write tables as a client of Spark Connect.
+
+    Raises:
+        DefinitionError: This process is one.
+    """
+    name = connect_variable()
+    if name is not None:
+        raise DefinitionError(
+            f"a table cannot be written over Spark Connect, which {name} asks for: its clients have no JVM to commit by",
+            hint=f"start this without it, `env -u {name} strandline …`: Spark is then started here, or by STRANDLINE_MASTER. "
+            f"lake()['gold.…'].spark() reads over Spark Connect; {PAGE}.",
+            variable=name,
+        )
+
+
+def refuse_version(version: str) -> None:
+    """Refuse to write tables by another Spark than the one whose JVM is called.
+
+    Raises:
+        DefinitionError: It is another.
+    """
+    if version != SPARK:
+        raise DefinitionError(
+            f"this is Spark {version}, and tables are written by Spark {SPARK} alone: a commit calls the JVM of that version",
+            hint=f"run it where pip has installed pyspark {SPARK} and no other is found before it (SPARK_HOME, PYTHONPATH); {PAGE}.",
+            found=version,
+            needed=SPARK,
+        )
+
+
+def refuse_foreign(running: SparkSession) -> None:
+    """Refuse to write tables by a session of this process that was begun elsewhere.
+
+    Raises:
+        DefinitionError: It was.
+    """
+    if is_ours(running):
+        return
+    refuse_version(running.version)
+    raise DefinitionError(
+        "this process has a Spark that was started without what tables need, and a process has one Spark only",
+        hint=f"start `strandline` as a program of its own, or stop that session first: `spark.stop()`. "
+        f"lake()['gold.…'].spark() reads by it; {PAGE}.",
     )
 
 
@@ -324,11 +399,14 @@ def start(  # noqa: PLR0913  # what it may use, and how
         nice: By how much it gives way to other programs, from its first second on, because a start is seconds of all cores.
 
     Raises:
-        DefinitionError: Java or a jar is missing.
+        DefinitionError: Java or a jar is missing, or the Spark of this process is none of ours.
     """
+    refuse_connect()
     running = SparkSession.getActiveSession()
     if running is not None:
+        refuse_foreign(running)
         return running
+    refuse_version(pyspark.__version__)
     gateway = submitted_gateway()
     found = placed_by_submit(settings, gateway) if gateway else settings
     archived = java.archive_option(archive(), archives)
