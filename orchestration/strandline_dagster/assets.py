@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from dagster import (
@@ -156,6 +157,8 @@ def made(
         raise failure(error) from error
     except LakeError as error:
         raise again_or_failed(error, context.retry_number) from error
+    if span is None:  # chosen days are reported by the step itself
+        report_days(table, lake.lake(), context.instance)
     yield _result(table, report, lake, spark)
     yield from resources.of_report(table, key(table), report, linked(lake))
 
@@ -401,7 +404,7 @@ def _of_table(  # noqa: PLR0913, PLR0917  # whose table, and what is known of it
     link: resources.More,
 ) -> Iterator[Event]:
     # Days first: Dagster's page shows of a table what its newest materialisation has, and that of a day has no columns.
-    yield from _days(table, lake, seen)
+    yield from _days(table, lake, instance, seen)
     yield from _batches(table, lake, instance, seen, pulse, link)
 
 
@@ -497,18 +500,33 @@ def _health(pulse: Mapping[str, Any]) -> dict[str, int | float | str]:
     return {**lag, **share, "state": pulse["state"], "rows per second": pulse["rate"]}
 
 
-def _days(table: Table, lake: Lake, seen: Cursor) -> Iterator[Event]:
+def report_days(table: Table, lake: Lake, instance: DagsterInstance) -> None:
+    """Report the days that a run has closed, before what it made of the table as a whole.
+
+    A look after it would report them as well, and Dagster's page counts only answers to checks that are newer than the newest
+    materialisation, that of a day too: a table that a run fills once a day showed none of its checks as passed until the next run.
+    """
+    if isinstance(table, Ingested):
+        return
+    known = instance.get_materialized_partitions(key(table))
+    seen: Cursor = {"day": max(known)} if known else {}
+    for event in _days(table, lake, instance, seen):
+        instance.report_runless_asset_event(event)
+
+
+def _days(
+    table: Table, lake: Lake, instance: DagsterInstance, seen: Cursor
+) -> Iterator[AssetMaterialization]:
     last = seen.get("day")
     after = date.fromisoformat(last) + timedelta(days=1) if last else begins()
-    for _, day in zip(
-        range(DAYS_AT_ONCE), closed_days(table, lake, after, before_rows=True), strict=False
-    ):
-        seen["day"] = day.isoformat()
-        yield AssetMaterialization(
-            key(table),
-            partition=day.isoformat(),
-            description="Its stream has closed the day.",
-        )
+    found = [*islice(closed_days(table, lake, after, before_rows=True), DAYS_AT_ONCE)]
+    known = instance.get_materialized_partitions(key(table)) if found else ()
+    for day in map(date.isoformat, found):
+        seen["day"] = day
+        if day not in known:
+            yield AssetMaterialization(
+                key(table), partition=day, description="Its stream has closed the day."
+            )
 
 
 def newest_alerts(table: Table, lake: Lake) -> Mapping[str, MetadataValue]:

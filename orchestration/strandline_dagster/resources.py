@@ -157,7 +157,8 @@ def specs(table: Table, key: AssetKey) -> list[AssetCheckSpec]:
         AssetCheckSpec(
             name=plain(each.name),
             asset=key,
-            description=each.about or None,
+            description=each.about
+            or f"Of the batches of a run: no more rows break {each.name} than it admits.",
             metadata={"severity": each.severity.value, "expectation": each.name},
         )
         for each in _expected(table)

@@ -86,6 +86,11 @@ load_from:
       relative_path: elsewhere.py
       location_name: elsewhere
 """
+GROUPS = tuple(
+    f"global@global:{each}"
+    for each in ("shop_kafka", "shop_bronze", "shop_silver", "shop_gold", "finance", "default")
+)
+"""As the page names groups in its address."""
 INSTANCE = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
 MADE = """
 query ($key: AssetKeyInput!) {
@@ -289,6 +294,14 @@ def facts(made: Mapping[str, Any]) -> dict[str, float | int | None]:
     }
 
 
+def drawn(page: Tab, edges: int) -> None:
+    """Wait until a graph has its edges, which Dagster draws after the boxes."""
+    deadline = time.monotonic() + 60
+    while int(page.ask("document.querySelectorAll('path[marker-end]').length") or 0) < edges:
+        assert time.monotonic() < deadline, page.words
+        time.sleep(0.2)
+
+
 def newest(lake: Path, table: str) -> int:
     """Return the newest version of a table of the lake, of which the log is read and nothing of ours asked."""
     names = (lake / table.replace(".", "/") / "_delta_log").glob("*.json")
@@ -330,7 +343,7 @@ def test_what_a_terminal_filled_is_shown_as_filled(console: Console, page: Tab) 
     page.sees(rf"Materialized \({days['numMaterialized']}\)", r"Missing \(1\)")
     page.shot("days that a terminal filled")
     page.go(f"{console.address}/assets/shop/gold/sales_10m?view=overview")
-    page.sees("window_from", "decimal|double")
+    page.sees("window_from", "decimal|double", "What was sold", "(?s)Upstream assets.*orders")
     page.shot("columns of a table that no run made")
 
 
@@ -365,18 +378,23 @@ def test_a_run_of_theirs_after_ours_reads_the_version_that_ours_made(
     }
     assert dependents == {"takings", "busiest"}
 
-    page.go(f"{console.address}/asset-groups/")
-    page.sees("shop_bronze|shop_gold", "finance")
+    page.go(f"{console.address}/asset-groups/?expanded={','.join(GROUPS)}")
+    page.sees("sales_10m", "takings", "headline", "busiest")
+    drawn(page, 5)
     page.shot("one graph of two code locations")
     page.go(f"{console.address}/assets/takings?view=lineage")
     page.click("Upstream")
-    page.sees("sales_10m", "takings")
+    page.click("All")
+    page.sees("orders", "sales_10m", "takings", r"[1-9]\d* / \d+ Passed")
+    drawn(page, 3)
     page.shot("what an asset of theirs rests on")
     page.go(f"{console.address}/assets/shop/silver/orders?view=checks")
-    page.sees(r"missing_order_id\s+Succeeded|Succeeded")
+    page.sees(r"missing_order_id\s+Succeeded")
+    page.click("missing_order_id", on="a, button, div", exact=True)
+    page.sees("This is a", "Evaluation result")
     page.shot("checks of a table")
     page.go(f"{console.address}/runs/{theirs[0]['runId']}")
-    page.sees("(?m)^Success$", "takings")
+    page.sees("(?m)^Success$", "STEP_SUCCESS", "Materialized", r"Succeeded \(1\)")
     page.shot("a run of theirs")
     assert len(list(page.pictures.iterdir())) == 4
 

@@ -28,6 +28,7 @@ from strandline_dagster import assets
 from strandline_dagster.assets import look_at_the_stream
 from strandline_dagster.definitions import DEFINITIONS
 from strandline_dagster.resources import LakeResource, days_since, first_day, key
+from tests.orchestration.test_catch_up import caught_up
 from tests.support.events import received
 from tests.support.four_days import noon
 from tests.support.instance import ephemeral
@@ -101,6 +102,23 @@ def test_batches_are_events_once_with_their_checks_and_days_when_they_close(
     assert answers
     assert all(each.passed for each in answers)
     assert looked(instance, after.cursor).asset_events == []
+
+
+def test_a_run_reports_the_days_that_it_closed_before_the_table_as_a_whole(days: Lake) -> None:
+    """So its checks are about the newest materialisation, and no look afterwards adds one before the next batch."""
+    instance = ephemeral()
+    report(instance, looked(instance, None))
+    received(days, noon(4, batch=4))
+
+    assert caught_up(instance).success
+
+    for table in (silver.TABLE, gold.TABLE):
+        found = instance.fetch_materializations(key(table), limit=2).records
+        assert [each.partition_key for each in found] == [None, "2026-11-20"]
+    looks = looked(instance, None)
+    assert [
+        e for e in looks.asset_events if e.asset_key in {key(silver.TABLE), key(gold.TABLE)}
+    ] == []
 
 
 def test_what_a_terminal_filled_is_shown_once_and_what_a_run_of_dagster_reported_is_not(
