@@ -1,5 +1,6 @@
 """A consumer group for each bronze table shows to Kafka's own tools how far it has read, and decides nothing."""
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -8,12 +9,14 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 import pytest
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaException,
+    Producer,
     TopicCollection,
     TopicPartition,
 )
@@ -35,9 +38,11 @@ from strandline.engine.service import backlog
 from strandline.engine.service.backlog import GroupOffsets, group_of
 from strandline.engine.service.stream_host import Host
 from tests.cli import inside
+from tests.cli.typed import start, succeeded
 from tests.engine.records import admin, drop, make, put
 from tests.engine.service.test_failing import Served
 from tests.engine.written import entry
+from tests.support.consumer_groups import described
 from tests.support.ledgers import write_log
 
 pytestmark = pytest.mark.kafka
@@ -156,6 +161,77 @@ def test_the_lag_of_the_group_is_that_of_status_within_one_batch(
     assert all(each in ({}, begun, *had) for each in seen)
     assert [*_order(seen, [{}, begun, *had])] == sorted(_order(seen, [{}, begun, *had]))
     assert shown.said == []
+
+
+@pytest.mark.slow
+@pytest.mark.whole
+@pytest.mark.timeout(600)
+def test_kafkas_own_tool_shows_the_lag_of_status_within_one_batch(
+    tmp_path: Path, kafka: str
+) -> None:
+    """A stream reads what came at once, in batches of a bounded size; meanwhile both are asked, ``kafka-consumer-groups`` in between.
+
+    The lag only falls then, so what the tool shows lies between both answers of ``status``, but for one batch.
+    """
+    name, most = user_actions.TABLE.id, 200
+    (topic,) = user_actions.TABLE.topics
+    with suppress(KafkaException):  # another test has it
+        make(kafka, topic)
+    lake, pattern = Lake(Place.of(tmp_path / "lake")), f"tool-{token_hex(4)}.{{table}}"
+    group, env = group_of(pattern, name, lake), {"STRANDLINE_KAFKA": kafka}
+    words = ("--every", "4s", "--max-offsets", most, "--lake", lake.root)
+    log = tmp_path / "stream.log"
+
+    def status() -> int | None:
+        found = succeeded("status", "--json", "--lake", lake.root, env=env).json
+        tables: dict[str, Any] = (found["stream"] or {}).get("tables", {})  # type: ignore[index]
+        return tables[name]["lag"] if name in tables else None
+
+    def rests() -> bool:
+        return bool(offsets_of(kafka, group)) and status() == 0
+
+    put(kafka, topic, [(n % topic.partitions, n) for n in range(12)])
+    stream = start(
+        "stream", name, *words, log=log, env={**env, "STRANDLINE_CONSUMER_GROUP": pattern}
+    )
+    seen = list[tuple[int, int, int]]()
+    try:
+        _until(rests, stream, log)
+        _put_at_once(kafka, topic, 5 * most)
+        _until(lambda: (status() or 0) > 0, stream, log)
+        while not seen or seen[-1] != (0, 0, 0):
+            before, shown = status(), described(kafka, group)
+            tool, after = sum(lag for _, _, lag in shown.values()), status()
+            assert before is not None
+            assert after is not None
+            assert after - most <= tool <= before + most, (before, tool, after)
+            assert all(lag == end - at for at, end, lag in shown.values()), shown
+            seen.append((before, tool, after))
+            assert stream.poll() is None, log.read_text()
+    finally:
+        stream.terminate()
+        stream.wait(120)
+    assert len({tool for _, tool, _ in seen}) > 2, f"the tool was asked while it worked: {seen}"
+    (newest,) = [one for _, one in [last_entry(lake.table(user_actions.TABLE)) or (0, None)] if one]
+    assert {part: at for part, (at, _, _) in described(kafka, group).items()} == _ends(newest)
+    print(f"\nstatus, kafka-consumer-groups, status: {seen}")  # noqa: T201  # for who runs it with -s
+
+
+def _put_at_once(address: str, topic: Topic, count: int) -> None:
+    """Send records by one request, so that no look at the lag finds a part of them."""
+    sends = {"linger.ms": 1_000, "batch.num.messages": count, "log_level": 0}
+    producer = Producer({"bootstrap.servers": address, **sends})
+    for _ in range(count):
+        producer.produce(topic.name, b"{}", partition=0)
+    assert producer.flush(20) == 0
+
+
+def _until(seen: Callable[[], bool], program: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + 240
+    while not seen():
+        assert program.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.2)
 
 
 def _ends(one: Entry) -> Read:
