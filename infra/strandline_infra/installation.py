@@ -13,14 +13,18 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 PACKAGE = Path(__file__).parent
 ROOT = PACKAGE.parents[1]
@@ -71,7 +75,88 @@ def home() -> Path:
 
 def setup_command() -> str:
     """Return what a person types to have missing parts fetched."""
-    return "make setup" if is_clone() else "strandline setup"
+    return "make setup" if is_clone() else f"{RUN if is_of_uv() else ''}strandline setup"
+
+
+# uv makes environments without a pip, and takes out of them what its lock has not; so what set-up adds is beside the packages.
+
+
+RUN = "uv run "
+"""How a program of a project that uv keeps is typed."""
+
+
+def uv() -> str | None:
+    """Return the program uv; it names itself to what it runs."""
+    return os.environ.get("UV") or shutil.which("uv")
+
+
+@cache
+def is_of_uv() -> bool:
+    """Return whether uv made the environment that this runs in, which has no pip then."""
+    return importlib.util.find_spec("pip") is None and _of_uv(Path(sys.prefix))
+
+
+def _of_uv(environment: Path) -> bool:
+    try:
+        written = (environment / "pyvenv.cfg").read_text()
+    except OSError:
+        return False
+    return re.search(r"^uv\s*=", written, re.MULTILINE) is not None
+
+
+def pip_of(python: Path, environment: Path) -> list[str | Path]:
+    """Return how packages are installed for a Python: by the pip of its environment, or where it has none by uv.
+
+    Raises:
+        SetupError: There is neither.
+    """
+    running = Path(sys.executable) == python
+    has_pip = (
+        importlib.util.find_spec("pip") is not None
+        if running
+        else (environment / "bin" / "pip").is_file()
+    )
+    if has_pip:
+        return [python, "-m", "pip", "install", *QUIET]
+    program = uv()
+    if program is None:
+        raise SetupError(
+            f"{environment} has no pip, and no uv was found.",
+            hint="put uv on the path, or type `python -m ensurepip` in that environment.",
+        )
+    return [program, "pip", "install", "--no-progress", "--python", python]
+
+
+# Compiling every module at once costs 20 s; Python compiles those that are imported.
+QUIET = ("--no-input", "--disable-pip-version-check", "--no-compile", "--no-user")
+
+
+def origin() -> dict[str, str | bool]:
+    """Return where this engine was installed from, as ``tool.uv.sources`` names it; empty where that was a registry.
+
+    An installer writes it down (direct_url.json): a file, a folder or a repository that it was given.
+    """
+    try:
+        noted = json.loads(distribution("strandline").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        return {}
+    return as_uv_has_it(noted)
+
+
+def as_uv_has_it(noted: Mapping[str, Any]) -> dict[str, str | bool]:
+    """Return a note of where something came from in the words of uv."""
+    match noted:
+        case {"url": str(url), "vcs_info": {"vcs": "git", "commit_id": str(commit)}}:
+            inside = {"subdirectory": noted["subdirectory"]} if "subdirectory" in noted else {}
+            return {"git": url, "rev": commit, **inside}
+        case {"url": str(url)} if url.startswith("file:"):
+            editable = noted.get("dir_info", {}).get("editable", False)
+            path = url2pathname(urlsplit(url).path)
+            return {"path": path, **({"editable": True} if editable else {})}
+        case {"url": str(url), "archive_info": _}:
+            return {"url": url}
+        case _:
+            return {}
 
 
 def spark_folder(environment: Path) -> Path | None:
@@ -173,11 +258,10 @@ class Place:
 
 
 def python_version(venv: Path) -> str | None:
-    """Return the version of Python that an environment was made with."""
+    """Return the version of Python that an environment was made with; uv has another word for it."""
+    line = re.compile(r"^version(?:_info)?\s*=\s*(\S+)", re.MULTILINE)
     try:
-        written = re.search(
-            r"^version\s*=\s*(\S+)", (venv / "pyvenv.cfg").read_text(), re.MULTILINE
-        )
+        written = line.search((venv / "pyvenv.cfg").read_text())
     except OSError:
         return None
     return written[1] if written else None
@@ -299,8 +383,8 @@ def requirement(extras: Iterable[str]) -> str:
 
 
 def command(*extras: str) -> str:
-    """Return what a person types to install some extras."""
-    return f"pip install '{requirement(extras)}'"
+    """Return what a person types to install some extras; uv writes them into the project, because it takes out what is not there."""
+    return f"{'uv add' if is_of_uv() else 'pip install'} '{requirement(extras)}'"
 
 
 def hint(extra: str) -> str:

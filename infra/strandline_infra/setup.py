@@ -78,8 +78,6 @@ def _archived_for(place: Place) -> str:
 
 
 OLDEST_PYTHON = (3, 11)
-# Compiling every module at once costs 20 s; Python compiles those that are imported.
-QUIET = ("--no-input", "--disable-pip-version-check", "--no-compile", "--no-user")
 RETRY = "check the connection, then run the same command again; the whole log is setup.log in the environment."
 
 
@@ -116,8 +114,19 @@ def has_environment(place: Place) -> bool:
     if not place.python.exists() or place.unfinished.exists():
         return False
     version = tuple(int(part) for part in re.findall(r"\d+", python_version(place.venv) or "0")[:2])
-    pip = place.venv / "bin" / "pip"
-    return version >= OLDEST_PYTHON and pip.is_file() and f"{place.venv}/" in pip.read_text()
+    return version >= OLDEST_PYTHON and (_is_where_made(place, "pip") or _is_of_uv(place))
+
+
+def _is_where_made(place: Place, script: str) -> bool:
+    """Return whether a script names this folder: an environment that was moved has the old one in each."""
+    file = place.venv / "bin" / script
+    named = re.escape(str(place.venv)) + r"[/'\"\s]"
+    return file.is_file() and re.search(named, file.read_text()) is not None
+
+
+def _is_of_uv(place: Place) -> bool:
+    """Return whether `uv sync` made it: no pip is in it, and none is needed where uv is."""
+    return installation.uv() is not None and _is_where_made(place, "activate")
 
 
 def make_environment(place: Place, run: Runner) -> None:
@@ -156,7 +165,7 @@ def install_extras(place: Place, run: Runner) -> None:
     missing = [name for name in place.extras if not installation.is_installed(name)]
     what = installation.requirement(missing)
     run(
-        [place.python, "-m", "pip", "install", *QUIET, what],
+        [*installation.pip_of(place.python, place.venv), what],
         doing=f"installing {what}",
         hint=f"{RETRY} By hand: {installation.command(*missing)}",
     )
@@ -171,7 +180,8 @@ def choose_java(place: Place, run: Runner) -> None:
         return
     advice = "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jre-headless), then run the same command again."
     run(
-        _pip(place, *_beside(place), java.WHEEL),
+        # Beside the packages: of those `uv sync` takes out what its lock has not.
+        _pip(place, "--target", place.venv / "wheel", java.WHEEL),
         doing="no Java 17 or 21 here, and installing one",
         hint=advice,
     )
@@ -324,12 +334,7 @@ def main() -> int:
 
 
 def _pip(place: Place, *what: str | Path) -> list[str | Path]:
-    return [place.python, "-m", "pip", "install", *QUIET, "-c", place.pins, *what]
-
-
-def _beside(place: Place) -> list[str | Path]:
-    """Return where the wheel of Java goes: into the environment of a clone, beside the jars of an installed one."""
-    return ["--target", place.venv / "wheel"] if isinstance(place, Installed) else []
+    return [*installation.pip_of(place.python, place.venv), "-c", place.pins, *what]
 
 
 def _lock(descriptor: int) -> None:

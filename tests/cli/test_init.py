@@ -5,11 +5,14 @@ import json
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 import typer
+import yaml
 from strandline import catalog
 
 from strandline.cli import main
@@ -86,6 +89,41 @@ def test_no_mark_of_the_drafts_is_left(tmp_path: Path) -> None:
     assert (root / "web_shop" / "bronze" / "orders.py").is_file()
     assert 'tables = "web_shop"' in (root / "strandline.toml").read_text()
     assert 'name = "web-shop"' in (root / "pyproject.toml").read_text()
+
+
+def test_an_editor_is_given_schemas_that_its_files_fit(tmp_path: Path) -> None:
+    """The first line of the TOML file names one, the settings of the editor the other; a mistake is underlined."""
+    succeeded("init", "--demo", tmp_path / "park")
+    root = tmp_path / "park"
+    read = {
+        name: json.loads((root / ".vscode" / name).read_text())
+        for name in ("settings.json", "extensions.json")
+    }
+    ((named, files),) = read["settings.json"]["yaml.schemas"].items()
+    first = (root / "strandline.toml").read_text().splitlines()[0]
+    schema = json.loads((root / first.removeprefix("#:schema ")).read_text())
+    project = tomllib.loads((root / "strandline.toml").read_text())
+
+    jsonschema.validate(project, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**project, "profiles": {}}, schema)
+    rules = [*root.glob(files)]
+    assert rules
+    for rule in rules:
+        for each in yaml.safe_load_all(rule.read_text()):
+            jsonschema.validate(each, json.loads((root / named).read_text()))
+    assert "charliermarsh.ruff" in read["extensions.json"]["recommendations"]
+
+
+def test_uv_finds_the_engine_where_it_was_installed_from(tmp_path: Path) -> None:
+    """Otherwise it looks in a registry, which has another one or none; here it is this clone."""
+    succeeded("init", tmp_path / "shop")
+    written = tomllib.loads((tmp_path / "shop" / "pyproject.toml").read_text())
+
+    assert written["tool"]["uv"]["sources"] == {
+        "strandline": {"path": str(tree.ROOT), "editable": True}
+    }
+    assert written["dependency-groups"] == {"dev": ["shop[dev]"]}
 
 
 def test_the_commands_of_its_front_page_can_be_typed(tmp_path: Path) -> None:

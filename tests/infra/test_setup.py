@@ -91,6 +91,58 @@ def test_an_environment_without_its_python_or_pip_is_made_anew(
     assert not setup.has_environment(place)
 
 
+def of_uv(place: setup.Place) -> setup.Place:
+    """Make of the environment what `uv sync` would have made: without a pip, and with another word for the version."""
+    (place.venv / "bin" / "pip").unlink()
+    (place.venv / "bin" / "activate").write_text(f"VIRTUAL_ENV='{place.venv}'\n")
+    (place.venv / "pyvenv.cfg").write_text("home = there\nuv = 0.13.9\nversion_info = 3.11.7\n")
+    place.packages_note.unlink()
+    return place
+
+
+def test_an_environment_of_uv_stays_and_is_filled_by_uv(
+    place: setup.Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for a broken one: `make demo` after `uv sync` deleted it and downloaded all of it again."""
+    monkeypatch.setenv("UV", "uv-of-here")
+
+    assert setup.has_environment(of_uv(place))
+    ran: list[list[str]] = []
+    setup.install_packages(place, lambda words, **_: ran.append([str(word) for word in words]))  # type: ignore[arg-type]  # it notes what a runner would run
+    assert [words[:3] for words in ran] == [["uv-of-here", "pip", "install"]]
+    assert ran[0][-2:] == ["-e", place.requirement]
+    assert str(place.pins) in ran[0]
+    assert setup.has_packages(place)
+
+
+def test_an_environment_of_uv_is_made_anew_where_uv_is_not_or_it_was_moved(
+    place: setup.Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is neither pip nor uv in it; and its scripts have the old folder."""
+    of_uv(place)
+    monkeypatch.delenv("UV", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert not setup.has_environment(place)
+
+    monkeypatch.setenv("UV", "uv-of-here")
+    assert setup.has_environment(place)
+    place.root.rename(tmp_path.with_name(f"{tmp_path.name}-elsewhere"))
+    moved = setup.Place(root=tmp_path.with_name(f"{tmp_path.name}-elsewhere"))
+    assert not setup.has_environment(moved)
+
+
+def test_neither_pip_nor_uv_is_an_error_that_says_so(
+    place: setup.Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A traceback of a missing module is no answer."""
+    of_uv(place)
+    monkeypatch.delenv("UV", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+
+    with pytest.raises(SetupError, match="no uv was found"):
+        setup.install_packages(place, Runner(log=tmp_path / "log"))
+
+
 def test_an_environment_that_was_moved_is_made_anew(place: setup.Place, tmp_path: Path) -> None:
     """Its scripts have the old folder inside them and would start another environment's Python."""
     there = tmp_path / "there"

@@ -301,6 +301,11 @@ def init(
     say("")
     say("try next:")
     say(f"  cd {folder}")
+    if installation.is_of_uv():
+        # The environment that runs this may be one of uv's for a moment, as `uvx` makes them; the project gets its own.
+        for line in ("strandline setup", "strandline demo", "pytest"):
+            say(f"  {installation.RUN}{line}")
+        return
     # The environment that runs this has the engine already.
     programs = Path(sys.prefix) / "bin"
     say(f"  make test BIN={programs}")

@@ -5,6 +5,7 @@ Its tables are a topic, a silver and a gold table of a shop, or those of the exa
 
 import ast
 import builtins
+import json
 import keyword
 import re
 import shlex
@@ -21,6 +22,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.kind import Layer
 from strandline.core.routes import kinds_named
 from strandline.core.table import Ingested, Judged, Table
+from strandline.operate.lint import schemas
 from strandline.project import ENGINE, EXAMPLE, package, project, tables_root
 from strandline_infra import installation
 
@@ -432,6 +434,7 @@ def make(folder: Path, *, of_example: bool = False) -> str:
         "version": version("strandline"),
         "extras": ",".join(sorted([*EXTRAS, *(["alerts"] if of_example else [])])),
         "next": str(int(version("strandline").partition(".")[0]) + 1),
+        "sources": _sources(),
     }
     try:
         for place, text in _files(words, of_example=of_example):
@@ -444,6 +447,16 @@ def make(folder: Path, *, of_example: bool = False) -> str:
             hint="name a folder where you may write.",
         ) from error
     return name
+
+
+def _sources() -> str:
+    """Return where uv finds the engine, in the lines of a project's file; none where that is a registry."""
+    found = installation.origin()
+    if not found:
+        return ""
+    # What JSON writes of a text or a truth is TOML as well.
+    words = ", ".join(f"{name} = {json.dumps(each)}" for name, each in found.items())
+    return f"\n# Where the engine was installed from; without it uv looks in its registry.\n[tool.uv.sources]\nstrandline = {{ {words} }}\n"
 
 
 def _name(root: Path) -> str:
@@ -492,3 +505,6 @@ def _files(words: Mapping[str, str], *, of_example: bool) -> Iterator[tuple[Path
             yield Path(words["package"] if first == PACKAGE else first, *rest), filled(draft, words)
     if of_example:
         yield from files_of(words["package"])
+    # For editors; another version of the engine has others: `strandline lint --schemas .vscode`.
+    for name, schema in schemas().items():
+        yield Path(".vscode", name), json.dumps(schema, indent=2) + "\n"
