@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup guests demo ready test whole prove check fmt bench mutants wheel clean
+.PHONY: help setup guests demo ready test whole prove check fmt bench mutants wheel docs clean
 
 help: ## show these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ mutants: setup ## plant faults in a copy, one at a time; each must turn a test r
 
 wheel: setup ## build the wheel that others install, in dist (infra/docs/package.md)
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+docs: setup ## build the pages as a site that opens without a network, in dist/docs
+	@$(BIN)/python -m tests.docs.site dist/docs
 
 clean: ## stop the broker; remove .venv, .lake, dist and every cache
 	@if [ -x $(BIN)/strandline ]; then $(BIN)/strandline down || true; fi
