@@ -25,6 +25,7 @@ INTERFACES = {
 # Written in halves, so that this file is not found by its own search.
 ELSEWHERE = re.compile(
     r"https?:/" + r"/(?!127\.0\.0\.1|localhost|\{"  # any address that is not this machine's own
+    r"|(?:store|prometheus):\d"  # nor that of a service of compose.yaml
     r"|www\.w3\.org/2000/svg)"  # nor the name of a format of pictures
     r"|repo1?\.maven"
     + r"\.org|pypi"

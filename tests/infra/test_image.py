@@ -5,6 +5,7 @@ network, where everything is on loopback, and Debian's own Python in place of th
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,9 +28,9 @@ from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import bind
 from strandline_infra.programs import HOST
 from tests.cli.typed import succeeded
-from tests.support.image import Image, built, first, inside, python, running
+from tests.support.image import Image, built, compressed, first, inside, python, running, sizes
 from tests.support.manifest_checks import VALUES
-from tests.support.manifests import Manifest, Pod, environment, pods, rendered
+from tests.support.manifests import ROOT, Manifest, Pod, environment, pods, rendered
 from tests.support.postgres import served
 from tests.support.s3_server import S3Server
 
@@ -117,6 +118,18 @@ def test_each_container_starts_answers_its_probes_and_ends_in_time(
     _live(image, console, manifests, world, ports, tmp_path)
 
     assert _changed_at(image.root) == before
+
+
+def test_the_image_is_as_large_as_its_page_says(image: Image) -> None:
+    """By the files of all layers, and as a registry keeps it; a tenth more or less is the page's to say anew."""
+    found, fetched = sizes(image.root), compressed(image.root)
+    parts = {name: f"{each / 1e6:,.0f} MB" for name, each in found.items()}
+    print(f"{parts}, {fetched / 1e6:,.0f} MB compressed")  # noqa: T201  # what a proof shows
+    page = (ROOT / "infra" / "docs" / "containers.md").read_text()
+    said = re.findall(r"\*\*(\d\.\d+) GB\*\*", page)
+
+    for gb, so in zip(said, (sum(found.values()), fetched), strict=True):
+        assert so == pytest.approx(float(gb) * 1e9, rel=0.1)
 
 
 def _live(  # noqa: PLR0913, PLR0917  # what a cluster has

@@ -110,6 +110,44 @@ def _configured(root: Path) -> Image:
     )
 
 
+def sizes(root: Path) -> dict[str, int]:
+    """Return the bytes of the files of an image by what they are for.
+
+    Each is in one layer only: what the build needs is in a stage of its own, and lists of packages go in the step that fetched them.
+    """
+    parts = {
+        "jars of Spark": "opt/strandline/.venv/lib/*/site-packages/pyspark/jars",
+        "Python packages": "opt/strandline/.venv/lib",
+        "jars beside Spark": "opt/strandline/.venv/jars",
+        "code and the rest of its environment": "opt/strandline",
+        "Java": "usr/lib/jvm",
+        "system": "",
+    }
+    found, seen = dict.fromkeys(parts, 0), set[int]()
+    folders = [(name, place) for name, part in parts.items() for place in root.glob(part or ".")]
+    for folder, below, files in os.walk(root):
+        # What a container has of the machine is not in the image.
+        below[:] = [
+            each for each in below if Path(folder) != root or each not in {"proc", "dev", "sys"}
+        ]
+        for file in files:
+            facts = (Path(folder) / file).lstat()
+            if facts.st_ino not in seen:  # a second name takes no room
+                seen.add(facts.st_ino)
+                name = next(name for name, place in folders if Path(folder).is_relative_to(place))
+                found[name] += facts.st_size
+    return found
+
+
+def compressed(root: Path) -> int:
+    """Return the bytes that a registry keeps of it, and a node fetches: a layer is an archive, compressed by gzip."""
+    line = "tar --one-file-system --exclude=./proc --exclude=./dev -cf - . | gzip -6 | wc -c"
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], cwd=root, capture_output=True, text=True, check=True
+    )
+    return int(done.stdout)
+
+
 @contextmanager
 def running(  # noqa: PLR0913  # what a cluster gives a container
     image: Image,
