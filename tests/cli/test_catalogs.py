@@ -8,7 +8,8 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
-from tests.support.readers import in_ducklake
+from tests.support import unity_server
+from tests.support.readers import by_duckdb_in_unity, in_ducklake
 
 
 @pytest.fixture
@@ -58,8 +59,41 @@ def test_a_catalog_that_is_away_ends_a_sync_and_no_maintenance(lake: Lake) -> No
     assert "does not answer" in status
 
 
+def test_a_unity_catalog_shows_tables_by_their_folders(lake: Lake) -> None:
+    """A double of its interface: tests/support/unity_server.py."""
+    with unity_server.running(token="t") as server:  # noqa: S106  # the double's
+        env = {
+            "STRANDLINE_UNITY": server.address,
+            "STRANDLINE_UNITY_OPTIONS": '{"catalog": "lake", "token": "t"}',
+        }
+        found = succeeded("catalog", "sync", "--lake", lake.root, "--json", env=env)
+        assert f"unity shows {SILVER.id} at version 0" in found.err
+        assert {e["table"]: e["versions"] for e in found.json} == dict.fromkeys(  # type: ignore[attr-defined]  # JSON
+            (BRONZE.id, SILVER.id, GOLD.id), 0
+        )
+        rows = by_duckdb_in_unity(server.address, "t", "lake", SILVER.layer, SILVER.name)
+        assert rows.num_rows == 3
+
+        written(lake.table(SILVER), numbers(4), entry(SILVER, batch=2).encoded())
+        rows = by_duckdb_in_unity(server.address, "t", "lake", SILVER.layer, SILVER.name)
+        assert rows.num_rows == 7, "its readers follow the log"
+        writes = [*server.writes]
+        assert "unity shows" not in succeeded("maintain", "--lake", lake.root, env=env).err
+        assert server.writes == writes
+
+        gone = succeeded("catalog", "drop", SILVER.id, "--lake", lake.root, env=env)
+        assert f"unity shows {SILVER.id} no more" in gone.out
+
+        wrong = {**env, "STRANDLINE_UNITY_OPTIONS": '{"token": "t"}'}
+        answer = strandline("catalog", "sync", "--lake", lake.root, env=wrong)
+        assert answer.code == 2
+        assert "STRANDLINE_UNITY_OPTIONS name no catalog" in answer.err
+        assert "name no catalog" in succeeded("maintain", "--lake", lake.root, env=wrong).err
+
+
 def test_without_a_catalog_it_says_how_one_is_named(lake: Lake) -> None:
     answer = strandline("catalog", "sync", "--lake", lake.root)
     assert answer.code == 2
     assert "STRANDLINE_ICEBERG" in answer.err
+    assert "STRANDLINE_UNITY" in answer.err
     assert "no catalog was synced" in succeeded("catalog", "status", "--lake", lake.root).out

@@ -9,10 +9,11 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import duckdb
 import pyarrow as pa
@@ -23,9 +24,9 @@ from strandline.engine.lake.duckdb_table import scan, session
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.place import Place
 from strandline_infra import java
+from tests.support.s3_server import S3Server
 
 Read = Callable[[Place], pa.Table]
-ATTEMPTS = 30
 
 
 def extension(name: str) -> str:
@@ -177,42 +178,74 @@ def _text(value: object) -> str:
             return repr(value)
 
 
-def same(place: Place, readers: dict[str, Read]) -> int:
-    """See that readers find the rows that we find, of one version; return their number.
+def same(place: Place, readers: Mapping[str, Read]) -> int:
+    """See that each reader finds the rows that we find, of one version; return their number.
 
-    Where a stream commits meanwhile, it is read again until all have seen one version.
+    A stream may commit meanwhile: then it is a version between the one before the reader began and the one when it was done.
     """
-    for _ in range(ATTEMPTS):
-        version = latest_version(place)
-        expected = rows_of(by_us(place))
-        found = {name: rows_of(read(place)) for name, read in readers.items()}
-        if latest_version(place) == version:
-            break
-    else:
-        raise AssertionError(f"{place} has had no quiet moment")
-    for name, rows in found.items():
-        more, less = rows - expected, expected - rows
-        assert not more, f"{name} has {sum(more.values())} rows of {place} more: {min(more)}"
-        assert not less, f"{name} lacks {sum(less.values())} rows of {place}: {min(less)}"
-    return sum(expected.values())
+    ours: dict[int, Counter[str]] = {}
+    number = 0
+    for name, read in readers.items():
+        first = latest_version(place)
+        found = rows_of(read(place))
+        last = latest_version(place)
+        for version in range(first, last + 1):
+            if version not in ours:
+                ours[version] = rows_of(by_us(place, version))
+        number = sum(found.values())
+        if all(found != ours[version] for version in range(first, last + 1)):
+            more, less = found - ours[last], ours[last] - found
+            raise AssertionError(
+                f"{name} reads no version from {first} to {last} of {place}: {number} rows, beside the last one "
+                f"{sum(more.values())} more ({min(more, default='')}), {sum(less.values())} fewer ({min(less, default='')})"
+            )
+    return number
 
 
-def by_pyiceberg(address: str, layer: str, name: str) -> pa.Table:
+def by_pyiceberg(address: str, layer: str, name: str, s3: S3Server | None = None) -> pa.Table:
     """Read a table of an Iceberg REST catalog by pyiceberg."""
     from pyiceberg.catalog import load_catalog  # noqa: PLC0415  # part of an extra
 
+    known = load_catalog("reader", type="rest", uri=address, **iceberg_options(s3))
+    return known.load_table((layer, name)).scan().to_arrow()
+
+
+def iceberg_options(s3: S3Server | None) -> dict[str, str]:
+    """Return what pyiceberg's client must know of a store."""
     return (
-        load_catalog("reader", type="rest", uri=address).load_table((layer, name)).scan().to_arrow()
+        {
+            "s3.endpoint": s3.address,
+            "s3.access-key-id": s3.key,
+            "s3.secret-access-key": s3.secret,
+            "s3.region": "us-east-1",
+        }
+        if s3
+        else {}
     )
 
 
-def by_duckdb_in(address: str, layer: str, name: str) -> pa.Table:
+def by_duckdb_in(address: str, layer: str, name: str, s3: S3Server | None = None) -> pa.Table:
     """Read a table of an Iceberg REST catalog by DuckDB's iceberg extension."""
     with duck("httpfs", "avro", "iceberg") as found:
+        if s3:
+            found.execute(
+                f"CREATE SECRET (TYPE s3, KEY_ID '{s3.key}', SECRET '{s3.secret}', REGION 'us-east-1', "
+                f"ENDPOINT '{urlsplit(s3.address).netloc}', URL_STYLE 'path', USE_SSL false)"
+            )
         found.execute(
             f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{address}', AUTHORIZATION_TYPE 'none')"
         )
         return found.execute(f'FROM lake."{layer}"."{name}"').to_arrow_table()  # our own names
+
+
+def by_duckdb_in_unity(address: str, token: str, catalog: str, layer: str, name: str) -> pa.Table:
+    """Read a table of a Unity Catalog by DuckDB's extension."""
+    with duck("httpfs", "delta", "unity_catalog") as found:
+        found.execute(
+            f"CREATE SECRET (TYPE unity_catalog, TOKEN '{token}', ENDPOINT '{address}', AWS_REGION 'us-east-1')"
+        )
+        found.execute(f"ATTACH '{catalog}' AS uc (TYPE unity_catalog)")
+        return found.execute(f'FROM uc."{layer}"."{name}"').to_arrow_table()
 
 
 def in_ducklake(file: str, layer: str, name: str) -> pa.Table:

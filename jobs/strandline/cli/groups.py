@@ -93,7 +93,6 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "Show tables where other engines look for them.",
             "the logs of the tables, and what the catalog shows",
             "the catalog, and the lake's record of how far it is; no file of a table",
-            extra="iceberg",
         ),
         "import": Verb(
             "Import history from files, beside the stream.",

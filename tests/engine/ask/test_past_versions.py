@@ -150,18 +150,29 @@ def test_a_version_whose_files_were_deleted_is_refused_with_the_oldest_that_is_l
     assert "12" in caught.value.hint
 
 
-def test_a_table_with_deletion_vectors_is_refused_with_a_sentence(aged: Lake) -> None:
-    """Its files still hold the deleted rows, so an answer from them would be wrong."""
+@pytest.mark.parametrize(
+    ("feature", "meaning"),
+    [
+        ("deletionVectors", "deletion vectors"),
+        ("catalogManaged", "versions that a catalog, and not its log, says"),
+        ("v2Checkpoint", "checkpoints in a newer form"),
+        ("adaptiveMetadata", "adaptiveMetadata"),
+    ],
+)
+def test_a_table_with_a_feature_of_another_tool_is_refused_with_a_sentence(
+    aged: Lake, feature: str, meaning: str
+) -> None:
+    """With deletion vectors an answer would be wrong; what delta-rs does not know is not damaged."""
     place = aged.table(SILVER)
     protocol = {
         "minReaderVersion": 3,
         "minWriterVersion": 7,
-        "readerFeatures": ["deletionVectors"],
-        "writerFeatures": ["deletionVectors"],
+        "readerFeatures": [feature],
+        "writerFeatures": [feature],
     }
     commit_file(place, 11).put(json.dumps({"protocol": protocol}) + "\n")
 
-    with pytest.raises(DefinitionError, match="deletion vectors") as caught:
+    with pytest.raises(DefinitionError, match=meaning) as caught:
         answer(COUNT, aged)
     assert "Spark" in caught.value.hint
     assert answer(f"{COUNT} AT (VERSION => 10)", aged).rows == ((13, 19),)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from strandline.core.errors import TransientError
@@ -93,6 +94,22 @@ def test_a_masked_column_is_not_published(
         assert synced(catalog, lake)[0].hidden == secret
     assert equal(catalog, lake, secret) == 12
     synced(catalog, lake)
+    assert equal(catalog, lake) == 12
+
+
+def test_a_table_of_which_nothing_may_be_seen_any_more_is_taken_out(
+    catalog: DuckLakeCatalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced(catalog, lake)
+    every = frozenset(by_us(lake.table(TABLE)).column_names)
+    with monkeypatch.context() as patch:
+        patch.setattr(catalogs, "hidden", lambda *_: every)
+        entry, is_news = synced(catalog, lake)
+        assert (entry.version, is_news, entry.is_kept_back) == (-1, False, True)
+        with pytest.raises(duckdb.CatalogException, match="does not exist"):
+            in_ducklake(catalog.place, TABLE.layer, TABLE.name)
+        assert [each.versions for each in lags(lake, clock.now())] == [0]
+    assert synced(catalog, lake)[1]
     assert equal(catalog, lake) == 12
 
 

@@ -73,7 +73,7 @@ def _once(target: Catalog, names: list[str] | None, where: Lake) -> None:
     for name, entry, is_news in sync(target, lakes.filled(where, names), where, clock.now):
         if is_news:
             note(f"{target.name} shows {name} at version {entry.version:,}")
-        elif entry.why:
+        elif entry.why and not entry.is_kept_back:
             note(f"{target.name} shows nothing newer of {name}: {entry.why}")
 
 
@@ -147,6 +147,7 @@ def _known(found: Settings) -> list[Catalog]:
     if not known:
         raise DefinitionError(
             "no catalog is named",
-            hint="set STRANDLINE_ICEBERG to the address of an Iceberg REST catalog, or STRANDLINE_DUCKLAKE to a file.",
+            hint="set STRANDLINE_ICEBERG to the address of an Iceberg REST catalog, STRANDLINE_UNITY to that of a Unity Catalog, "
+            "or STRANDLINE_DUCKLAKE to a file.",
         )
     return known

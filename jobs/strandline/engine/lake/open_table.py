@@ -51,6 +51,7 @@ def opened(path: Place, version: int | None = None) -> DeltaTable:
 
     Raises:
         DamagedError: A file of its log is torn, or closed to this user.
+        DefinitionError: It has a feature that delta-rs does not know, such as a catalog that says what its versions are.
     """
     try:
         return DeltaTable(str(path), version=version, storage_options=delta_options(path))
@@ -60,6 +61,8 @@ def opened(path: Place, version: int | None = None) -> DeltaTable:
         if is_outage(error):
             raise
         table, lines = owner(path), str(error).splitlines()
+        if unknown := FOREIGN.search(str(error)):
+            raise _unread(table, [unknown["name"] or CATALOG_MANAGED]) from error
         raise DamagedError(
             f"{table} is damaged: the log of {path} cannot be read ({(lines or ['no reason'])[0].strip()})",
             hint=f"`ls -l {path}/_delta_log` shows files of another user; {mended(table, 'what is torn')} "
@@ -332,10 +335,16 @@ def types_of(schema: StructType) -> dict[str, str]:
 READABLE = {"timestampNtz", "variantType", "variantType-preview", WIDENED}
 """What DuckDB and Arrow read as well; a table with other features would be read wrongly, as with deleted rows in it."""
 
+CATALOG_MANAGED = "catalogManaged"
 MEANINGS = {
     "deletionVectors": "rows that are marked as deleted and still in the files (deletion vectors)",
     "columnMapping": "columns that have other names in the files (column mapping)",
+    CATALOG_MANAGED: f"versions that a catalog, and not its log, says ({CATALOG_MANAGED})",
+    "v2Checkpoint": "checkpoints in a newer form (v2Checkpoint)",
 }
+
+FOREIGN = re.compile(r"loading a catalog-managed table|Feature '(?P<name>\w+)' is not supported")
+"""What delta-rs says of a table with a feature that it does not know; the log is not damaged."""
 
 
 def version_at(path: Place, name: str, moment: datetime) -> int:
@@ -414,13 +423,18 @@ def refuse_features(table: DeltaTable, name: str) -> None:
     if mapped and "columnMapping" not in unknown:
         unknown.append("columnMapping")  # of tables from before features had names
     if unknown:
-        what = ", ".join(MEANINGS.get(each, each) for each in unknown)
-        raise DefinitionError(
-            f"{name} cannot be read without Spark: it has {what}",
-            hint="another tool set that up, because Strandline's own tables have none; read it with Spark, or rewrite it "
-            "with `REORG TABLE … APPLY (PURGE)` and drop the feature.",
-            table=name,
-        )
+        raise _unread(name, unknown)
+
+
+def _unread(name: str, features: Iterable[str]) -> DefinitionError:
+    """Return what is to be said of a table with features that only Spark reads."""
+    what = ", ".join(MEANINGS.get(each, each) for each in features)
+    return DefinitionError(
+        f"{name} cannot be read without Spark: it has {what}",
+        hint="another tool set that up, because Strandline's own tables have none; read it with Spark, or rewrite it "
+        "with `REORG TABLE … APPLY (PURGE)` and drop the feature.",
+        table=name,
+    )
 
 
 def refuse_deleted_files(path: Place, name: str, version: int) -> None:

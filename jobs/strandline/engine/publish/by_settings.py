@@ -16,7 +16,7 @@ def catalogs(found: Settings) -> list[Catalog]:
     """Return the catalogs that the settings name.
 
     Raises:
-        DefinitionError: The packages of one are not installed.
+        DefinitionError: The packages of one are not installed, or its options are wrong.
     """
     made: list[Catalog] = []
     if found.iceberg:
@@ -33,6 +33,10 @@ def catalogs(found: Settings) -> list[Catalog]:
         from strandline.engine.publish.ducklake import DuckLakeCatalog  # noqa: PLC0415  # as above
 
         made.append(DuckLakeCatalog(found.ducklake))
+    if found.unity:
+        from strandline.engine.publish.unity import UnityCatalog  # noqa: PLC0415  # as above
+
+        made.append(UnityCatalog(found.unity, found.unity_options))
     return made
 
 
@@ -60,7 +64,7 @@ def bring_up_to_date(
             for name, entry, is_news in sync(each, catalog.tables(), lake, clock, is_over=is_over):
                 if is_news:
                     yield f"{each.name} shows {name} at version {entry.version:,}"
-                elif entry.why:
+                elif entry.why and not entry.is_kept_back:
                     yield f"{each.name} shows nothing newer of {name}: {entry.why}"
         except LakeError as error:
             yield error.message

@@ -4,10 +4,11 @@ No stream writes to a catalog: a sync reads the tables' logs as any reader does,
 a catalog that is dead or slow makes its own answers old, and nothing else. A sync that is killed is done again: which version a
 catalog has is written in the catalog, in the transaction that brought it.
 
-What a catalog cannot hide is not published: a masked column is left out of what it shows. Its values are in the files all the same, so
-who may read these may read them; keep that right to those who may. A table is left out whole, with the reason, where its files
-alone do not show its rows (deleted rows in them, columns with other names), or some are of before and have times that only
-Spark reads.
+What a catalog cannot hide is not published: a masked column is left out of what it shows, and a table with one is kept back, and taken
+out if it was there, where readers follow Delta's log, which names all columns. Its values are in the files all the same, so
+who may read these may read them; keep that right to those who may. Where files are listed, a table is left out whole, with the reason,
+whose files alone do not show its rows (deleted rows in them, columns with other names), or some of which are of before and have times that
+only Spark reads.
 """
 
 import json
@@ -29,7 +30,12 @@ from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, committed_at, is_commit
 from strandline.engine.lake.log.ledger import is_table, latest_version
 from strandline.engine.lake.log.log_actions import LiveFiles, file_of, live_files, table_id
-from strandline.engine.lake.open_table import opened, refuse_features
+from strandline.engine.lake.open_table import (
+    declared_schema,
+    declared_table,
+    opened,
+    refuse_features,
+)
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime.processes import own
@@ -82,7 +88,7 @@ class Shown:
         name: The second.
         path: Its folder.
         position: Its version, and how it is shown.
-        live: The files of that version.
+        live: The files of that version; none where the catalog's readers follow the log.
     """
 
     layer: str
@@ -120,6 +126,8 @@ class Catalog(Protocol):
     """What people call it; its books belong to it."""
     place: str
     """Where it is, without a password."""
+    follows_log: bool
+    """Whether its readers read Delta's log: they need no list of files, and nothing that the log says can be left out."""
 
     def show(self, shown: Shown) -> bool:
         """Show a table at a version; return whether anything was another one before.
@@ -142,12 +150,14 @@ class InCatalog:
         at: When that was seen last.
         hidden: The columns that it does not show.
         why: Why a newer version is not shown; empty where nothing is in the way.
+        is_kept_back: Whether it is not shown because nothing of it may be seen.
     """
 
     version: int = -1
     at: str = ""
     hidden: list[str] = field(default_factory=list)
     why: str = ""
+    is_kept_back: bool = False
 
 
 @dataclass(kw_only=True, slots=True)
@@ -199,6 +209,7 @@ class Lag:
         seconds: Since when the oldest commit waits that it does not show; 0 where it shows all.
         hidden: The columns that it does not show.
         why: Why it shows no newer version; empty where nothing is in the way.
+        is_kept_back: Whether it is to show none, because nothing of it may be seen.
     """
 
     catalog: str
@@ -208,10 +219,13 @@ class Lag:
     seconds: float
     hidden: tuple[str, ...] = ()
     why: str = ""
+    is_kept_back: bool = False
 
     @property
     def versions(self) -> int:
-        """Return how many versions it is behind."""
+        """Return how many versions it is behind; none where it is to show none."""
+        if self.is_kept_back:
+            return 0
         return self.latest - (-1 if self.shown is None else self.shown)
 
 
@@ -226,7 +240,7 @@ def lags(lake: Lake, now: datetime, names: Sequence[str] | None = None) -> Itera
                 continue
             latest = latest_version(path)
             waits = entry.version + 1
-            is_behind = waits <= latest and is_commit(path, waits)
+            is_behind = not entry.is_kept_back and waits <= latest and is_commit(path, waits)
             since = (now - committed_at(path, waits)).total_seconds() if is_behind else 0.0
             yield Lag(
                 catalog=name,
@@ -236,6 +250,7 @@ def lags(lake: Lake, now: datetime, names: Sequence[str] | None = None) -> Itera
                 seconds=max(since, 0.0),
                 hidden=tuple(entry.hidden),
                 why=entry.why or known.away,
+                is_kept_back=entry.is_kept_back,
             )
 
 
@@ -279,36 +294,66 @@ def sync(
             _keep(lake, target.name, known)
 
 
+class _KeptBackError(DefinitionError):
+    """Nothing of a table may be seen in a catalog."""
+
+
 def _shown(target: Catalog, table: Table, lake: Lake, entry: InCatalog) -> bool:
     """Show a table, and say in its entry what is shown; one that cannot be is left as it was, with the reason."""
     try:
-        shown = _of(table, lake)
+        shown = _of(target, table, lake)
         is_news = target.show(shown)
     except TransientError:
         raise
+    except _KeptBackError as error:
+        return _kept_back(target, table, lake, entry, error)
     except LakeError as error:
-        entry.why = error.message
+        entry.why, entry.is_kept_back = error.message, False
         return False
     entry.version, entry.why = shown.position.version, ""
-    entry.hidden = [*shown.position.hidden]
+    entry.hidden, entry.is_kept_back = [*shown.position.hidden], False
     return is_news
 
 
-def _of(table: Table, lake: Lake) -> Shown:
+def _kept_back(
+    target: Catalog, table: Table, lake: Lake, entry: InCatalog, why: _KeptBackError
+) -> bool:
+    """Take out a table of which nothing may be seen, if it was shown; a catalog that never showed it is not asked."""
+    try:
+        if entry.version >= 0:
+            target.drop(table.layer, table.name, str(lake.root))
+    except TransientError:
+        raise
+    except LakeError as error:
+        entry.why = f"{why.message}, and it could not be taken out: {error.message}"
+        return False
+    entry.version, entry.hidden, entry.why, entry.is_kept_back = -1, [], why.message, True
+    return False
+
+
+def _of(target: Catalog, table: Table, lake: Lake) -> Shown:
     """Return what a catalog is to show of a table.
 
     Raises:
         DefinitionError: A reader of its files alone would read them wrongly, or nothing of it may be shown.
     """
     path = lake.table(table)
-    live = live_files(path)
-    delta = opened(path, live.version)
-    refuse_features(delta, table.id)
-    columns = [each.name for each in delta.schema().fields]
+    if target.follows_log:
+        live, columns = _declared(path)
+    else:
+        live = live_files(path)
+        delta = opened(path, live.version)
+        refuse_features(delta, table.id)
+        columns = [each.name for each in delta.schema().fields]
     masked = hidden(table, lake) | hidden_in_bronze(table, catalog.tables())
     secret = sorted(masked.intersection(columns))
+    if secret and target.follows_log:
+        raise _KeptBackError(
+            f"{table.id} has masked columns ({', '.join(secret)}), and readers of this catalog see all columns",
+            hint="publish it to an Iceberg catalog or a DuckLake, which leave them out.",
+        )
     if len(secret) == len(columns):
-        raise DefinitionError(
+        raise _KeptBackError(
             f"all columns of {table.id} are masked", hint="nothing of it is shown."
         )
     return Shown(
@@ -326,6 +371,17 @@ def _of(table: Table, lake: Lake) -> Shown:
             words=words_of(table),
         ),
     )
+
+
+def _declared(path: Place) -> tuple[LiveFiles, list[str]]:
+    """Return what a table declares, without its files, which may be many; and the names of its columns."""
+    version = latest_version(path)
+    schema, about = declared_schema(path), declared_table(path)
+    metadata = {
+        "schemaString": schema.json(),
+        "partitionColumns": [*about.folders] if about else [],
+    }
+    return LiveFiles(version=version, files={}, metadata=metadata, reader=1), schema.names
 
 
 def words_of(table: Table) -> dict[str, str]:

@@ -33,6 +33,7 @@ class DuckLakeCatalog:
     """A DuckLake whose database is a file."""
 
     name = NAME
+    follows_log = False
 
     def __init__(self, file: str) -> None:
         """Know where it is; it is opened at each table.

@@ -85,6 +85,7 @@ class IcebergCatalog:
     """An Iceberg REST catalog."""
 
     name = NAME
+    follows_log = False
 
     def __init__(self, address: str, options: Mapping[str, str]) -> None:
         """Know where it is; it is asked at the first table.

@@ -81,7 +81,7 @@ PATHS = ("lake", "rules", "ducklake")
 """Relative ones begin at the project's folder, wherever the program is started."""
 POSTED_TO = ("webhook", "alarms")
 """Secrets as a whole: who knows one may post to it."""
-OPTIONS = ("kafka_options", "schema_registry_options", "iceberg_options")
+OPTIONS = ("kafka_options", "schema_registry_options", "iceberg_options", "unity_options")
 """Those that are sections of names and values."""
 WAYS = ("env", "file")
 HOW = 'name the secret instead: { env = "NAME" } or { file = "path" }'

@@ -72,7 +72,7 @@ LEAST_PARTITIONS = 2
 LEAST_MEMORY = 512
 """Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
 SECRET = (
-    *("kafka_options", "schema_registry", "iceberg", "master"),
+    *("kafka_options", "schema_registry", "iceberg", "unity", "master"),
     *("postgres", "webhook", "alarms"),
 )
 """Begin the names of those that may hold a password, so a refused value is not repeated."""
@@ -126,6 +126,15 @@ class Settings(BaseSettings):
     ducklake: str | None = Field(
         default=None,
         description="file of a DuckLake in which DuckDB finds the tables, on the disk of the lake",
+    )
+    unity: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s@]+$",
+        description="address of a Unity Catalog in which other engines find the tables",
+    )
+    unity_options: Annotated[dict[str, str], NoDecode] = Field(
+        default_factory=dict,
+        description="the name of its catalog, and a token, as JSON: catalog, token",
     )
     master: str | None = Field(
         default=None,
