@@ -41,6 +41,21 @@ def test_small_files_are_written_read_listed_and_removed_alike(either: Place) ->
     assert [each.name for each in either.files()] == ["gate.json"]
 
 
+def test_a_data_file_is_written_and_read_part_by_part(either: Place) -> None:
+    """As Arrow does when maintenance puts files together; there are more bytes than one request sends."""
+    either.make()
+    file = either / "part.parquet"
+    rows = pa.table({"text": [f"{number:x}" * 9 for number in range(400_000)]})
+    with (
+        file.written() as out,
+        pq.ParquetWriter(out, rows.schema, compression="none", use_dictionary=False) as writer,
+    ):
+        for start in range(0, len(rows), 100_000):
+            writer.write_table(rows.slice(start, 100_000))
+    assert file.size() > 12 * 2**20
+    assert pq.ParquetFile(file.source()).read() == rows
+
+
 def test_what_is_not_there_is_nothing_and_no_error(either: Place) -> None:
     """A reader asks before anything was written."""
     assert (either / "gate.json").text() is None
