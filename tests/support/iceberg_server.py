@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from strandline.engine.runtime.processes import bind
+from strandline_infra import java
 from strandline_infra.programs import HOST
 from tests.support import ivy
+from tests.support.s3_server import BUCKET, S3Server
 
 LISTS = Path(__file__).with_name("iceberg")
 PROGRAM = "org.apache.iceberg.rest.RESTCatalogServer"
@@ -26,9 +28,14 @@ PATIENCE = 90.0
 class IcebergServer:
     """A REST catalog."""
 
-    def __init__(self, folder: Path) -> None:
-        """Choose an address; nothing is started yet."""
-        self._folder = folder
+    def __init__(self, folder: Path, s3: S3Server | None = None) -> None:
+        """Choose an address; nothing is started yet.
+
+        Args:
+            folder: For its database, and for its metadata where no store is named.
+            s3: The store for its metadata.
+        """
+        self._folder, self._s3 = folder, s3
         self._port = bind(0)
         self._process: subprocess.Popen[bytes] | None = None
         self.address = f"http://{HOST}:{self._port}"
@@ -40,12 +47,14 @@ class IcebergServer:
         environment = {
             "PATH": os.environ["PATH"],
             "CATALOG_REST_PORT": str(self._port),
-            "CATALOG_WAREHOUSE": f"file://{self.warehouse}",
+            "CATALOG_WAREHOUSE": f"s3a://{BUCKET}/iceberg-{self._port}"
+            if self._s3
+            else f"file://{self.warehouse}",
             "CATALOG_URI": f"jdbc:sqlite:{self._folder}/catalog.db",
         }
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [ivy.program(), *JVM, "-cp", ":".join(map(str, _class_path())), PROGRAM],
+                [ivy.program(), *JVM, "-cp", ":".join(map(str, self._class_path())), PROGRAM],
                 stdout=log,
                 stderr=log,
                 env=environment,
@@ -77,20 +86,36 @@ class IcebergServer:
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
 
+    def _class_path(self) -> list[Path]:
+        """Return the jars of the server, and pyspark's; for a store Hadoop's client of it, and a folder with its settings."""
+        folder = ivy.fetched("iceberg-rest", LISTS, "jar")
+        spark = next(iter(ivy.VENV.glob("lib/python3.*/site-packages/pyspark/jars")))
+        known = [*sorted(folder.glob("*.jar")), *sorted(spark.glob("*.jar"))]
+        if self._s3 is None:
+            return known
+        values = {
+            "fs.s3a.endpoint": self._s3.address,
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.access.key": self._s3.key,
+            "fs.s3a.secret.key": self._s3.secret,
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.connection.ssl.enabled": "false",
+        }
+        lines = (
+            f"<property><name>{n}</name><value>{v}</value></property>" for n, v in values.items()
+        )
+        (self._folder / "core-site.xml").write_text(
+            f"<configuration>{''.join(lines)}</configuration>"
+        )
+        return [self._folder, *java.STORE.class_path(), *known]
+
 
 @contextmanager
-def running(folder: Path) -> Iterator[IcebergServer]:
+def running(folder: Path, s3: S3Server | None = None) -> Iterator[IcebergServer]:
     """Start a server over a folder, and end it."""
-    server = IcebergServer(folder)
+    server = IcebergServer(folder, s3)
     server.up()
     try:
         yield server
     finally:
         server.kill()
-
-
-def _class_path() -> list[Path]:
-    """Return the jars of the server, and pyspark's."""
-    folder = ivy.fetched("iceberg-rest", LISTS, "jar")
-    spark = next(iter(ivy.VENV.glob("lib/python3.*/site-packages/pyspark/jars")))
-    return [*sorted(folder.glob("*.jar")), *sorted(spark.glob("*.jar"))]
