@@ -75,7 +75,7 @@ def bid(intended: int) -> bytes:
     """Return a bid of the auction house at a moment."""
     at = datetime.fromtimestamp(intended / BILLION, tz=UTC).isoformat(timespec="microseconds")
     words = {"auction": intended % 1_000, "bidder": intended % 777, "price": intended % 10_000}
-    more = {"channel": "web", "url": "https://auctions.example/1", "bid_at": at, "extra": "x" * 40}
+    more = {"channel": "web", "url": "an auction", "bid_at": at, "extra": "x" * 40}
     return json.dumps({**words, **more}).encode()
 
 
