@@ -6,6 +6,7 @@ That a check can be red is seen from mistakes that are planted.
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -118,6 +119,19 @@ def test_the_dockerfile_is_in_order() -> None:
 
     assert judged.stdout == ""
     assert judged.returncode == 0
+
+
+def test_what_the_build_of_the_package_asks_for_is_not_left_out_of_the_image() -> None:
+    """Folders that a wheel carries were left out, and no image could be built for two days."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    ignored = (ROOT / "infra" / "image" / "Dockerfile.dockerignore").read_text().splitlines()
+    taken = {line[1:] for line in ignored if line.startswith("!")}
+    left_out = [line for line in ignored if line and line[0] not in "#*!"]
+    asked = [*wheel["packages"], *wheel["force-include"], *project["project"]["license-files"]]
+
+    assert {each.partition("/")[0] for each in asked} <= taken
+    assert not [each for each in asked for left in left_out if each.startswith(left)]
 
 
 # ---- the checks can be red ------------------------------------------------------------------------------
