@@ -104,8 +104,11 @@ def test_batches_are_events_once_with_their_checks_and_days_when_they_close(
     assert looked(instance, after.cursor).asset_events == []
 
 
-def test_a_run_reports_the_days_that_it_closed_before_the_table_as_a_whole(days: Lake) -> None:
+def test_a_run_reports_the_days_that_it_closed_before_the_table_as_a_whole(
+    days: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So its checks are about the newest materialisation, and no look afterwards adds one before the next batch."""
+    monkeypatch.setattr(assets, "begins", lambda: date(2026, 11, 17))
     instance = ephemeral()
     report(instance, looked(instance, None))
     received(days, noon(4, batch=4))

@@ -14,7 +14,7 @@ HEAD = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"
 
 
 def described(address: str, group: str) -> dict[tuple[str, int], tuple[int, int, int]]:
-    """Return what it prints of a group: of each partition the group's offset, the end and the lag."""
+    """Return what it prints of a group: of each partition the group's offset, the end and the lag; nothing of one that is not there."""
     jars = [*ivy.fetched("kafka-tools", LISTS, "jar").glob("*.jar"), *java.broker_jars()]
     words = ("--bootstrap-server", address, "--describe", "--group", group)
     done = subprocess.run(
@@ -25,6 +25,8 @@ def described(address: str, group: str) -> dict[tuple[str, int], tuple[int, int,
         timeout=120,
         check=False,
     )
+    if "does not exist" in done.stdout + done.stderr:
+        return {}
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
     heads = [number for number, words in enumerate(lines) if tuple(words[: len(HEAD)]) == HEAD]

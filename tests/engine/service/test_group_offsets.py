@@ -188,7 +188,7 @@ def test_kafkas_own_tool_shows_the_lag_of_status_within_one_batch(
         return tables[name]["lag"] if name in tables else None
 
     def rests() -> bool:
-        return bool(offsets_of(kafka, group)) and status() == 0
+        return status() == 0 and bool(described(kafka, group))
 
     put(kafka, topic, [(n % topic.partitions, n) for n in range(12)])
     stream = start(
