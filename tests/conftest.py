@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,7 +18,8 @@ from pyspark.sql import SparkSession
 
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
-from tests.support import engine, lakes, s3_server, standalone
+from tests.support import clouds, engine, lakes, s3_server, standalone
+from tests.support.clouds import Cloud
 from tests.support.proofs import Proofs, Times
 from tests.support.rows import NOON
 from tests.support.s3_server import S3Server
@@ -98,13 +100,13 @@ def pytest_terminal_summary(
 
 @pytest.fixture(scope="session", autouse=True)
 def _store(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let the lakes of the core be in a bucket, where that is asked for; programs that a test types reach it as well."""
+    """Let the lakes of the core be on a store, where that is asked for; programs that a test types reach it as well."""
     if not lakes.is_on_store():
         yield
         return
     from tests.cli import typed  # noqa: PLC0415  # a project of one's own has these tests' support, and no command line
 
-    server: S3Server = request.getfixturevalue("s3")
+    server: S3Server | Cloud = request.getfixturevalue(lakes.SERVERS[lakes.SCHEME])
     state = request.getfixturevalue("tmp_path_factory").mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(state))
@@ -178,6 +180,47 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 def bucket(s3: S3Server, request: pytest.FixtureRequest) -> Place:  # noqa: ARG001  # it runs
     """Return an empty folder of the test's own on the S3 server."""
     return Place.of(f"s3a://{s3_server.BUCKET}/{uuid4().hex[:8]}-{request.node.name[:20]}")
+
+
+@pytest.fixture(scope="session")
+def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """Return a server of Google's store with an empty bucket, which this process reaches through its environment."""
+    with (
+        clouds.gcs(tmp_path_factory.mktemp("gcs")) as found,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in found.environment.items():
+            patch.setenv(name, value)
+        yield found
+
+
+@pytest.fixture(scope="session")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """Return a server of Azure's store with an empty container, which this process reaches through its environment."""
+    with (
+        clouds.azurite(tmp_path_factory.mktemp("azure")) as found,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in found.environment.items():
+            patch.setenv(name, value)
+        yield found
+
+
+@pytest.fixture(
+    scope="session",
+    params=["s3", *(pytest.param(each, marks=pytest.mark.whole) for each in ("gcs", "azure"))],
+)
+def cloud(request: pytest.FixtureRequest) -> Cloud:
+    """Return a server of each kind of object store."""
+    found: Cloud | S3Server = request.getfixturevalue(request.param)
+    return clouds.of_s3(found) if isinstance(found, S3Server) else found
+
+
+@pytest.fixture
+def in_cloud(cloud: Cloud, request: pytest.FixtureRequest) -> Place:
+    """Return an empty folder of the test's own on that server."""
+    name = re.sub(r"\W", "-", request.node.name[:20])
+    return Place.of(f"{cloud.scheme}://{cloud.root}/{uuid4().hex[:8]}-{name}")
 
 
 @pytest.fixture(scope="session")

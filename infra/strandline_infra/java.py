@@ -439,20 +439,35 @@ LINEAR = Compiled(
 
 # The class path that a lake on an object store needs beside Spark's own, made when the first such lake is opened.
 #
-# Two parts: the jars of Hadoop's file system s3a, fetched by Ivy like the others, and how Delta's log and Spark's checkpoints are
-# written there, compiled from ``infra/strandline_infra/spark/*.scala``.
+# Two parts: the jars of Hadoop's file system for the store, fetched by Ivy like the others, and how Delta's log and Spark's
+# checkpoints are written there, compiled from ``infra/strandline_infra/spark/*.scala`` and the folder of the store. Each kind of
+# store has a set of its own: a lake on one needs no client of another.
 
 
 LOG_STORE = "strandline.ConditionalLogStore"
 """The class by which Delta writes its log."""
 CHECKPOINT_FILES = "strandline.ConditionalCheckpointFiles"
 """The class by which Spark writes the files of a checkpoint."""
+FROM_ENVIRONMENT = "strandline.EnvironmentToken"
+"""The class by which Google's client finds a token in the environment."""
+ACCOUNT_KEY = "strandline.EnvironmentKey"
+"""The class by which Azure's client finds the key of the account there."""
 
-STORE = Compiled(
-    fetched="object_store",
-    name="log-store",
-    sources=sorted((Path(__file__).parent / "spark").glob("*.scala")),
-)
+
+def _store(fetched: str, name: str, folder: str) -> Compiled:
+    own = Path(__file__).parent / "spark"
+    sources = sorted([*own.glob("*.scala"), *(own / folder).glob("*.scala")])
+    return Compiled(fetched=fetched, name=name, sources=sources)
+
+
+STORES = {
+    "s3a": _store("object_store", "log-store", "s3"),
+    "gs": _store("gcs", "gcs-store", "gcs"),
+    "abfss": _store("azure", "azure-store", "azure"),
+}
+"""What a lake needs, by the scheme of its address."""
+STORE = STORES["s3a"]
+"""What an image of pods brings."""
 
 
 # The jar of ``strandline serve``, compiled from ``infra/strandline_infra/spark/server/*.scala`` when the first server is started.

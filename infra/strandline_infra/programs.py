@@ -204,7 +204,8 @@ def main(words: Sequence[str]) -> None:
 
     Args:
         words: ``executor``; ``packages`` and the archive to write; ``dagster`` and the configuration to write, where no
-            `strandline ui` does (infra/kubernetes/base/patches/history.yaml).
+            `strandline ui` does (infra/kubernetes/base/patches/history.yaml); ``store`` and the scheme of a store whose jars an
+            image is to bring.
     """
     match words:
         case ["executor"]:
@@ -213,8 +214,12 @@ def main(words: Sequence[str]) -> None:
             pack(Path(file))
         case ["dagster", file]:
             Path(file).write_text(instance(in_database=True))
+        case ["store", scheme] if scheme in java.STORES:
+            sys.stdout.writelines(f"{jar.name}\n" for jar in java.STORES[scheme].class_path())
         case _:
-            sys.exit("executor, packages FILE.tar.gz, or dagster FILE.yaml")
+            sys.exit(
+                f"executor, packages FILE.tar.gz, dagster FILE.yaml, or store {'|'.join(java.STORES)}"
+            )
 
 
 if __name__ == "__main__":

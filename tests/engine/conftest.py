@@ -12,8 +12,10 @@ from strandline.core.topic import Topic
 from strandline.engine.kafka.broker import down, up
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
-from tests.support import schema_registry
+from tests.support import clouds, schema_registry
+from tests.support.clouds import Cloud
 from tests.support.morning import MORNING, streamed
+from tests.support.s3_server import S3Server
 from tests.support.schema_registry import SchemaRegistry
 from tests.support.seeds import copied
 
@@ -46,13 +48,14 @@ def topic() -> Topic:
     return Topic(name=f"t-{token_hex(4)}", partitions=2)
 
 
-@pytest.fixture(params=["a folder", "an object store"])
+@pytest.fixture(params=["a folder", "s3", "gcs", "azure"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Return an empty place of each kind."""
     if request.param == "a folder":
         return Place.of(tmp_path / "a lake")
-    found: Place = request.getfixturevalue("bucket")
-    return found / "a lake"
+    server: Cloud | S3Server = request.getfixturevalue(request.param)
+    found = clouds.of_s3(server) if isinstance(server, S3Server) else server
+    return Place.of(f"{found.scheme}://{found.root}/{token_hex(4)}/a lake")
 
 
 @pytest.fixture

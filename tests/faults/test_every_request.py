@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
+from strandline.engine.runtime.settings import S3A
 from tests.cli import typed
 from tests.faults.disk import outcomes
 from tests.faults.disk.operations import OPERATIONS, PROGRAM, Operation, faults, state
@@ -29,7 +30,7 @@ pytestmark = [
     pytest.mark.core,
     pytest.mark.slow,
     pytest.mark.timeout(7200),
-    pytest.mark.skipif(not lakes.is_on_store(), reason="on a disk: test_every_write.py"),
+    pytest.mark.skipif(lakes.SCHEME != S3A, reason="on a disk: test_every_write.py"),
 ]
 
 NAMES = (

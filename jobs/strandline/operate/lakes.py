@@ -38,7 +38,7 @@ def asked(lake: str | None, *, small: bool = False) -> tuple[Settings, Lake]:
         if small:
             be_brief()
         else:
-            refuse_silent(where.formats.path)
+            refuse_silent(str(where.formats))
     return found, where
 
 

@@ -163,8 +163,15 @@ def test_bronze_reads_topics_by_the_first_address_of_the_cluster(
 
 def test_a_bucket_is_named_by_its_name_and_the_key() -> None:
     named = dataset_of(Place.of("s3a://bucket/lake/silver/readings"))
+    google = dataset_of(Place.of("gs://bucket/lake/silver/readings"))
+    azure = dataset_of(Place.of("abfss://box@account.dfs.core.windows.net/lake/silver/readings"))
 
     assert (named.get_namespace(), named.get_name()) == ("s3://bucket", "lake/silver/readings")
+    assert (google.get_namespace(), google.get_name()) == ("gs://bucket", "lake/silver/readings")
+    assert (azure.get_namespace(), azure.get_name()) == (
+        "abfss://box@account.dfs.core.windows.net",
+        "lake/silver/readings",
+    )
 
 
 def test_runs_in_other_lakes_are_not_recorded(

@@ -4,7 +4,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
+import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,8 +15,9 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake import object_files
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime.outage import Keys, StoreRefusesError
+from tests.support.clouds import Cloud
 from tests.support.lossy_proxy import losing
-from tests.support.s3_server import BUCKET, S3Server
+from tests.support.s3_server import BUCKET
 
 WRITERS = 50
 FEW = 8
@@ -171,9 +174,9 @@ def test_of_many_writers_one_creates_a_file(either: Place) -> None:
     assert (either / "commit.json").text() == f"by {won[0]}"
 
 
-def test_of_many_writers_one_replaces_an_object(bucket: Place) -> None:
+def test_of_many_writers_one_replaces_an_object(in_cloud: Place) -> None:
     """Who read an older one has lost."""
-    file = (bucket / "lease.json").path
+    file = str(in_cloud / "lease.json")
     tag = object_files.create_tagged(file, b"0")
     assert tag is not None
 
@@ -187,9 +190,25 @@ def test_of_many_writers_one_replaces_an_object(bucket: Place) -> None:
     assert object_files.read(file) == f"by {won[0]}".encode()
 
 
+def test_a_mark_of_a_folder_of_azures_is_no_file(azure: Cloud) -> None:
+    """Hadoop leaves an empty blob of the folder's name, which says in words of its own what it is."""
+    root = Place.of(f"{azure.scheme}://{azure.root}/{uuid4().hex[:8]}")
+    (root / "table" / "rows").put("rows")
+    (root / "empty").put("")
+    store = object_files.bucket_of(str(root))
+    for name in ("table", "gone"):
+        key = f"{root.path.partition('/')[2]}/{name}"
+        obstore.put(store, key, b"", attributes={"hdi_isfolder": "true"})
+
+    assert root.names() == ["empty", "table"]
+    assert [each.name for each in root.files()] == ["empty", "rows"]
+    assert ((root / "table").exists(), (root / "table").is_file()) == (True, False)
+    assert ((root / "gone").exists(), (root / "empty").is_file()) == (False, True)
+
+
 @pytest.mark.whole
 def test_a_write_whose_answer_was_lost_is_known_as_ones_own(
-    s3: S3Server, bucket: Place, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, in_cloud: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client asks again and meets its own object."""
     asked = list[str]()
@@ -199,32 +218,35 @@ def test_a_write_whose_answer_was_lost_is_known_as_ones_own(
         asked.append(line)
         return is_first
 
-    with losing(s3.address, loses) as proxy:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
+    lease = str(in_cloud / "lease")
+    with losing(cloud.address, loses) as proxy:
+        for name, value in cloud.through(proxy.address).items():
+            monkeypatch.setenv(name, value)
         for number in range(5):
-            assert (bucket / f"{number}.json").create(f"commit {number}")
-        tag = object_files.create_tagged((bucket / "lease").path, b"0")
+            assert (in_cloud / f"{number}.json").create(f"commit {number}")
+        tag = object_files.create_tagged(lease, b"0")
         assert tag is not None
-        new = object_files.replace((bucket / "lease").path, b"1", tag)
+        new = object_files.replace(lease, b"1", tag)
 
     assert proxy.lost >= 5
     assert new is not None
-    assert object_files.read_tagged((bucket / "lease").path) == (b"1", new)
+    assert object_files.read_tagged(lease) == (b"1", new)
 
 
 @pytest.mark.whole
 def test_a_store_that_does_not_answer_is_an_error_to_try_again(
-    bucket: Place, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, in_cloud: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its hint names the variable with the address; a program ends and does not wait for ever."""
     monkeypatch.setitem(object_files.PATIENCE, "retry_timeout", timedelta(seconds=1))
     object_files._client.cache_clear()  # it keeps the patience
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(TransientError, match=f"s3a://{BUCKET}") as unanswered:
-        (bucket / "gate.json").put("shut")
+    for name, value in cloud.through("http://127.0.0.1:9").items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TransientError, match=f"{cloud.scheme}://{cloud.root}") as unanswered:
+        (in_cloud / "gate.json").put("shut")
 
     object_files._client.cache_clear()  # it keeps the patience
-    assert "AWS_ENDPOINT_URL" in unanswered.value.hint
+    assert cloud.variable in unanswered.value.hint
 
 
 def test_a_wrong_key_is_refused_with_a_hint(bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,40 @@ def test_a_relative_path_is_one_below_the_present_folder(monkeypatch: pytest.Mon
     assert Place.of("lake") == Place("/lake")
 
 
-@pytest.mark.parametrize("words", ["s3a://", "hdfs://host/lake", "file://host/lake"])
+@pytest.mark.parametrize(
+    ("words", "bucket", "folder"),
+    [
+        ("gs://lakes/shop/", "gs://lakes", "gs://lakes"),
+        (
+            "abfss://box@account.dfs.core.windows.net/shop",
+            "abfss://box@account.dfs.core.windows.net",
+            "abfss://box@account.dfs.core.windows.net",
+        ),
+    ],
+)
+def test_a_lake_on_each_kind_of_store_is_named_by_its_address(
+    words: str, bucket: str, folder: str
+) -> None:
+    """Azure's has the account beside the container, which no part of a path may lose."""
+    place = Place.of(words)
+
+    assert str(place) == words.rstrip("/")
+    assert (place.bucket, str(place.parent)) == (bucket, folder)
+    assert str(place / "silver" / "readings") == f"{words.rstrip('/')}/silver/readings"
+    assert not place.is_local
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("s3a://", "gs:///", "hdfs://host/lake", "file://host/lake"),
+        *(
+            "abfss://box/lake",
+            "abfss://box@account/lake",
+            "abfss://@account.dfs.core.windows.net/a",
+        ),
+    ],
+)
 def test_a_lake_on_another_store_is_refused_with_a_hint(words: str) -> None:
     """Not made as a folder of that name, which is what a path would do."""
     with pytest.raises(DefinitionError, match=words) as refused:

@@ -24,10 +24,10 @@ MANY = 20
 
 
 @pytest.mark.whole
-def test_of_many_at_once_one_holds_it(bucket: Place) -> None:
+def test_of_many_at_once_one_holds_it(in_cloud: Place) -> None:
     """The others see that it is renewed."""
     with ThreadPoolExecutor(MANY) as pool:
-        found = [*pool.map(lambda _: _taken(bucket / "a.lock"), range(MANY))]
+        found = [*pool.map(lambda _: _taken(in_cloud / "a.lock"), range(MANY))]
 
     held = [each for each in found if each]
     assert len(held) == 1
@@ -35,13 +35,13 @@ def test_of_many_at_once_one_holds_it(bucket: Place) -> None:
     held[0].release()
 
 
-def test_one_that_was_released_is_free_at_once(bucket: Place) -> None:
+def test_one_that_was_released_is_free_at_once(in_cloud: Place) -> None:
     """The epoch goes on, and no commit of the former holder need be refused."""
-    first = _taken(bucket / "a.lock")
+    first = _taken(in_cloud / "a.lock")
     assert first is not None
     first.release()
 
-    second = _taken(bucket / "a.lock")
+    second = _taken(in_cloud / "a.lock")
 
     assert second is not None
     assert (second.epoch, second.is_taken_over) == (2, False)
@@ -51,30 +51,30 @@ def test_one_that_was_released_is_free_at_once(bucket: Place) -> None:
 
 
 def test_one_that_was_released_here_is_taken_again_by_one_request_unless_another_took_it(
-    bucket: Place,
+    in_cloud: Place,
 ) -> None:
     """The server compares the tag, so what another process did meanwhile is never passed over."""
-    first = _taken(bucket / "a.lock")
+    first = _taken(in_cloud / "a.lock")
     assert first is not None
     tag = first.release()
     assert tag is not None
 
-    second = take_again(bucket / "a.lock", first.epoch, tag, LIFE)
+    second = take_again(in_cloud / "a.lock", first.epoch, tag, LIFE)
     assert second is not None
     assert second.epoch == 2
     second.refuse_lost()
-    assert take_again(bucket / "a.lock", first.epoch, tag, LIFE) is None
+    assert take_again(in_cloud / "a.lock", first.epoch, tag, LIFE) is None
     second.refuse_lost()
     second.release()
 
 
 @pytest.mark.parametrize("content", [b"", b'{"pid": 1, "host": "another"}'])
-def test_a_lock_that_was_copied_from_a_folder_is_free(bucket: Place, content: bytes) -> None:
+def test_a_lock_that_was_copied_from_a_folder_is_free(in_cloud: Place, content: bytes) -> None:
     """A lake is copied to a store with its files of locks; they say who held them on that machine, or nothing."""
-    (bucket / "a.lock").put_bytes(content)
+    (in_cloud / "a.lock").put_bytes(content)
 
-    assert holder(bucket / "a.lock") == {}
-    found = _taken(bucket / "a.lock")
+    assert holder(in_cloud / "a.lock") == {}
+    found = _taken(in_cloud / "a.lock")
 
     assert found is not None
     assert (found.epoch, found.is_taken_over) == (1, False)
@@ -83,13 +83,13 @@ def test_a_lock_that_was_copied_from_a_folder_is_free(bucket: Place, content: by
 
 
 @pytest.mark.whole
-def test_one_whose_holder_is_silent_is_taken_over(bucket: Place) -> None:
+def test_one_whose_holder_is_silent_is_taken_over(in_cloud: Place) -> None:
     """A suspended process does not renew it; when it goes on, it is refused and changes nothing."""
-    silent = take(bucket / "a.lock", LIFE)
+    silent = take(in_cloud / "a.lock", LIFE)
     assert silent is not None
 
     begun = time.monotonic()
-    new = _taken(bucket / "a.lock")
+    new = _taken(in_cloud / "a.lock")
 
     assert time.monotonic() - begun >= LIFE
     assert new is not None
@@ -101,7 +101,7 @@ def test_one_whose_holder_is_silent_is_taken_over(bucket: Place) -> None:
     new.release()
 
 
-def test_one_whose_holder_has_ended_on_this_machine_is_taken_over_at_once(bucket: Place) -> None:
+def test_one_whose_holder_has_ended_on_this_machine_is_taken_over_at_once(in_cloud: Place) -> None:
     """So a start after a kill need not wait."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         owner = {
@@ -112,11 +112,11 @@ def test_one_whose_holder_has_ended_on_this_machine_is_taken_over_at_once(bucket
         }
         process.kill()
     state = {"owner": owner, "epoch": 7, "beat": 3}
-    object_files.create((bucket / "a.lock").path, json.dumps(state).encode())
+    object_files.create(str(in_cloud / "a.lock"), json.dumps(state).encode())
 
-    assert holder(bucket / "a.lock") == {}
+    assert holder(in_cloud / "a.lock") == {}
     begun = time.monotonic()
-    new = take(bucket / "a.lock", life=60.0)
+    new = take(in_cloud / "a.lock", life=60.0)
 
     assert time.monotonic() - begun < 60.0
     assert new is not None
@@ -136,11 +136,11 @@ def _left(place: Place, owner: dict[str, object], **more: object) -> None:
 
 
 def test_a_lease_of_a_pod_that_is_gone_expires_for_those_who_only_look(
-    bucket: Place, monkeypatch: pytest.MonkeyPatch
+    in_cloud: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Maintenance looks at the leases of repairs and takes none; it waited for the dead for ever."""
     monkeypatch.setattr(store_lease, "CLOCKS", 0.0)
-    place = bucket / "silver.a.repair.lock"
+    place = in_cloud / "silver.a.repair.lock"
     gone = {"pid": 7, "host": "code-gone", "started": 1.0, "id": "x"}
     _left(place, gone, life=LIFE)
     assert is_held(place)
@@ -159,10 +159,10 @@ def test_a_lease_of_a_pod_that_is_gone_expires_for_those_who_only_look(
     "refusal", [DefinitionError("the object store refuses it", hint="a key"), OSError(5, "odd")]
 )
 def test_a_refused_renewal_does_not_end_the_renewing(
-    bucket: Place, monkeypatch: pytest.MonkeyPatch, refusal: Exception
+    in_cloud: Place, monkeypatch: pytest.MonkeyPatch, refusal: Exception
 ) -> None:
     """A store that refuses a key for a moment (403) ended it: the lease was lost when it had expired, and nothing took it again."""
-    held = take(bucket / "a.lock", LIFE)
+    held = take(in_cloud / "a.lock", LIFE)
     assert held is not None
     first, refused = held.tag, threading.Event()
     replaces = object_files.replace
@@ -185,26 +185,26 @@ def test_a_refused_renewal_does_not_end_the_renewing(
     held.release()
 
 
-def test_a_lease_that_was_removed_is_written_again(bucket: Place) -> None:
+def test_a_lease_that_was_removed_is_written_again(in_cloud: Place) -> None:
     """By its holder, unless another has taken it: an empty place is no successor."""
-    held = take(bucket / "a.lock", LIFE)
+    held = take(in_cloud / "a.lock", LIFE)
     assert held is not None
     held.keep()
-    (bucket / "a.lock").remove()
+    (in_cloud / "a.lock").remove()
 
     deadline = time.monotonic() + 60
-    while not holder(bucket / "a.lock") and time.monotonic() < deadline:
+    while not holder(in_cloud / "a.lock") and time.monotonic() < deadline:
         time.sleep(0.05)
     held.refuse_lost()
     held.release()
 
 
 def test_a_writer_of_another_host_is_one_who_renews_its_lease(
-    bucket: Place, monkeypatch: pytest.MonkeyPatch
+    in_cloud: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen by who waits for the table, and named; one that was killed is believed for the life of a lease, and no longer."""
     monkeypatch.setenv("STRANDLINE_LEASE", "1")
-    lake = Lake(bucket)
+    lake = Lake(in_cloud)
     place, gone = lake.lease(TABLE), {"pid": 7, "host": "code-gone", "started": 1.0, "id": "x"}
     watch = WriterWatch(TABLE, lake)
     watch.refuse()

@@ -236,5 +236,5 @@ def test_variables_of_others_are_set_where_they_are_not(
 
     settings()
 
-    found = door.store_options()
+    found = door.store_options("s3a")
     assert (found.region, found.endpoint) == ("eu-north-1", "http://127.0.0.1:1")

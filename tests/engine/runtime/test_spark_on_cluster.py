@@ -14,7 +14,12 @@ from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.jvm import jvm
 from strandline.engine.runtime.settings import Settings, settings
-from strandline.engine.runtime.spark_on_cluster import environment, keep_keys, options
+from strandline.engine.runtime.spark_on_cluster import (
+    environment,
+    keep_keys,
+    options,
+    store_properties,
+)
 from strandline_infra.programs import HOST
 
 BUCKET = "s3a://bucket/lake"
@@ -119,16 +124,53 @@ def test_the_keys_of_a_store_do_not_go_with_the_tasks(
     assert [configuration.get(name) for name in names] == [None, None, None]
 
 
-def test_no_option_has_a_key(port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """All of them are on the command line of the JVM, and in the file for spark-submit."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "planted-key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-secret")
+AZURE = "abfss://box@account.dfs.core.windows.net/lake"
 
-    written = lines(spark_session.options(on(port), tmp_path / "spark.log"))
+
+@pytest.mark.parametrize("lake", [BUCKET, "gs://bucket/lake", AZURE])
+def test_no_option_has_a_key(
+    port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lake: str
+) -> None:
+    """All of them are on the command line of the JVM, and in the file for spark-submit."""
+    for name in (
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+        *("GOOGLE_BEARER_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"),
+    ):
+        monkeypatch.setenv(name, "planted-secret")
+
+    written = lines(spark_session.options(on(port, lake=lake), tmp_path / "spark.log"))
 
     assert f"spark.master=spark://{HOST}:{port}" in written
     assert any(each.endswith("=strandline.ConditionalLogStore") for each in written)
     assert not any("planted" in each for each in written)
+
+
+@pytest.mark.parametrize(
+    ("file", "provider"),
+    [
+        ("/var/run/token", "WorkloadIdentityTokenProvider"),
+        ("", "MsiTokenProvider"),
+    ],
+)
+def test_without_a_key_azure_is_asked_by_the_identity_of_the_pod_or_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, file: str, provider: str
+) -> None:
+    """What names an identity is no secret; what is not set is not said, because an empty client is another one."""
+    for name in ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ENDPOINT", "AZURE_CLIENT_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AZURE_TENANT_ID", "tenant")
+    monkeypatch.setenv("AZURE_FEDERATED_TOKEN_FILE", file)
+
+    found = store_properties("abfss")
+
+    oauth = "spark.hadoop.fs.azure.account.oauth"
+    assert found[f"{oauth}.provider.type"].endswith(f".{provider}")
+    assert found[f"{oauth}2.msi.tenant"] == "tenant"
+    assert (found.get(f"{oauth}2.token.file"), found.get(f"{oauth}2.client.id")) == (
+        file or None,
+        None,
+    )
+    assert "spark.hadoop.fs.azure.account.keyprovider" not in found
 
 
 def test_only_spark_submit_brings_a_jvm(monkeypatch: pytest.MonkeyPatch) -> None:

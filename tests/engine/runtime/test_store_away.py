@@ -63,6 +63,49 @@ java.net.ConnectException: Unable to execute HTTP request: Connect to 127.0.0.1:
     assert "=== Streaming" not in reason(text)
 
 
+OF_CLOUDS = {
+    "google": """An error occurred while calling o1.save.
+: java.io.IOException: Having issue while listing files from offset: lake/_delta_log/1. for bucket: lakes
+\tat com.google.cloud.hadoop.repackaged.gcs.com.google.cloud.hadoop.gcsio.GoogleCloudStorageImpl.listObjectInfoStartingFrom
+Caused by: java.net.ConnectException: Connection refused
+\tat java.base/sun.nio.ch.Net.pollConnect(Native Method)""",
+    "azure": """An error occurred while calling o1.save.
+: Status code: -1 error code: null error message: java.net.ConnectException: Connection refused
+\tat org.apache.hadoop.fs.azurebfs.services.AbfsRestOperation.executeHttpOperation""",
+    "busy": """: Operation failed: "The server is busy.", 503, GET, …
+\tat org.apache.hadoop.fs.azurebfs.services.AbfsRestOperation.completeExecute""",
+}
+
+
+@pytest.mark.parametrize("kind", OF_CLOUDS)
+def test_the_words_of_the_clients_of_google_and_of_azure_in_the_jvm(kind: str) -> None:
+    """As they were when a server was killed under a driver (the last one by its documentation)."""
+    found = absence(RuntimeError(OF_CLOUDS[kind]))
+
+    assert isinstance(found, StoreAwayError)
+    assert "\n" not in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "java.io.IOException: GoogleJsonResponseException: 403 Forbidden",
+        'java.nio.file.AccessDeniedException: Operation failed: "Server failed to authenticate the request.", 403, HEAD, …',
+        "Generic MicrosoftAzure error: Error performing GET: 403 Forbidden",
+    ],
+)
+def test_refusals_of_google_and_of_azure_are_those_of_keys(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outage, "KEYS", Keys())
+    outage.KEYS.asked()
+
+    found = outage.denied(RuntimeError(text))
+
+    assert isinstance(found, KeysRefusedError)
+    assert "AZURE_STORAGE_ACCOUNT_KEY" in found.hint
+
+
 def test_a_missing_object_is_no_outage() -> None:
     assert absence(FileNotFoundError("No such file or directory: s3a://lakes/one")) is None
 

@@ -85,8 +85,8 @@ class Journal:
 
 def tags(lake: Place) -> dict[str, str]:
     """Return the tag of each object of a lake, which changes with its content; without the marks of Hadoop's folders."""
-    bucket, _, folder = lake.path.partition("/")
-    pages = obstore.list(bucket_of(bucket), f"{folder}/")
+    folder = lake.path.partition("/")[2]
+    pages = obstore.list(bucket_of(str(lake)), f"{folder}/")
     return {
         each["path"].removeprefix(f"{folder}/"): str(each["e_tag"])
         for page in pages

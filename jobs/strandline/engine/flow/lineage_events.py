@@ -43,7 +43,8 @@ from openlineage.client.facet_v2 import (
     schema_dataset,
     storage_dataset,
 )
-from openlineage.client.naming.dataset import S3, DatasetNaming, Kafka, LocalFileSystem
+from openlineage.client.naming import dataset
+from openlineage.client.naming.dataset import GCS, S3, DatasetNaming, Kafka, LocalFileSystem
 from openlineage.client.uuid import generate_new_uuid
 from pyspark.sql import SparkSession
 
@@ -58,6 +59,7 @@ from strandline.engine.lake.open_table import kinds
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime.code_files import code_version
 from strandline.engine.runtime.outage import first_line
+from strandline.engine.runtime.settings import ABFSS, GS
 
 OWN = "urn:strandline"
 ENDLESS = "micro-batch"
@@ -137,6 +139,11 @@ def dataset_of(place: Place) -> DatasetNaming:
     if place.is_local:
         return LocalFileSystem(place.path)
     bucket, _, key = place.path.partition("/")
+    if place.scheme == GS:
+        return GCS(bucket, key)
+    if place.scheme == ABFSS:
+        container, _, account = bucket.partition("@")
+        return dataset.ABFSS(container, account.partition(".")[0], key)
     return S3(bucket, key)
 
 

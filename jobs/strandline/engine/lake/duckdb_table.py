@@ -33,7 +33,7 @@ from strandline.engine.lake.log.log_actions import file_of
 from strandline.engine.lake.open_table import live_files, opened, statistics
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import scratch
-from strandline.engine.runtime.settings import S3A
+from strandline.engine.runtime.settings import ENDPOINTS
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -101,11 +101,11 @@ def view_of(duck: Duck, name: str, files: Sequence[str], *, named: bool = False)
 
 def let_read(duck: Duck, files: Iterable[str]) -> None:
     """Let a database read files of an object store, where some are on one; it has no way of its own to them."""
-    are_there = any(file.startswith(f"{S3A}://") for file in files)
-    if are_there and S3A not in duck.list_filesystems():
+    asked = {file.partition("://")[0] for file in files} & {*ENDPOINTS}
+    for scheme in sorted(asked - {*duck.list_filesystems()}):
         from strandline.engine.lake.object_files import file_system  # noqa: PLC0415  # few lakes are on a store
 
-        duck.register_filesystem(file_system())
+        duck.register_filesystem(file_system(scheme))
 
 
 def is_one_select(duck: Duck, sql: str) -> bool:

@@ -3,6 +3,9 @@
 A store has objects with keys, and no folders: a folder is what keys have in common, and it is there as long as an object is.
 Nothing can be renamed or appended to: a move copies and removes, object by object, and a caller that was killed moves again.
 
+Here an object is named by its whole address, ``gs://bucket/key``, because three kinds of store are asked by one client; what
+differs between them is in the first part of this module.
+
 ``create`` and ``replace`` are decided by the server, of any number of writers one wins. An answer may be lost after the server
 has written; then the client asks again and meets its own object. So a refusal is believed only after the object was read back
 and its content is not ours.
@@ -13,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 import obstore
 from obstore.exceptions import (
@@ -24,7 +27,7 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 from obstore.fsspec import FsspecStore
-from obstore.store import S3Store
+from obstore.store import AzureStore, GCSStore, S3Store
 
 from strandline.engine.runtime.outage import (
     KEYS,
@@ -32,15 +35,25 @@ from strandline.engine.runtime.outage import (
     StoreAwayError,
     StoreRefusesError,
 )
-from strandline.engine.runtime.settings import S3A, StoreOptions, store_options
+from strandline.engine.runtime.settings import (
+    ABFSS,
+    GS,
+    StoreOptions,
+    store_options,
+)
 
 # The client of an object store: one a bucket and process, how long it is patient, and what its refusals mean.
 #
-# Why obstore and not fsspec or boto3: fsspec hides conditions, and obstore is the client that delta-rs has as well.
+# Why obstore and not fsspec or the clouds' own libraries: fsspec hides conditions, and obstore is the client that delta-rs has as
+# well. It asks all three clouds by one set of functions; each cloud's library would be another client, another way to wait and
+# another set of errors.
 
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig  # they have no names at run time
+
+Store: TypeAlias = S3Store | GCSStore | AzureStore
+"""The client of a bucket, or of a container of Azure's."""
 
 PATIENCE: "RetryConfig" = {
     # The number alone ended it after two seconds: the pauses are drawn, and the first are short.
@@ -78,37 +91,78 @@ def refuse_silent(path: str) -> None:
     Raises:
         StoreAwayError: It does not answer.
     """
-    bucket, _, key = path.partition("/")
+    scheme, bucket, key = _parts(path)
     limits: ClientConfig = {"connect_timeout": BRIEF, "timeout": BRIEF}
-    store = S3Store(
-        bucket,
-        client_options={"allow_http": store_options().is_plain, **limits},
-        retry_config={**PATIENCE, "retry_timeout": BRIEF},
-    )
+    brief: RetryConfig = {**PATIENCE, "retry_timeout": BRIEF}
+    store = _made(scheme, bucket, store_options(scheme), limits, brief)
     with asked(path), suppress(FileNotFoundError):
         obstore.head(store, key)
 
 
-def bucket_of(name: str) -> S3Store:
-    """Return the client of a bucket; one a process, which keeps its connections."""
-    return _client(name, store_options())
+def bucket_of(address: str) -> Store:
+    """Return the client of the bucket of an address; one a process, which keeps its connections."""
+    scheme, bucket, _ = _parts(address)
+    return _client(scheme, bucket, store_options(scheme))
 
 
 @cache
-def _client(name: str, options: StoreOptions) -> S3Store:
-    return S3Store(
-        name,
-        client_options={"allow_http": options.is_plain, **CLIENT},
-        retry_config=PATIENCE,
-    )
+def _client(scheme: str, bucket: str, options: StoreOptions) -> Store:
+    return _made(scheme, bucket, options, CLIENT, PATIENCE)
+
+
+def _made(
+    scheme: str,
+    bucket: str,
+    options: StoreOptions,
+    limits: "ClientConfig",
+    patience: "RetryConfig",
+) -> Store:
+    """Make a client; keys and addresses are those of the environment, by the names that the tools of each cloud know."""
+    client: ClientConfig = {"allow_http": options.is_plain, **limits}
+    if scheme == GS:
+        return GCSStore(bucket, client_options=client, retry_config=patience)
+    if scheme == ABFSS:
+        container, _, domain = bucket.partition("@")
+        account, _, rest = domain.partition(".")
+        # The interface for blobs of the same account: the one for folders writes no file by one request.
+        blobs = f"https://{account}.{rest.replace('dfs.', 'blob.', 1)}"
+        return AzureStore(
+            container,
+            account_name=account,
+            endpoint=options.endpoint or blobs,
+            client_options=client,
+            retry_config=patience,
+        )
+    return S3Store(bucket, client_options=client, retry_config=patience)
+
+
+class _ReadableStore(FsspecStore):
+    """A store as DuckDB reads it; the client's own makes a new connection for each name, and knows no container of Azure's."""
+
+    def _construct_store(self, bucket: str) -> Any:  # noqa: ANN401  # as its own
+        return bucket_of(f"{self.protocol}://{bucket}/")
 
 
 @cache
-def file_system() -> FsspecStore:
-    """Return the store as DuckDB reads it: through a file system of Python, since its own extension is not bundled."""
-    return FsspecStore(
-        "s3a", client_options={"allow_http": store_options().is_plain}, retry_config=PATIENCE
-    )
+def file_system(scheme: str) -> FsspecStore:
+    """Return the stores of a scheme as DuckDB reads them: through a file system of Python, since its own extension is not bundled."""
+    return cast("FsspecStore", cast("Any", _ReadableStore)(scheme))
+
+
+def _parts(address: str) -> tuple[str, str, str]:
+    """Return the scheme, the bucket and the key of an address."""
+    scheme, _, path = address.partition("://")
+    bucket, _, key = path.partition("/")
+    return scheme, bucket, key
+
+
+def _tag(found: "ObjectMeta | PutResult", store: Store) -> str:
+    """Return by what a store knows whether an object has changed: Google's has a number for each write, the others a tag."""
+    return str(found["version"] if isinstance(store, GCSStore) else found["e_tag"])
+
+
+def _unchanged(tag: str, store: Store) -> "UpdateVersion":
+    return {"version": tag} if isinstance(store, GCSStore) else {"e_tag": tag}
 
 
 @contextmanager
@@ -129,10 +183,10 @@ def asked(path: str, *, writes: bool = False) -> Iterator[None]:
         yield
     except (PermissionDeniedError, UnauthenticatedError) as error:
         if KEYS.refused():
-            raise StoreRefusesError(_first_line(error), f"{S3A}://{path}") from error
-        raise KeysRefusedError("", f"{S3A}://{path}") from error
+            raise StoreRefusesError(_first_line(error), path) from error
+        raise KeysRefusedError("", path) from error
     except BaseError as error:
-        raise StoreAwayError(_first_line(error), f"{S3A}://{path}") from error
+        raise StoreAwayError(_first_line(error), path) from error
     if writes:
         KEYS.worked()
 
@@ -179,7 +233,7 @@ def as_file(reader: "ReadableFile") -> io.BufferedReader:
 
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import ObjectMeta, PutResult, UpdateVersion
 
 
 def exists(path: str) -> bool:
@@ -203,7 +257,11 @@ def names(path: str) -> list[str]:
     store, key = _split(path)
     with asked(path):
         found = obstore.list_with_delimiter(store, _folder(key) or None)
-    objects = (each["path"] for each in found["objects"] if each["path"] != key)
+        objects = [
+            each["path"]
+            for each in found["objects"]
+            if each["path"] != key and (each["size"] or not _is_mark(store, each["path"]))
+        ]
     below = [*found["common_prefixes"], *objects]
     return sorted(each.rpartition("/")[2] for each in below)
 
@@ -222,7 +280,7 @@ def names_from(path: str, first: str) -> list[str]:
 def files(path: str) -> Iterator[str]:
     """Yield the paths of all objects below a folder, page by page."""
     store, key = _split(path)
-    bucket = path.partition("/")[0]
+    bucket = _parts(path)[1]
     with asked(path):
         yield from (f"{bucket}/{each['path']}" for each in _objects(store, key))
 
@@ -230,7 +288,7 @@ def files(path: str) -> Iterator[str]:
 def listed(path: str) -> Iterator[tuple[str, int, int]]:
     """Yield the path, the bytes and the time of each object below a folder, page by page."""
     store, key = _split(path)
-    bucket = path.partition("/")[0]
+    bucket = _parts(path)[1]
     with asked(path):
         for each in _objects(store, key):
             written = int(each["last_modified"].timestamp() * 1_000_000) * 1_000
@@ -256,7 +314,7 @@ def stamp(path: str) -> str:
     store, key = _split(path)
     with asked(path):
         meta = obstore.head(store, key)
-    return f"{meta['size']} {meta['e_tag'] or meta['last_modified'].isoformat()}"
+    return f"{meta['size']} {_tag(meta, store)}"
 
 
 def read(path: str) -> bytes | None:
@@ -271,7 +329,7 @@ def read_tagged(path: str) -> tuple[bytes, str] | None:
     with asked(path):
         try:
             answer = obstore.get(store, key)
-            return bytes(answer.bytes()), str(answer.meta["e_tag"])
+            return bytes(answer.bytes()), _tag(answer.meta, store)
         except FileNotFoundError:
             return None
 
@@ -280,6 +338,10 @@ def read_last(path: str, count: int) -> bytes:
     """Return the last bytes of an object."""
     store, key = _split(path)
     with asked(path):
+        if isinstance(store, AzureStore):  # which knows no range that is counted from the end
+            end = int(obstore.head(store, key)["size"])
+            begin = max(0, end - count)
+            return bytes(obstore.get_range(store, key, start=begin, end=end)) if end else b""
         answer = obstore.get(store, key, options={"range": {"suffix": count}})
         return bytes(answer.bytes())
 
@@ -345,7 +407,7 @@ def create_tagged(path: str, content: bytes) -> str | None:
     store, key = _split(path)
     with asked(path, writes=True):
         try:
-            return str(obstore.put(store, key, content, mode="create")["e_tag"])
+            return _tag(obstore.put(store, key, content, mode="create"), store)
         except AlreadyExistsError:
             found = read_tagged(path)
             return found[1] if found is not None and found[0] == content else None
@@ -356,7 +418,7 @@ def replace(path: str, content: bytes, tag: str) -> str | None:
     store, key = _split(path)
     with asked(path, writes=True):
         try:
-            return str(obstore.put(store, key, content, mode={"e_tag": tag})["e_tag"])
+            return _tag(obstore.put(store, key, content, mode=_unchanged(tag, store)), store)
         except (PreconditionError, FileNotFoundError):
             found = read_tagged(path)
             return found[1] if found is not None and found[0] == content else None
@@ -388,18 +450,19 @@ def copy(path: str, to: str) -> None:
 
 def move(path: str, to: str) -> None:
     """Copy an object, or all below a folder, and remove the former ones."""
+    scheme, _, name = path.partition("://")
     moved = [*files(path)]
     if not moved:
         copy(path, to)
     for each in moved:
-        copy(each, to + each.removeprefix(path))
+        copy(f"{scheme}://{each}", to + each.removeprefix(name))
     remove(path, if_possible=False)
 
 
 def remove_file(path: str) -> None:
     """Remove an object; nothing where there is none."""
     store, key = _split(path)
-    with asked(path):
+    with asked(path), suppress(FileNotFoundError):  # as Google and Azure answer, and S3 does not
         obstore.delete(store, key)
 
 
@@ -407,21 +470,32 @@ def remove(path: str, *, if_possible: bool) -> None:  # noqa: ARG001  # as for l
     """Remove an object, or all below a folder; nothing where there is none."""
     store, key = _split(path)
     with asked(path):
-        if key:
-            obstore.delete(store, key)
         for page in obstore.list(store, _folder(key) or None):
-            obstore.delete(store, [each["path"] for each in page])
+            _delete(store, [each["path"] for each in page])
+        if key:
+            # Last: an account of Azure's with folders refuses to remove one that holds something.
+            _delete(store, [key])
 
 
-def _split(path: str) -> tuple[S3Store, str]:
-    bucket, _, key = path.partition("/")
-    return bucket_of(bucket), key
+def _delete(store: Store, keys: list[str]) -> None:
+    """Remove objects of which some may be gone: another program may remove the same."""
+    try:
+        obstore.delete(store, keys)
+    except FileNotFoundError:  # the first that was gone ended it
+        for each in keys:
+            with suppress(FileNotFoundError):
+                obstore.delete(store, each)
 
 
-def _objects(store: S3Store, key: str) -> "Iterator[ObjectMeta]":
+def _split(path: str) -> tuple[Store, str]:
+    return bucket_of(path), _parts(path)[2]
+
+
+def _objects(store: Store, key: str) -> "Iterator[ObjectMeta]":
     """Yield the objects below a folder, page by page, without those by which Hadoop marks folders.
 
-    Such a mark ends in a slash, which this client leaves out: it looks like an empty object that is not there.
+    Such a mark ends in a slash, which this client leaves out: it looks like an empty object that is not there. On Azure it has
+    the folder's name.
     """
     for page in obstore.list(store, _folder(key) or None):
         for each in page:
@@ -429,12 +503,21 @@ def _objects(store: S3Store, key: str) -> "Iterator[ObjectMeta]":
                 yield each
 
 
-def _is_there(store: S3Store, key: str) -> bool:
+def _is_there(store: Store, key: str) -> bool:
     try:
-        obstore.head(store, key)
+        found = obstore.head(store, key)
     except FileNotFoundError:
         return False
-    return True
+    return bool(found["size"]) or not _is_mark(store, key)
+
+
+def _is_mark(store: Store, key: str) -> bool:
+    """Return whether an empty object marks a folder of Azure's, which is said in the words that its writer gave it along."""
+    if not isinstance(store, AzureStore):
+        return False
+    with suppress(FileNotFoundError):
+        return "hdi_isfolder" in obstore.get(store, key, options={"head": True}).attributes
+    return True  # it is gone
 
 
 def _folder(key: str) -> str:

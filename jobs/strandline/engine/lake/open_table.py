@@ -35,7 +35,7 @@ from strandline.engine.lake.log.vacuum import CHECKPOINT, begins_at, swept
 from strandline.engine.lake.place import Place, is_outage, mended, remedy
 from strandline.engine.lake.store_lease import unchanged_for
 from strandline.engine.runtime.processes import is_there, own
-from strandline.engine.runtime.settings import S3A, store_options
+from strandline.engine.runtime.settings import ENDPOINTS, GS, S3A, store_options
 
 GONE = re.compile(
     r"(?:FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND).*?(?P<name>[^/\s]+\.parquet)", re.DOTALL
@@ -76,8 +76,18 @@ def delta_options(path: Place) -> dict[str, str] | None:
     """Return what delta-rs must know of an object store beside the environment; None for a folder of this machine."""
     if path.is_local:
         return None
-    is_plain = str(store_options().is_plain).lower()
-    return {"aws_allow_http": is_plain, "aws_conditional_put": "etag"}
+    options = store_options(path.scheme)
+    is_plain = str(options.is_plain).lower()
+    if path.scheme == S3A:
+        return {"aws_allow_http": is_plain, "aws_conditional_put": "etag"}
+    if (
+        path.scheme == GS and options.endpoint
+    ):  # its version of the client knows no variable for an address, and no token
+        account = {"gcs_base_url": options.endpoint, "disable_oauth": True}
+        unused = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+        key = json.dumps({**account, **unused})
+        return {"google_service_account_key": key, "allow_http": is_plain}
+    return {"allow_http": is_plain}
 
 
 def kinds(path: Place) -> dict[str, str]:
@@ -176,8 +186,10 @@ def live_files(table: DeltaTable) -> list[str]:
     folder ``00%3A00``.
     """
     at = urlsplit(table.table_uri)
-    if at.scheme == S3A:  # of whose keys delta-rs escapes a part, so that they cannot be had back
-        root = Place(unquote(f"{at.netloc}{at.path}"), S3A)
+    if (
+        at.scheme in ENDPOINTS
+    ):  # of whose keys delta-rs escapes a part, so that they cannot be had back
+        root = Place(unquote(f"{at.netloc}{at.path}"), at.scheme)
         return [str(root / unquote(each.as_py())) for each in statistics(table)["path"]]
     root_path = at.path
     return [unquote(root_path) + uri.removeprefix(root_path) for uri in table.file_uris()]

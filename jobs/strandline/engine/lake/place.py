@@ -8,7 +8,7 @@ Beside tables, a lake has small files: a heartbeat, a gate, a certificate. They 
 reader sees the old text or the new, never a mix; what a verb has written is there after a power cut. What needs a real folder (a lock, a log of a program, Spark's scratch)
 asks for ``local``.
 
-A place is in a folder of this machine or on an object store (``s3a``); each has a module that does the same with both.
+A place is in a folder of this machine or on an object store (``s3a``, ``gs``, ``abfss``); two modules do the same with both.
 """
 
 import errno
@@ -28,7 +28,7 @@ from strandline.core.static import Static
 from strandline.core.table import Table
 from strandline.engine.lake import local_files
 from strandline.engine.lake.local_files import make, sync_all
-from strandline.engine.runtime.settings import S3A
+from strandline.engine.runtime.settings import ABFSS, ENDPOINTS
 
 FILE = "file"
 """The scheme of a folder of this machine; that of a store is a setting's."""
@@ -112,6 +112,8 @@ class Files(Protocol):
 
 Content: TypeAlias = bytes
 """A file's content; within ``Place`` the name ``bytes`` is that of a method."""
+STORES = "s3a://bucket/folder, gs://bucket/folder or abfss://container@account.dfs.core.windows.net/folder"
+ACCOUNT = re.compile(r"[^/@\s]+@[^/@\s.]+\.[^/@\s]+(?:/|$)")
 URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<path>.*)", re.DOTALL)
 
 
@@ -120,7 +122,8 @@ class Place:
     """A folder or a file, whether or not it exists.
 
     Args:
-        path: For the scheme ``file`` a path of this machine, for ``s3a`` the bucket and the key.
+        path: For the scheme ``file`` a path of this machine, for a store the bucket and the key; Azure's bucket is a container
+            with its account, ``container@account.dfs.core.windows.net``.
         scheme: How it is reached.
 
     >>> str(Place("lake/silver", "s3a") / "readings")
@@ -144,11 +147,11 @@ class Place:
         if address is None:
             return cls(str(Path(text).expanduser().absolute()))
         scheme, path = address["scheme"].lower(), address["path"]
-        if scheme == S3A and path.strip("/"):
+        if scheme in ENDPOINTS and (ACCOUNT.match(path) if scheme == ABFSS else path.strip("/")):
             return cls(path.strip("/"), scheme)
         if scheme != FILE or not path.startswith("/"):
             raise DefinitionError(
-                f"a lake is a folder of this machine or s3a://bucket/folder, and {text} is neither",
+                f"a lake is a folder of this machine, {STORES}, and {text} is none",
                 hint="choose one with --lake or STRANDLINE_LAKE.",
                 lake=text,
             )
@@ -214,58 +217,58 @@ class Place:
 
     def exists(self) -> bool:
         """Return whether there is a file or a folder."""
-        return self._store.exists(self.path)
+        return self._store.exists(str(self))
 
     def is_file(self) -> bool:
         """Return whether there is a file of this name; on a store that is one request, and ``exists`` may be two."""
-        return self._store.is_file(self.path)
+        return self._store.is_file(str(self))
 
     def names_from(self, first: str) -> list[str]:
         """Return the names in a folder from one on, sorted; on a store only these are listed."""
-        return self._store.names_from(self.path, first)
+        return self._store.names_from(str(self), first)
 
     def names(self) -> list[str]:
         """Return the names of what lies in a folder, sorted; none where there is no folder."""
-        return self._store.names(self.path)
+        return self._store.names(str(self))
 
     def files(self) -> "Iterator[Place]":
         """Yield all files of a folder and of those below it."""
-        return (Place(each, self.scheme) for each in self._store.files(self.path))
+        return (Place(each, self.scheme) for each in self._store.files(str(self)))
 
     def listed(self) -> "Iterator[Listed]":
         """Yield the same with what a listing says of each; a file that is removed meanwhile is left out."""
-        for path, size, written in self._store.listed(self.path):
+        for path, size, written in self._store.listed(str(self)):
             yield Listed(Place(path, self.scheme), size, written)
 
     def size(self) -> int:
         """Return the bytes of a file."""
-        return self._store.size(self.path)
+        return self._store.size(str(self))
 
     def modified_at(self) -> datetime:
         """Return when a file was written, or copied."""
-        return self._store.modified_at(self.path)
+        return self._store.modified_at(str(self))
 
     def stamp(self) -> str:
         """Return what changes when a file is written, without reading it: its size, with its time or the store's tag."""
-        return self._store.stamp(self.path)
+        return self._store.stamp(str(self))
 
     def text(self) -> str | None:
         """Return a file's text; None where there is no file."""
-        content = self._store.read(self.path)
+        content = self._store.read(str(self))
         return None if content is None else content.decode("utf-8")
 
     def bytes(self) -> bytes | None:
         """Return a file's content; None where there is no file, or a link, which may lead out of the lake."""
         is_own = not self.is_local or (self.local.is_file() and not self.local.is_symlink())
-        return self._store.read(self.path) if is_own else None
+        return self._store.read(str(self)) if is_own else None
 
     def last_bytes(self, count: int) -> Content:
         """Return the last bytes of a file."""
-        return self._store.read_last(self.path, count)
+        return self._store.read_last(str(self), count)
 
     def source(self) -> Path | BinaryIO:
         """Return what Arrow opens to read parts of a file."""
-        return self._store.source(self.path)
+        return self._store.source(str(self))
 
     def opened(self) -> BinaryIO:
         """Open a file to read it part by part.
@@ -278,7 +281,7 @@ class Place:
 
     def written(self) -> BinaryIO:
         """Open a file to write it in parts; nothing may read it meanwhile."""
-        return self._store.written(self.path)
+        return self._store.written(str(self))
 
     def put(self, text: str) -> None:
         """Write a file; a reader sees the old text or the new, never a mix."""
@@ -286,15 +289,15 @@ class Place:
 
     def put_bytes(self, content: Content) -> None:
         """Write a file that is no text in the same way."""
-        self._store.put(self.path, content)
+        self._store.put(str(self), content)
 
     def create(self, text: str) -> bool:
         """Write a file that does not exist, whole; return False where it exists, also by another process meanwhile."""
-        return self._store.create(self.path, text.encode("utf-8"))
+        return self._store.create(str(self), text.encode("utf-8"))
 
     def tagged(self) -> tuple[str, str] | None:
         """Return a file's text and its tag, which is another one for another text; None where there is no file."""
-        found = self._store.read_tagged(self.path)
+        found = self._store.read_tagged(str(self))
         return None if found is None else (found[0].decode("utf-8"), found[1])
 
     def exchange(self, text: str, tag: str | None) -> str | None:
@@ -304,12 +307,12 @@ class Place:
         """
         content = text.encode("utf-8")
         if tag is None:
-            return self._store.create_tagged(self.path, content)
-        return self._store.replace(self.path, content, tag)
+            return self._store.create_tagged(str(self), content)
+        return self._store.replace(str(self), content, tag)
 
     def append(self, line: str) -> None:
         """Append a line to a file that is never cut."""
-        self._store.append(self.path, line.encode("utf-8"))
+        self._store.append(str(self), line.encode("utf-8"))
 
     def make(self) -> "Place":
         """Create the folder with those above it, unless it exists, and return the place; a store has no folders."""
@@ -319,15 +322,15 @@ class Place:
 
     def copy(self, to: "Place") -> None:
         """Copy a file to another place of the same kind."""
-        self._store.copy(self.path, to.path)
+        self._store.copy(str(self), str(to))
 
     def move(self, to: "Place") -> None:
         """Rename a file or a folder; a file at the new place is replaced. On a store it is copied file by file."""
-        self._store.move(self.path, to.path)
+        self._store.move(str(self), str(to))
 
     def remove_file(self) -> None:
         """Remove a file; nothing where there is none. On a store that is one request, and ``remove`` two."""
-        self._store.remove_file(self.path)
+        self._store.remove_file(str(self))
 
     def remove(self, *, if_possible: bool = False) -> None:
         """Remove a file or a link, or a folder with all that it holds; nothing where there is none.
@@ -335,7 +338,7 @@ class Place:
         Args:
             if_possible: Whether files of the folder may stay that another program still writes.
         """
-        self._store.remove(self.path, if_possible=if_possible)
+        self._store.remove(str(self), if_possible=if_possible)
 
     @property
     def _store(self) -> Files:

@@ -84,7 +84,7 @@ class StoreLease:
         Raises:
             FencedError: It has.
         """
-        found = object_files.read_tagged(self.place.path)
+        found = object_files.read_tagged(str(self.place))
         if not self._is_mine(_state(found[0]) if found else {}):
             raise self.lost()
 
@@ -106,7 +106,7 @@ class StoreLease:
         self._over.set()
         with self._lock, suppress(StoreAwayError):
             content = _content(None, self.epoch, self._beat + 1, self.life)
-            return object_files.replace(self.place.path, content, self.tag)
+            return object_files.replace(str(self.place), content, self.tag)
         return None
 
     def _renew(self) -> None:
@@ -131,12 +131,12 @@ class StoreLease:
         """
         self._beat += 1
         content = _content({**own(), "id": self.id}, self.epoch, self._beat, self.life)
-        tag = object_files.replace(self.place.path, content, self.tag)
+        tag = object_files.replace(str(self.place), content, self.tag)
         if tag is not None:
             return tag
-        found = object_files.read_tagged(self.place.path)
+        found = object_files.read_tagged(str(self.place))
         if found is None:  # removed by a person, and by no successor
-            return object_files.create_tagged(self.place.path, content)
+            return object_files.create_tagged(str(self.place), content)
         return found[1] if self._is_mine(_state(found[0])) else None
 
     def _is_mine(self, known: Mapping[str, Any]) -> bool:
@@ -153,9 +153,9 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
     mine = {**own(), "id": uuid4().hex}
     seen, since = "", time.monotonic()
     while True:
-        found = object_files.read_tagged(place.path)
+        found = object_files.read_tagged(str(place))
         if found is None:
-            new = object_files.create_tagged(place.path, _content(mine, 1, 0, life))
+            new = object_files.create_tagged(str(place), _content(mine, 1, 0, life))
             if new is not None:
                 return _held(place, mine, 1, life, new)
             continue
@@ -169,7 +169,7 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
         is_expired = time.monotonic() - since > max(life, float(state.get("life", life)))
         if owner is None or is_expired or is_there(owner) is False:
             epoch = state["epoch"] + 1
-            new = object_files.replace(place.path, _content(mine, epoch, 0, life), tag)
+            new = object_files.replace(str(place), _content(mine, epoch, 0, life), tag)
             if new is not None:
                 return _held(place, mine, epoch, life, new, is_taken_over=owner is not None)
             continue
@@ -178,7 +178,7 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
 
 def life_of(place: Place) -> float:
     """Return the seconds without a renewal after which a lease has expired, as its holder says; 0 where there is none."""
-    found = object_files.read(place.path)
+    found = object_files.read(str(place))
     return float(_state(found).get("life", 0.0)) if found else 0.0
 
 
@@ -194,7 +194,7 @@ def take_again(place: Place, epoch: int, tag: str, life: float) -> StoreLease | 
         life: Seconds without a renewal after which it has expired.
     """
     mine = {**own(), "id": uuid4().hex}
-    new = object_files.replace(place.path, _content(mine, epoch + 1, 0, life), tag)
+    new = object_files.replace(str(place), _content(mine, epoch + 1, 0, life), tag)
     return None if new is None else _held(place, mine, epoch + 1, life, new)
 
 
@@ -204,7 +204,7 @@ def holder(place: Place) -> dict[str, Any]:
     A holder of this machine is looked for. One of another is gone when it has not renewed its lease for its life and some
     minutes, by which the clocks of this machine and of the store may differ.
     """
-    found = object_files.read(place.path)
+    found = object_files.read(str(place))
     state = _state(found) if found else {}
     return dict(state["owner"]) if is_living(state, place) else {}
 

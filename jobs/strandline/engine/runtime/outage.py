@@ -9,7 +9,7 @@ import errno
 import math
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
@@ -22,6 +22,7 @@ from strandline.core.errors import (
     TransientError,
 )
 from strandline.engine.runtime.jvm import SLOW, loss, text_of
+from strandline.engine.runtime.settings import ABFSS, GS, S3A
 
 # The errors of an object store that does not answer or refuses the keys, and how they are recognised in what its clients say.
 #
@@ -39,19 +40,42 @@ NO_ANSWER = (
 """What their errors contain: Hadoop's in the JVM, and, last, those of the client that delta-rs, DuckDB and this project have, once
 it has tried again for as long as it may."""
 
+UNREACHED_CLOUD = re.compile(
+    r"(?:hadoop\.gcsio|azurebfs)\.[\s\S]*?java\.net\.(?:Connect|SocketTimeout|Socket|UnknownHost|NoRouteToHost)Exception"
+    r"|GoogleJsonResponseException: (?:429|5\d\d)\b"
+    r"|(?:Operation failed: .*, |Status code: )(?:-1|429|5\d\d)\b"
+)
+"""The same of the clients of Google's and of Azure's store in the JVM, once they have tried again for as long as they may."""
+
 REFUSED = re.compile(
-    r"AccessDeniedException: s3a?://\S+: "
-    r"|(?:S3Exception|AwsServiceException|Generic S3 error|Error performing).*\b(?:InvalidAccessKeyId|SignatureDoesNotMatch"
+    r"AccessDeniedException: (?:s3a?://\S+: |Operation failed: .*, 40[13], )"
+    r"|(?:S3Exception|AwsServiceException|Generic (?:S3|GCS|MicrosoftAzure) error|GoogleJsonResponseException|Error performing).*"
+    r"\b(?:InvalidAccessKeyId|SignatureDoesNotMatch"
     r"|ExpiredToken|TokenRefreshRequired|403 Forbidden|401 Unauthorized|Status Code: 40[13])\b"
 )
 """What a line of an error has where a store refuses the keys: Hadoop's words, and those of the clients of S3 with their codes. A
 code alone is in the rows of many a log, which errors cite."""
+
+ADDRESS = {S3A: "AWS_ENDPOINT_URL", GS: "GOOGLE_BASE_URL", ABFSS: "AZURE_STORAGE_ENDPOINT"}
+"""The variable with the address of a store that is not its cloud's own."""
+
+KEYS_OF = {
+    S3A: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket",
+    GS: "GOOGLE_APPLICATION_CREDENTIALS to the file of an identity that may read and write the bucket",
+    ABFSS: "AZURE_STORAGE_ACCOUNT_KEY to a key of the account, or give the machine's identity the container",
+}
+"""What a person does about keys that a store refuses."""
 
 PATIENCE = 900.0
 """Seconds for which a process believes that keys which worked will work again: a token is renewed late by minutes, not by hours."""
 
 QUIET = 120.0
 """Seconds without a refusal after which the next one is another; a table that waits asks more often."""
+
+
+def _of_kind(said: Mapping[str, str], place: str) -> str:
+    """Return what is said of the kind of store that a place is on, or of each where the place is not known."""
+    return said.get(place.partition("://")[0]) or ", or ".join(said.values())
 
 
 class StoreAwayError(TransientError):
@@ -62,7 +86,7 @@ class StoreAwayError(TransientError):
         about = f" for {place}" if place else ""
         super().__init__(
             f"the object store does not answer{about}: {why}",
-            hint="compare AWS_ENDPOINT_URL with where it runs; nothing is lost, a stream goes on by itself, and any other "
+            hint=f"compare {_of_kind(ADDRESS, place)} with where it runs; nothing is lost, a stream goes on by itself, and any other "
             "command is typed again.",
             **({"lake": place} if place else {}),
         )
@@ -91,7 +115,7 @@ class KeysRefusedError(DefinitionError):
         about = f" for {place}" if place else ""
         super().__init__(
             f"the object store refuses the keys{about}" + (f": {why}" if why else ""),
-            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket.",
+            hint=f"set {_of_kind(KEYS_OF, place)}.",
             **({"lake": place} if place else {}),
         )
 
@@ -143,13 +167,13 @@ def is_refusing_store(text: str) -> bool:
 
 def is_silent_store(text: str) -> bool:
     """Return whether an error means that the store does not answer."""
-    return any(words in text for words in NO_ANSWER)
+    return any(words in text for words in NO_ANSWER) or UNREACHED_CLOUD.search(text) is not None
 
 
 def reason(text: str) -> str:
     """Return the line of such an error that has the reason."""
     found = (line for line in text.splitlines() if is_silent_store(line) or is_refusing_store(line))
-    return next(found, text).strip().rpartition("Exception: ")[2][:300]
+    return next(found, text).strip().rpartition("Exception: ")[2].partition("\n")[0][:300]
 
 
 FULL = ("No space left on device", "Disk quota exceeded")

@@ -25,8 +25,8 @@ NAME = re.compile(
 )
 """Options of Kafka's and of the registry's clients, variables of AWS and of OpenLineage; ``key`` at the end are theirs of API keys,
 ``ssl.keystore.key`` and AWS_SECRET_ACCESS_KEY, and not AWS_ACCESS_KEY_ID, which is no secret."""
-ELSEWHERE = re.compile(r"[._](?:file|location|path)$", re.IGNORECASE)
-"""The end of a name whose value says where the secret is."""
+ELSEWHERE = re.compile(r"[._](?:file|location|path|application_credentials)$", re.IGNORECASE)
+"""The end of a name whose value says where the secret is; GOOGLE_APPLICATION_CREDENTIALS names a file too."""
 
 USER = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 """The user of an address with a password; also of one that cannot be parsed."""
@@ -76,7 +76,7 @@ def secret_in(value: object) -> str:
 
 OTHERS = "environment"
 """The part of a profile with variables that other programs' makers defined: where the store is, its keys, the receivers of lineage and of telemetry."""
-FOREIGN = re.compile(r"(?:AWS|OPENLINEAGE|OTEL)_\w+")
+FOREIGN = re.compile(r"(?:AWS|AZURE|GOOGLE|OPENLINEAGE|OTEL)_\w+")
 PATHS = ("lake", "rules", "ducklake")
 """Relative ones begin at the project's folder, wherever the program is started."""
 POSTED_TO = ("webhook", "alarms")
@@ -225,7 +225,7 @@ def _take_others(
         if not FOREIGN.fullmatch(name):
             found.wrong.append(
                 f"{OTHERS}: {name} is not a variable that belongs here; "
-                "those of the store begin with AWS_, those of lineage with OPENLINEAGE_, those of telemetry with OTEL_, and settings have names of their own"
+                "those of the store begin with AWS_, GOOGLE_ or AZURE_, those of lineage with OPENLINEAGE_, those of telemetry with OTEL_, and settings have names of their own"
             )
         elif _is_refused(found, f"{OTHERS}: {name}", name, value) or name in replaced:
             continue

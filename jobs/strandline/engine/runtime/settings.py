@@ -47,15 +47,15 @@ POSTGRES = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """Where the object store is, by the variables that all AWS tools know; the keys stay in the environment.
+    """Where the object store is, by the variables that the tools of its cloud know; the keys stay in the environment.
 
     Args:
-        endpoint: Its address; that of AWS when None.
-        region: Its region.
+        endpoint: Its address; the cloud's own when None.
+        region: Its region, which S3 alone has.
     """
 
     endpoint: str | None
-    region: str
+    region: str = ""
 
     @property
     def is_plain(self) -> bool:
@@ -65,8 +65,14 @@ class StoreOptions:
 
 PREFIX = "STRANDLINE_"
 CHOICE = f"{PREFIX}PROFILE"
-S3A = "s3a"
-"""The scheme of a lake on an object store."""
+S3A, GS, ABFSS = "s3a", "gs", "abfss"
+"""The schemes of lakes on object stores: S3 and what has its interface, Google Cloud Storage, Azure's storage."""
+ENDPOINTS = {
+    S3A: ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    GS: ("GOOGLE_BASE_URL",),
+    ABFSS: ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+"""The variables that name another address than the cloud's own; each of the clients in Python knows them."""
 ARCHIVES = (".tar.gz", ".tgz", ".zip")
 LEAST_PARTITIONS = 2
 LEAST_MEMORY = 512
@@ -195,9 +201,10 @@ class Settings(BaseSettings):
         return master
 
     @property
-    def is_on_store(self) -> bool:
-        """Return whether the lake is on an object store."""
-        return self.lake.startswith(f"{S3A}://")
+    def store(self) -> str | None:
+        """Return the scheme of the object store that the lake is on; None where it is in a folder."""
+        scheme = self.lake.partition("://")[0].lower()
+        return scheme if scheme in ENDPOINTS else None
 
     @field_validator("memory")
     @classmethod
@@ -361,11 +368,34 @@ def lease_seconds() -> float:
     return settings().lease
 
 
-def store_options() -> StoreOptions:
-    """Return where the object store is."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+def store_options(scheme: str) -> StoreOptions:
+    """Return where the object store of a scheme is."""
+    named = (os.environ.get(each) for each in ENDPOINTS[scheme])
+    endpoint = next((each for each in named if each), None)
+    if scheme != S3A:
+        return StoreOptions(endpoint=endpoint)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-    return StoreOptions(endpoint=endpoint or None, region=region)
+    return StoreOptions(endpoint=endpoint, region=region)
+
+
+def has_token() -> bool:
+    """Return whether the environment has a token for Google Cloud Storage, which is used instead of other credentials."""
+    return bool(os.environ.get("GOOGLE_BEARER_TOKEN"))
+
+
+def azure_identity() -> dict[str, str]:
+    """Return by which identity Azure is asked, a client, a tenant and the file of a token, each of which may be empty.
+
+    Nothing where the account's key is used.
+    """
+    if os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"):
+        return {}
+    names = {
+        "client": "AZURE_CLIENT_ID",
+        "tenant": "AZURE_TENANT_ID",
+        "file": "AZURE_FEDERATED_TOKEN_FILE",
+    }
+    return {key: os.environ.get(name, "") for key, name in names.items()}
 
 
 def address_in(variable: str) -> str:

@@ -28,7 +28,16 @@ from pyspark.sql import SparkSession
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime.code_files import roots
 from strandline.engine.runtime.jvm import executors, hadoop
-from strandline.engine.runtime.settings import Settings, store_options
+from strandline.engine.runtime.settings import (
+    ABFSS,
+    GS,
+    S3A,
+    Settings,
+    StoreOptions,
+    azure_identity,
+    has_token,
+    store_options,
+)
 from strandline.sql_import import LAYERS, SUFFIX, as_module
 from strandline_infra import java
 from strandline_infra.installation import SetupError
@@ -116,7 +125,7 @@ def options(
     """
     master = str(found.master)
     here = _address_towards(master)
-    if not found.is_on_store and not ipaddress.ip_address(here).is_loopback:
+    if found.store is None and not ipaddress.ip_address(here).is_loopback:
         raise DefinitionError(
             f"the lake {found.lake} is a folder of this machine, which the executors of {master} do not see",
             hint="choose a lake on an object store: STRANDLINE_LAKE=s3a://bucket/lake.",
@@ -198,7 +207,7 @@ def _file_system(found: Settings) -> dict[str, str]:
     executors upload the state of a fold by Hadoop's ``copyFromLocalFile``, which takes no other kind than Hadoop's own and
     what extends it [run: every first batch of ``transformWithState`` failed with the one below it].
     """
-    if found.is_on_store:
+    if found.store is not None:
         return {"spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem"}
     return {}
 
@@ -259,26 +268,111 @@ CREDENTIALS = (
 )
 
 
-def store_jars() -> list[Path]:
+def store_jars(scheme: str) -> list[Path]:
     """Return the jars of an object store, which are fetched when the first lake on one is opened.
 
     Raises:
         DefinitionError: They cannot be had.
     """
     try:
-        return java.STORE.class_path()
+        return java.STORES[scheme].class_path()
     except SetupError as error:
         raise DefinitionError(error.message, hint=error.hint) from error
 
 
-def store_properties() -> dict[str, str]:
-    """Return how Hadoop reaches the object store; the keys stay in the environment, where its own client finds them."""
-    where = store_options()
+def store_properties(scheme: str) -> dict[str, str]:
+    """Return how Hadoop reaches an object store; the keys stay in the environment, where its own client finds them."""
+    of_kind = {S3A: _s3, GS: _gcs, ABFSS: _azure}
     return {
         # None of Delta's own is safe for two drivers (infra/strandline_infra/spark/ConditionalLogStore.scala).
-        "spark.delta.logStore.s3a.impl": java.LOG_STORE,
+        f"spark.delta.logStore.{scheme}.impl": java.LOG_STORE,
         # A rename is a copy and a removal there (infra/strandline_infra/spark/ConditionalCheckpointFiles.scala).
         "spark.sql.streaming.checkpointFileManagerClass": java.CHECKPOINT_FILES,
+        **of_kind[scheme](store_options(scheme)),
+    }
+
+
+def _gcs(where: StoreOptions) -> dict[str, str]:
+    """Return the same for Google's: its application default credentials are found as all of its tools find them."""
+    provider = {
+        "spark.hadoop.fs.gs.auth.type": "ACCESS_TOKEN_PROVIDER",
+        "spark.hadoop.fs.gs.auth.access.token.provider": java.FROM_ENVIRONMENT,
+    }
+    return {
+        # Hadoop names a class of its own for this scheme, which is in none of the jars.
+        "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+        **(provider if has_token() else {"spark.hadoop.fs.gs.auth.type": "APPLICATION_DEFAULT"}),
+        # Over JSON and not gRPC: the condition of a write is the one that was raced (tests/faults/test_two_drivers.py).
+        "spark.hadoop.fs.gs.client.type": "HTTP_API_CLIENT",
+        # Hadoop itself has defaults of these names, as "64m", which this connector cannot read.
+        "spark.hadoop.fs.gs.block.size": str(64 << 20),
+        "spark.hadoop.fs.gs.inputstream.inplace.seek.limit": str(8 << 20),
+        "spark.hadoop.fs.gs.inputstream.min.range.request.size": str(2 << 20),
+        "spark.hadoop.fs.gs.outputstream.buffer.size": str(8 << 20),
+        "spark.hadoop.fs.gs.rewrite.max.chunk.size": str(512 << 20),
+        # About half a minute, as for the other stores; by default it is asked for two.
+        "spark.hadoop.fs.gs.http.max.retry": "6",
+        # Each open file takes a buffer of this size in the heap, which is 24 MB by default.
+        "spark.hadoop.fs.gs.outputstream.upload.chunk.size": str(8 << 20),
+        "spark.hadoop.fs.gs.outputstream.pipe.buffer.size": str(1 << 20),
+        # No marks of folders: what a folder is, the names of its objects say.
+        "spark.hadoop.fs.gs.implicit.dir.repair.enable": "false",
+        # A file that is created asks first whether a folder has its name, and each folder above whether it is a file.
+        "spark.hadoop.fs.gs.create.items.conflict.check.enable": "false",
+        **({"spark.hadoop.fs.gs.storage.root.url": where.endpoint} if where.endpoint else {}),
+    }
+
+
+def _azure(where: StoreOptions) -> dict[str, str]:
+    """Return the same for Azure's: by the account's key, or else by the identity of the pod or of the machine."""
+    return {
+        "spark.hadoop.fs.AbstractFileSystem.abfss.impl": "org.apache.hadoop.fs.azurebfs.Abfss",
+        # Java's own TLS: the OpenSSL of WildFly is not among the jars.
+        "spark.hadoop.fs.azure.ssl.channel.mode": "Default_JSSE",
+        # Java's own client, which was tested: the other one does not start without TLS.
+        "spark.hadoop.fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
+        # About half a minute, as for the other stores; by default it is asked thirty times, over many minutes.
+        "spark.hadoop.fs.azure.io.retry.max.retries": "8",
+        "spark.hadoop.fs.azure.io.retry.max.backoff.interval": "5000",
+        **_azure_keys(azure_identity()),
+        **(_azurite(where.endpoint) if where.endpoint and where.is_plain else {}),
+    }
+
+
+def _azure_keys(identity: Mapping[str, str]) -> dict[str, str]:
+    if not identity:
+        return {"spark.hadoop.fs.azure.account.keyprovider": java.ACCOUNT_KEY}
+    oauth = "spark.hadoop.fs.azure.account.oauth"
+    is_federated = bool(identity["file"])
+    provider = "WorkloadIdentityTokenProvider" if is_federated else "MsiTokenProvider"
+    named = {
+        f"{oauth}2.client.id": identity["client"],
+        f"{oauth}2.msi.tenant": identity["tenant"],
+        f"{oauth}2.token.file": identity["file"],
+    }
+    return {
+        "spark.hadoop.fs.azure.account.auth.type": "OAuth",
+        f"{oauth}.provider.type": f"org.apache.hadoop.fs.azurebfs.oauth2.{provider}",
+        **{name: value for name, value in named.items() if value},
+    }
+
+
+def _azurite(endpoint: str) -> dict[str, str]:
+    """Return what a server on loopback needs: it has Azure's blob interface without TLS, and no folders."""
+    return {
+        "spark.hadoop.fs.abfss.impl": "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem",
+        "spark.hadoop.fs.azure.always.use.https": "false",
+        "spark.hadoop.fs.azure.abfs.endpoint": urlsplit(endpoint).netloc,
+        "spark.hadoop.fs.azure.account.hns.enabled": "false",
+        "spark.hadoop.fs.azure.fns.account.service.type": "BLOB",
+        "spark.hadoop.fs.azure.ingress.service.type": "BLOB",
+    }
+
+
+def _s3(where: StoreOptions) -> dict[str, str]:
+    """Return the same for S3."""
+    return {
         "spark.hadoop.fs.AbstractFileSystem.s3a.impl": "org.apache.hadoop.fs.s3a.S3A",
         "spark.hadoop.fs.s3a.aws.credentials.provider": CREDENTIALS,
         "spark.hadoop.fs.s3a.endpoint.region": where.region,

@@ -475,7 +475,7 @@ def _beside(found: Settings) -> list[Path]:
         functions = java.LINEAR.class_path()
     except SetupError as error:
         raise DefinitionError(error.message, hint=error.hint) from error
-    return [*functions, *(spark_on_cluster.store_jars() if found.is_on_store else ())]
+    return [*functions, *(spark_on_cluster.store_jars(found.store) if found.store else ())]
 
 
 def _launched(conf: SparkConf, log: Path) -> Any:  # noqa: ANN401  # py4j's objects have no types
@@ -639,7 +639,7 @@ def _sized(settings: Settings) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(settings.state_partitions),
         # On the driver's class path, because file systems are loaded before spark.jars are added.
         "spark.driver.extraClassPath": ":".join(str(jar) for jar in java.spark_jars()),
-        **(spark_on_cluster.store_properties() if settings.is_on_store else {}),
+        **(spark_on_cluster.store_properties(settings.store) if settings.store else {}),
     }
 
 

@@ -329,7 +329,7 @@ def _store_away(lake: Lake) -> LakeError | None:
     from strandline.engine.lake.object_files import refuse_silent  # noqa: PLC0415  # as above
 
     try:
-        refuse_silent(lake.formats.path)
+        refuse_silent(str(lake.formats))
     except STORE_AWAY as error:
         return error
     return None
