@@ -37,8 +37,8 @@ ACCOUNT = "strandline"
 CONTAINER = f"{BUCKET}@{ACCOUNT}.dfs.core.windows.net"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strandline-tests"
 PATIENCE = 30.0
-BUILDING = 1800
-"""Seconds that a first build may take on a small machine beside other work."""
+BUILDING = 500
+"""Seconds that a step of a first build may take, less than a test may; the compiler keeps what it has, so the next run goes on there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +234,8 @@ def _done(command: Sequence[str], folder: Path, environment: Mapping[str, str]) 
         subprocess.run(
             command, cwd=folder, env=environment, check=True, capture_output=True, timeout=BUILDING
         )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"the server of this store was not made in {BUILDING} s; run the test again")
     except subprocess.CalledProcessError as error:
         if b"dial tcp" in error.stderr or b"ENOTFOUND" in error.stderr:
             pytest.skip(f"{command[3]} cannot fetch the server of this store: no network")
