@@ -124,7 +124,11 @@ def sizes(root: Path) -> dict[str, int]:
         "system": "",
     }
     found, seen = dict.fromkeys(parts, 0), set[int]()
-    folders = [(name, place) for name, part in parts.items() for place in root.glob(part or ".")]
+    folders = [
+        (name, place)
+        for name, part in parts.items()
+        for place in (root.glob(part) if part else [root])
+    ]
     for folder, below, files in os.walk(root):
         # What a container has of the machine is not in the image.
         below[:] = [
