@@ -207,11 +207,10 @@ def page(command: str, facts: dict[str, object], found: Sequence[Measured]) -> s
     about = ", ".join(f"{name} {value}" for name, value in facts.items())
     method = METHOD.format(batches=BATCHES, warm=WARM, batch=BATCH, fill=FILL)
     lines = ["# What a batch costs", "", f"Made by `{command}`.", f"Machine: {about}.", "", method]
-    lines += head("by", "number", "wall, ms", "CPU, ms", "others' CPU")
+    lines += head("a batch by", "wall, ms", "CPU, ms", "others' CPU")
     lines += [
         line(
-            each.case.by,
-            f"{each.case.number:,}",
+            f"{each.case.number:,} {each.case.by}",
             f"{each.wall:,.0f}",
             f"{each.cpu:,.0f}",
             f"{each.others:.0f} %",
