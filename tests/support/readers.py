@@ -120,6 +120,8 @@ spark = (
     .config("spark.ui.enabled", "false")
     .config("spark.sql.warehouse.dir", folder + "/warehouse")
     .config("spark.databricks.delta.snapshotPartitions", "1")
+    .config("spark.sql.shuffle.partitions", "1")
+    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     .config("spark.sql.execution.arrow.pyspark.selfDestruct.enabled", "false")
     .getOrCreate()
 )
