@@ -110,7 +110,7 @@ def test_it_has_the_same_definitions(older: Path) -> None:
 def test_what_is_about_runs_and_guests_holds_with_it(older: Path) -> None:
     """Guests, readings, assets, their checks, the job that fills all tables, and what is reported without a run."""
     files = [str(Path(__file__).with_name(name)) for name in TESTS]
-    quiet = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--no-header", "--tb=short")
+    quiet = ("-q", "-p", "no:randomly", "--no-header", "--tb=short")
 
     said = ran(older, "-W", "ignore", "-m", "pytest", *quiet, "--whole", *files)
 
