@@ -15,7 +15,7 @@ import pytest
 
 from strandline.core.errors import DataError
 from strandline.engine.lake.lake import Lake
-from strandline.engine.runtime import clock
+from strandline.engine.runtime import clock, log_files
 from strandline.engine.runtime.log_files import MOST, bound, logger
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import ENVIRONMENT, ESCAPE, PROGRAM
@@ -42,7 +42,9 @@ class Written:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Written:
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Written:
+    """Return a log whose writer sends no spans, whatever this process has sent before."""
+    monkeypatch.setattr(log_files, "TRACES", {})
     return Written(Lake(tmp_path / "lake"))
 
 
