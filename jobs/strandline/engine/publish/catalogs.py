@@ -450,3 +450,8 @@ def _alone(target: Catalog, lake: Lake) -> Iterator[None]:
 
 def _keep(lake: Lake, name: str, known: Books) -> None:
     (lake.catalogs / f"{name}{STORED}").put(json.dumps(asdict(known), ensure_ascii=False))
+
+
+def short(error: Exception) -> str:
+    """Return the first line of what a client says, or its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -43,7 +43,7 @@ from requests import RequestException, Session
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake.open_table import opened
-from strandline.engine.publish.catalogs import Position, Shown, refuse_of_before
+from strandline.engine.publish.catalogs import Position, Shown, refuse_of_before, short
 from strandline.engine.runtime.settings import S3A
 
 if TYPE_CHECKING:
@@ -190,23 +190,19 @@ def _explained(place: str) -> Iterator[None]:
         yield
     except (UnauthorizedError, ForbiddenError) as error:
         raise DefinitionError(
-            f"the catalog {place} refuses: {_short(error)}",
+            f"the catalog {place} refuses: {short(error)}",
             hint="set the credentials in STRANDLINE_ICEBERG_OPTIONS.",
         ) from error
     except CommitFailedException as error:
         raise TransientError(
-            f"another writer changed a table of {place} meanwhile: {_short(error)}",
+            f"another writer changed a table of {place} meanwhile: {short(error)}",
             hint="the next sync goes on; let nothing else write these tables.",
         ) from error
     except (RequestException, RESTError) as error:
         raise TransientError(
-            f"the catalog {place} does not answer: {_short(error)}",
+            f"the catalog {place} does not answer: {short(error)}",
             hint="streams go on; the next sync brings what it lacks.",
         ) from error
-
-
-def _short(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _position(table: "IcebergTable") -> Position | None:

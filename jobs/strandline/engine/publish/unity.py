@@ -24,8 +24,9 @@ from pyspark.sql.types import DecimalType, StructField, StructType
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake.place import Place
-from strandline.engine.publish.catalogs import Shown
+from strandline.engine.publish.catalogs import Shown, short
 from strandline.engine.runtime.settings import S3A
+from strandline.engine.runtime.webhook import NoRedirect
 
 NAME = "unity"
 API = "/api/2.1/unity-catalog"
@@ -262,7 +263,7 @@ class UnityCatalog:
             code, text = _answer(request)
         except (OSError, http.client.HTTPException) as error:
             raise TransientError(
-                f"the catalog {self.place} does not answer: {_short(error)}",
+                f"the catalog {self.place} does not answer: {short(error)}",
                 hint="streams go on, and readers find what they found; the next sync brings what it lacks.",
             ) from error
         body = _facts(text)
@@ -286,18 +287,12 @@ class UnityCatalog:
         return code, body or {}
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect, because the token would go along."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Follow no redirect."""
-
-
 def _answer(request: urllib.request.Request) -> tuple[int, bytes]:
     """Return the code and the text of an answer, which ends however slowly it comes and however long it would be."""
     until = time.monotonic() + WAITS
     try:
-        found = urllib.request.build_opener(_NoRedirect).open(request, timeout=WAITS)
+        # The token would go along with a redirect.
+        found = urllib.request.build_opener(NoRedirect).open(request, timeout=WAITS)
     except urllib.error.HTTPError as error:
         found = error
     parts, size = [], 0
@@ -331,10 +326,6 @@ def _says(body: Mapping[str, Any] | None) -> str:
 
 def _exists(body: Mapping[str, Any]) -> bool:
     return str(body.get("error_code", "")).endswith("ALREADY_EXISTS")
-
-
-def _short(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _is_of(known: Mapping[str, Any], lake: str) -> bool:

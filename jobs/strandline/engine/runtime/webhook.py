@@ -46,7 +46,7 @@ def post(
     return answers[0] if answers else TimeoutError(f"no whole answer in {patience:.0f} s")
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
+class NoRedirect(urllib.request.HTTPRedirectHandler):
     """Follows no redirect."""
 
     def redirect_request(self, *_: object) -> None:
@@ -56,7 +56,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def _sent(request: urllib.request.Request, patience: float) -> Exception | None:
     """Send, and return why it was not accepted."""
     try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=patience):
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=patience):
             return None
     except (OSError, http.client.HTTPException, ValueError) as error:
         if isinstance(error, urllib.error.HTTPError):
