@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     Producer,
     TopicCollection,
@@ -394,6 +395,16 @@ def test_a_cluster_that_is_away_holds_up_nothing_and_is_caught_up_with(
             time.sleep(0.1)
     assert {*asked} == {"groups"}
     assert _threads("groups") - before == {shown.groups._thread}
+
+
+def test_an_outage_that_is_worded_by_where_a_request_waits_is_said_once(shown: Shown) -> None:
+    for wording in ("Timed out waiting for controller", "Failed while waiting for controller"):
+        shown.groups._failed(KafkaException(KafkaError(KafkaError._TIMED_OUT, wording)))
+    shown.groups._failed(KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)))
+    shown.groups._failed(KafkaException(KafkaError(KafkaError._TRANSPORT, "connection refused")))
+    outage, refusal = shown.said
+    assert "Timed out" in outage
+    assert "authorization" in refusal
 
 
 def _threads(name: str) -> set[threading.Thread]:

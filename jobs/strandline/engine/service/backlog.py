@@ -36,7 +36,7 @@ from strandline.engine.kafka.topic_log import (
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import Sums, follow, snapshot
-from strandline.engine.runtime.outage import absence, first_line
+from strandline.engine.runtime.outage import UNREACHED, absence, first_line
 
 OVER = 120.0
 """Seconds over which the fall is measured: several batches of a backlog."""
@@ -517,7 +517,8 @@ class GroupOffsets:
         """When the offsets of each were written last, and which."""
         self._cluster: Cluster | None = None
         self._left = deque[Cluster | None](maxlen=3)
-        self._reason = ""
+        self._reasons = set[str]()
+        """What was said since the last success."""
         self._woken, self._lock = threading.Event(), threading.Lock()
         self._works = False
         self._ending = threading.Event()
@@ -576,7 +577,7 @@ class GroupOffsets:
                 self._ending.wait(AWAY)
                 self._woken.set()
             else:
-                self._reason = ""
+                self._reasons.clear()
                 self._ending.wait(self._lake.pause(EVERY))
 
     def _is_shown(self, name: str) -> bool:
@@ -595,13 +596,15 @@ class GroupOffsets:
                 return True
 
     def _failed(self, error: Exception) -> None:
-        why = first_line(error)
+        why = reason = first_line(error)
         if isinstance(error, KafkaException):
             refusal = error.args[0]
             why = f"{HAS_MEMBERS}; {PATTERN}" if refusal.code() in MEMBERS else refusal.str()
-        if why != self._reason:
+            # An outage is one reason: librdkafka words it by where a request of the moment waits [2.16].
+            reason = "unreached" if refusal.code() in UNREACHED else why
+        if reason not in self._reasons:
             self._says(f"no offsets are shown to Kafka's tools: {why}")
-        self._reason = why
+        self._reasons.add(reason)
 
     def _show(self, table: Table) -> None:
         """Set the group of a table to what its books say, unless it is there."""
