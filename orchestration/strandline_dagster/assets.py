@@ -57,8 +57,8 @@ from strandline.engine.flow.running import Report
 from strandline.engine.lake import static_versions
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entries, entry_at, is_table, latest_version
-from strandline.engine.lake.open_table import kinds, live_rows
-from strandline.engine.lake.place import damage
+from strandline.engine.lake.open_table import columns, live_rows
+from strandline.engine.lake.place import Place, damage
 from strandline.engine.repair.backfill import MODE as BACKFILL
 from strandline.engine.repair.closed_range import Span, both, closed_days
 from strandline.engine.runtime import clock
@@ -189,6 +189,18 @@ def figures(report: Report) -> dict[str, int | float | str]:
     }
 
 
+LONGEST = 1_000
+"""Characters of a comment that are shown: Dagster keeps the columns with each materialisation."""
+
+
+def columns_of(path: Place) -> TableSchema:
+    """Return the columns of a table in the form that Dagster lists, each with its type and its comment."""
+    found = columns(path).items()
+    return TableSchema(
+        [TableColumn(name, kind, about[:LONGEST] or None) for name, (kind, about) in found]
+    )
+
+
 def lineage_of(columns: Columns) -> TableColumnLineage:
     """Return column lineage in the form that Dagster draws."""
     return TableColumnLineage(
@@ -202,9 +214,8 @@ def lineage_of(columns: Columns) -> TableColumnLineage:
 def _result(
     table: Table, report: Report, lake: LakeResource, spark: SparkResource
 ) -> MaterializeResult[object]:
-    columns = [TableColumn(name, kind) for name, kind in lake.columns(table).items()]
     metadata: dict[str, TableSchema | TableColumnLineage | MetadataValue | int | float | str] = {
-        "dagster/column_schema": TableSchema(columns),
+        "dagster/column_schema": columns_of(lake.lake().table(table)),
         "dagster/column_lineage": lineage_of(lake.lineage(table, spark)),
         "dagster/row_count": lake.rows(table),
         VERSION: latest_version(lake.lake().table(table)),
@@ -320,7 +331,7 @@ def versions_since(
     path = lake.table(static)
     newest = latest_version(path)
     after, seen["version"] = seen.get("version", newest - 1), newest
-    schema = TableSchema([TableColumn(name, kind) for name, kind in kinds(path).items()])
+    schema = columns_of(path)
     for version, entry in entries(path) if newest > after else ():
         if version > after:
             yield AssetMaterialization(
@@ -458,14 +469,12 @@ def _as_found(table: Table, lake: Lake) -> AssetMaterialization:
 
 def _shape(table: Table, lake: Lake) -> dict[str, Any]:
     """Return what Dagster draws of a table: columns, where they come from, rows, the version."""
-    path, columns = lake.table(table), cached_lineage(table, lake)
+    path, came_from = lake.table(table), cached_lineage(table, lake)
     return {
         VERSION: latest_version(path),
         "dagster/row_count": live_rows(path),
-        "dagster/column_schema": TableSchema(
-            [TableColumn(name, kind) for name, kind in kinds(path).items()]
-        ),
-        **({"dagster/column_lineage": lineage_of(columns)} if columns else {}),
+        "dagster/column_schema": columns_of(path),
+        **({"dagster/column_lineage": lineage_of(came_from)} if came_from else {}),
     }
 
 

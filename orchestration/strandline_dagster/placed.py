@@ -38,7 +38,6 @@ from strandline.engine.runtime.settings import choose
 RESOURCES = {
     "lake": "strandline_lake",
     "spark": "strandline_session",
-    "answers": "strandline_answers",
 }
 """The names of our resources in the definitions of a host, which may have a ``spark`` of its own."""
 TABLES = "strandline_tables"

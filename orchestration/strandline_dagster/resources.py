@@ -37,7 +37,7 @@ from dagster import (
 )
 from dagster_pyspark import LazyPySparkResource
 from deltalake.exceptions import DeltaError
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 from strandline import catalog
 
 from strandline.core.errors import LakeError, TransientError
@@ -55,7 +55,7 @@ from strandline.engine.flow.running import Parent, Report
 from strandline.engine.kafka.slices import Ends, Part, ends_of
 from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.open_table import earliest, kinds, live_rows
+from strandline.engine.lake.open_table import earliest, live_rows
 from strandline.engine.lake.place import Place
 from strandline.engine.proof import daily_report
 from strandline.engine.repair.backfill import MODE
@@ -233,40 +233,23 @@ def _severity(expected: Expectation) -> AssetCheckSeverity:
     return AssetCheckSeverity.ERROR if is_critical else AssetCheckSeverity.WARN
 
 
-# Results of checks, kept until the second in which their table was written is over.
+# Results of checks that are about the newest row of a table.
 #
-# SQLite stores the time of a result in whole seconds, and Dagster's page (1.13.27) ignores a result that seems older
-# than the table: it showed "not evaluated" for ten checks that had passed. Waiting for the next second after each table
-# took a twentieth of a scheduled run, so the results of one step are reported by a later one.
+# Dagster's page (1.13.27) counts a result that is of the run that made the table, or that is later than the table; all others
+# are "not evaluated", although they had passed. SQLite stores the time of a result in whole seconds.
+
+
+def log_answer(context: OpExecutionContext, answer: AssetCheckEvaluation) -> None:
+    """Report a result as an event of a step's run: the page counts it with what the run has made.
+
+    Dagster stores what a step logs when the step succeeds; of one that fails it is lost.
+    """
+    context.log_event(answer)  # type: ignore[arg-type]  # its type has no results, its code takes them
 
 
 def let_the_second_pass(moment: float) -> None:
-    """Wait until the second of a moment is over."""
+    """Wait until the second of a moment is over, where a result is of no run."""
     time.sleep(max(0.0, math.floor(moment) + 1 - time.time()))
-
-
-class Answers(ConfigurableResource):  # type: ignore[type-arg]  # the resource is its own value
-    """Results of the steps of one run that are not reported yet."""
-
-    _kept: list[AssetCheckEvaluation] = PrivateAttr(default_factory=list)
-    _since: float = PrivateAttr(default=0.0)
-
-    def keep(self, answer: AssetCheckEvaluation) -> None:
-        """Keep a result about a table that was written just now."""
-        self._kept.append(answer)
-        self._since = time.time()
-
-    def hand_in(self, instance: DagsterInstance) -> None:
-        """Report the kept results, when their second has passed."""
-        if self._kept:
-            let_the_second_pass(self._since)
-        while self._kept:
-            instance.report_runless_asset_event(self._kept.pop(0))
-
-    def teardown_after_execution(self, context: InitResourceContext) -> None:
-        """Report the results of the last step, however the run ends."""
-        if context.instance:
-            self.hand_in(context.instance)
 
 
 def note(text: str) -> None:
@@ -364,10 +347,6 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         """Return the address of the page of the last backtest; None while `strandline ui` does not run."""
         return daily_report.backtest_link(self.lake())
 
-    def columns(self, table: Table) -> Mapping[str, str]:
-        """Return the columns of a table and their types, from its log, without Spark."""
-        return kinds(self.lake().table(table))
-
     def rows(self, table: Table) -> int:
         """Return the number of rows of a table, from its log."""
         return live_rows(self.lake().table(table))
@@ -385,7 +364,7 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
                 yield table, ends_of(table, lake, address, found.kafka_options)
 
 
-RESOURCES = named({"lake": LakeResource(), "spark": SparkResource(), "answers": Answers()})
+RESOURCES = named({"lake": LakeResource(), "spark": SparkResource()})
 """By the argument names of assets, steps and sensors."""
 
 

@@ -9,9 +9,11 @@ switch it off, and not on. A run takes seconds, needs no Spark, and leaves for t
 """
 
 import os
+from collections.abc import Iterable
 from datetime import date, timedelta
 
 from dagster import (
+    AssetCheckEvaluation,
     AssetKey,
     AssetMaterialization,
     AssetSelection,
@@ -55,12 +57,10 @@ from strandline.engine.service.stream_health import heartbeat
 from strandline.operate import lakes
 from strandline.operate.audit import refuse_different, refuse_untrusted
 from strandline.operate.decisions import GENTLE, orphans, policy_of
-from strandline_dagster import resources
 from strandline_dagster.assets import made
 from strandline_dagster.placed import job, op, schedule, titled
 from strandline_dagster.resources import (
     UNFINISHED,
-    Answers,
     LakeResource,
     SparkResource,
     begins,
@@ -68,18 +68,19 @@ from strandline_dagster.resources import (
     failure,
     key,
     linked,
+    log_answer,
     plain,
     pool,
     tables,
 )
-from strandline_dagster.vitals import answered
+from strandline_dagster.vitals import answered, answered_by_a_run
 
 # The job that brings all tables up to date: one step per table, after its sources, in one process and one Spark.
 #
 # Why it does not run the assets: silver and gold are partitioned by days, and Dagster (1.13.27) fails a run without
 # partitions as soon as one partitioned asset depends on another that was materialised before. So each step reports its
-# materialisation and its check results itself. A step that a gate stops skips the steps above, whose tables keep their
-# last published rows.
+# materialisation, and the results of all checks of its table, itself. A step that a gate stops skips the steps above, whose
+# tables keep their last published rows.
 
 
 AFTER = "after"
@@ -106,43 +107,46 @@ def _step(table: Table) -> OpDefinition:
         pool=pool(table),
         tags={"dagster/kind/spark": "", "dagster/kind/delta": ""},
     )
-    def step(
-        context: OpExecutionContext, lake: LakeResource, spark: SparkResource, answers: Answers
-    ) -> None:
-        update(context, table, lake, spark, answers)
+    def step(context: OpExecutionContext, lake: LakeResource, spark: SparkResource) -> None:
+        update(context, table, lake, spark)
 
     return step
 
 
 def update(
-    context: OpExecutionContext,
-    table: Table,
-    lake: LakeResource,
-    spark: SparkResource,
-    answers: Answers,
+    context: OpExecutionContext, table: Table, lake: LakeResource, spark: SparkResource
 ) -> None:
-    """Bring a table up to date and report what its asset would, as runless events: the step belongs to no asset."""
+    """Bring a table up to date and report what a run of its asset would: the table, and each of its checks."""
     if (ended := retired(lake.lake()).get(table.id)) is not None:
         context.log.info("%s is retired, by %s", table.id, ended.words)
         return
+    answers = list[AssetCheckEvaluation]()
     try:
         for each in made(context, table, lake, spark):
             if isinstance(each, MaterializeResult):
-                answers.hand_in(context.instance)  # those of the previous table
                 context.log_event(AssetMaterialization(key(table), metadata=each.metadata))
             else:
-                answers.keep(resources.evaluation(each))
-    except Exception:  # the kept results may explain it
-        answers.hand_in(context.instance)
+                answers.append(evaluation(each))
+    except Exception:  # the results may explain it, and what is logged is lost
+        _report(context, answers)
         raise
+    try:
+        answers += map(evaluation, answered_by_a_run(table, lake))
+    except LakeError as error:  # the table is there; a sensor answers later
+        context.log.warning("not all checks of %s are answered: %s", table.id, error.message)
+    for answer in answers:
+        log_answer(context, answer)
+
+
+def _report(context: OpExecutionContext, answers: Iterable[AssetCheckEvaluation]) -> None:
+    for each in answers:
+        context.instance.report_runless_asset_event(each)
 
 
 def bring_up(context: OpExecutionContext, lake: LakeResource, spark: SparkResource) -> None:
     """Bring all tables up to date in one step."""
-    answers = Answers()
     for table in tables():
-        update(context, table, lake, spark, answers)
-    answers.hand_in(context.instance)
+        update(context, table, lake, spark)
 
 
 def name(table: Table) -> str:
@@ -373,15 +377,16 @@ def certify_tables(
         raise failure(error) from error
     finally:
         rest.end()
-    for table in proven:
-        for each in answered(table, lake):
-            context.instance.report_runless_asset_event(evaluation(each))
+    answers = [evaluation(each) for table in proven for each in answered(table, lake)]
     try:
         refuse_different(found, trial.seed)
     except LakeError as error:
+        _report(context, answers)
         different = {each.table: "\n".join(each.differences) for each in found if not each.equal}
         rows = {table: MetadataValue.text(text) for table, text in different.items()}
         raise failure(error, rows) from error
+    for answer in answers:
+        log_answer(context, answer)
 
 
 @job(name="certify", description="Verify every silver and gold table, and keep the certificates.")

@@ -189,6 +189,7 @@ def look_at_tables(context: SensorEvaluationContext, lake: LakeResource) -> Sens
         found = [*answered(table, lake)]
         answers += [evaluation(each) for each in found]
         answers += [evaluation(each) for each in publications_answered(table, lake)]
+        answers += [evaluation(each) for each in unwatched(table, lake)]
         _alarm(context, table, where, seen, [each for each in found if each.check_name == PROMISE])
         if time.monotonic() - begun > LONG:
             break
@@ -246,6 +247,26 @@ def answered(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:
     """Answer the checks of a table."""
     link = linked(lake)
     yield from (_answer(table, sign, link) for sign in signs(table, lake.lake(), clock.now()))
+
+
+def answered_by_a_run(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:
+    """Answer every check of a table that its batches do not answer: those of before are no longer counted once a run has made it.
+
+    Raises:
+        TransientError: It is bronze, and no broker answers.
+    """
+    yield from answered(table, lake)
+    yield from unwatched(table, lake)
+    yield from publications_answered(table, lake)
+    if isinstance(table, Ingested):
+        yield _retention_answer(table, lake.radar())
+
+
+def unwatched(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:
+    """Answer whether its stream keeps up, where none should run: of one that should, the watchdog says so."""
+    asked = order(lake.lake())
+    if asked is None or not asked.runs:
+        yield keeps_up(table, lake)
 
 
 def keeps_up(table: Table, lake: LakeResource) -> AssetCheckResult:

@@ -1,7 +1,12 @@
 """The job reports every table as its asset would; a step that a gate stops leaves out the tables above."""
 
+import asyncio
+
 import pytest
 from dagster import AssetCheckKey, DagsterInstance, ExecuteInProcessResult
+from dagster._core.loader import (  # noqa: TID251  # what the page is answered from
+    LoadingContextForTest,
+)
 from strandline import catalog
 
 from fleet.gold import device_signal_10m as gold
@@ -9,8 +14,10 @@ from fleet.silver import device_telemetry as silver
 from strandline.engine.accounting.gate_files import open_
 from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
+from strandline.engine.proof.day_verdicts import questions
 from strandline_dagster import schedules
-from strandline_dagster.resources import RESOURCES, key, plain
+from strandline_dagster.resources import RESOURCES, key, plain, specs
+from strandline_dagster.vitals import KEEPS_UP
 from tests.support.events import received
 from tests.support.instance import ephemeral
 from tests.support.poison import AFTER, GOOD, POISONED, RULE
@@ -39,12 +46,14 @@ def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further
     instance = ephemeral()
     received(lake, GOOD)
 
-    passed, runs = [], []
+    passed, runs, shown = [], [], []
     for events in (GOOD, AFTER, POISONED):
         received(lake, events)
         runs.append(caught_up(instance))
         passed.append(answered(instance))
+        shown.append(counted(instance))
     *believed, stopped = runs
+    assert shown[:-1] == [all_checks()] * 2, "when the run is over, without a look of a sensor"
 
     tables = list(STEPS)
     for done in believed:
@@ -81,6 +90,26 @@ def caught_up(instance: DagsterInstance) -> ExecuteInProcessResult:
         resources=RESOURCES,
         raise_on_error=False,
     )
+
+
+def all_checks() -> set[AssetCheckKey]:
+    """Return all checks of both tables."""
+    names = {
+        table: [*(spec.name for spec in specs(table, key(table))), *questions(table), KEEPS_UP]
+        for table in STEPS
+    }
+    return {AssetCheckKey(key(table), name) for table, of in names.items() for name in of}
+
+
+def counted(instance: DagsterInstance) -> set[AssetCheckKey]:
+    """Return the checks whose last result the page counts: those of others it calls not evaluated."""
+    found = instance.event_log_storage.get_latest_asset_check_execution_by_key([*all_checks()])
+    page = LoadingContextForTest(instance)
+    return {
+        name
+        for name, each in found.items()
+        if asyncio.run(each.targets_latest_materialization(page))
+    }
 
 
 def answered(instance: DagsterInstance) -> bool:

@@ -34,8 +34,11 @@ def test_a_table_that_judges_nothing_has_no_checks_of_counters() -> None:
 
 
 def materialised() -> ExecuteInProcessResult:
+    asset = asset_of(silver.TABLE, days_since(date(2026, 10, 1)))
+    # The oldest Dagster refuses a run without days of an asset that has some, as the pages of both do.
+    alone = asset.map_asset_specs(lambda spec: spec.replace_attributes(partitions_def=None))
     return materialize(
-        [asset_of(silver.TABLE, days_since(date(2026, 10, 1)))],
+        [alone],
         resources=RESOURCES,
         raise_on_error=False,
     )

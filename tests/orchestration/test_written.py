@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -15,7 +16,8 @@ from dagster import (
     DagsterRunStatus,
     build_sensor_context,
 )
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
@@ -32,6 +34,8 @@ from tests.orchestration.test_catch_up import caught_up
 from tests.support.events import received
 from tests.support.four_days import noon
 from tests.support.instance import ephemeral
+from tests.support.modes import answers_of, derive, twin
+from tests.support.poison import AFTER, GOOD
 from tests.support.rows import NOON
 
 pytestmark = pytest.mark.slow
@@ -168,6 +172,41 @@ def test_a_lake_that_was_restored_is_shown_as_it_is(days: Lake) -> None:
     (state,) = of_silver(looked(instance, json.dumps(seen)))
 
     assert state.metadata["version"].value == newest(days)
+
+
+def test_what_columns_say_of_themselves_is_shown_and_changes_no_row(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All columns have comments, those with the times too; a megabyte of one is not kept with each materialisation."""
+    monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
+    received(lake, GOOD)
+    plain, said = twin(lake, "plain"), replace(silver.TABLE, transform=said_of_each)
+    derive(spark, plain, silver.TABLE, gold.TABLE)
+    derive(spark, lake, said, replace(gold.TABLE, reads=(said,)))
+    late = [replace(each, batch=1) for each in AFTER]
+    for where in (lake, plain):
+        received(where, late)
+    derive(spark, plain, silver.TABLE, gold.TABLE)
+    derive(spark, lake, said, replace(gold.TABLE, reads=(said,)))
+
+    (state,) = of_silver(looked(ephemeral(), None))
+
+    shown = {
+        each.name: each.description
+        for each in state.metadata["dagster/column_schema"].value.columns
+    }
+    assert shown.pop("value") == "v" * assets.LONGEST
+    assert shown == {name: f"the {name} of a reading" for name in shown}
+    assert answers_of(lake) == answers_of(plain)
+
+
+def said_of_each(events: DataFrame) -> DataFrame:
+    """Read the same readings, with a comment for each column."""
+    rows = silver.TABLE.transform(events)
+    of = {name: f"the {name} of a reading" for name in rows.columns} | {"value": "v" * 1_000_000}
+    return rows.select(
+        *[F.col(name).alias(name, metadata={"comment": of[name]}) for name in rows.columns]
+    )
 
 
 def newest(lake: Lake) -> int:

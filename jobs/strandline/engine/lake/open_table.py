@@ -92,10 +92,21 @@ def delta_options(path: Place) -> dict[str, str] | None:
 
 def kinds(path: Place) -> dict[str, str]:
     """Return a table's columns and Delta's names of their types; none when it does not exist."""
+    return {name: kind for name, (kind, _) in columns(path).items()}
+
+
+def columns(path: Place) -> dict[str, tuple[str, str]]:
+    """Return the same, each with what the column says of itself, its comment; empty where it has none."""
     if not is_table(path):
         return {}
     fields = opened(path).schema().fields
-    return {each.name: str(getattr(each.type, "type", each.type)) for each in fields}
+    return {
+        each.name: (
+            str(getattr(each.type, "type", each.type)),
+            str(each.metadata.get("comment") or ""),
+        )
+        for each in fields
+    }
 
 
 def live_rows(path: Place, version: int | None = None) -> int:
