@@ -128,7 +128,7 @@ def update(
             else:
                 answers.append(evaluation(each))
     except Exception:  # the results may explain it, and what is logged is lost
-        _report(context, answers)
+        _report_alone(context, answers)
         raise
     try:
         answers += map(evaluation, answered_by_a_run(table, lake))
@@ -138,7 +138,7 @@ def update(
         log_answer(context, answer)
 
 
-def _report(context: OpExecutionContext, answers: Iterable[AssetCheckEvaluation]) -> None:
+def _report_alone(context: OpExecutionContext, answers: Iterable[AssetCheckEvaluation]) -> None:
     for each in answers:
         context.instance.report_runless_asset_event(each)
 
@@ -381,7 +381,7 @@ def certify_tables(
     try:
         refuse_different(found, trial.seed)
     except LakeError as error:
-        _report(context, answers)
+        _report_alone(context, answers)
         different = {each.table: "\n".join(each.differences) for each in found if not each.equal}
         rows = {table: MetadataValue.text(text) for table, text in different.items()}
         raise failure(error, rows) from error

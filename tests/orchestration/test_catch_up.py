@@ -104,12 +104,14 @@ def all_checks() -> set[AssetCheckKey]:
 def counted(instance: DagsterInstance) -> set[AssetCheckKey]:
     """Return the checks whose last result the page counts: those of others it calls not evaluated."""
     found = instance.event_log_storage.get_latest_asset_check_execution_by_key([*all_checks()])
-    page = LoadingContextForTest(instance)
-    return {
-        name
-        for name, each in found.items()
-        if asyncio.run(each.targets_latest_materialization(page))
-    }
+
+    async def asked() -> set[AssetCheckKey]:
+        page = LoadingContextForTest(instance)
+        return {
+            name for name, each in found.items() if await each.targets_latest_materialization(page)
+        }
+
+    return asyncio.run(asked())
 
 
 def answered(instance: DagsterInstance) -> bool:
