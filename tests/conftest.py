@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # The rest is about disks, or its lakes are where it says.
         _keep(config, items, lambda item: item.get_closest_marker("core") is not None)
     if not _is_whole(config):
-        _keep(config, items, lambda item: item.get_closest_marker("whole") is None)
+        _keep(config, items, lambda item: not _is_left(item))
     _put_long_files_first(items)
 
 
@@ -260,6 +260,13 @@ def _keep(
     """Leave out what is not wanted."""
     config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
     items[:] = [item for item in items if wanted(item)]
+
+
+def _is_left(item: pytest.Item) -> bool:
+    """Return whether the suite leaves a test to the whole run: all of it, or the parameters that its mark names."""
+    names = [mark.args for mark in item.iter_markers("whole")]
+    shown = f"-{getattr(getattr(item, 'callspec', None), 'id', '')}-"
+    return any(not args or any(f"-{name}-" in shown for name in args) for args in names)
 
 
 def _is_whole(config: pytest.Config) -> bool:

@@ -190,6 +190,8 @@ def drafted(records: Sequence[Mapping[str, object]]) -> Draft:
     return draft_table.draft("events", "shop", look(sample))
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.kafka
 def test_what_is_printed_after_the_draft_of_a_topic_can_be_typed(tmp_path: Path) -> None:
     """For a topic with a name of Python's own, and kinds that a shell would read otherwise."""

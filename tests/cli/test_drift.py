@@ -139,6 +139,7 @@ def fields_of(answer: Answer) -> dict[str, dict[str, object]]:
     return {each["field"]: each for each in table["fields"]}
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_the_edit_that_is_proposed_makes_history_right(shop: Path) -> None:
     """A new field, a deeper object, and a number that becomes a text, for which no edit is right."""

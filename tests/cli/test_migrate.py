@@ -61,6 +61,7 @@ def test_an_edit_is_planned_done_and_taken_back_as_one(edited: Lake) -> None:
     assert strandline("preflight", gold.TABLE.id, "--lake", edited.root).code == 2
 
 
+@pytest.mark.whole
 def test_a_table_whose_windows_are_open_is_replaced_although_its_rows_are_the_same(
     filled: Path, tmp_path: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_table_whose_windows_are_open_is_replaced_although_its_rows_are_the_sa
     assert "there is nothing to do" in succeeded("migrate", "--go", "--lake", lake).out
 
 
+@pytest.mark.whole("2")
 @pytest.mark.parametrize("writes", [1, 2])
 def test_a_migration_that_was_killed_goes_on_and_is_undone_as_one(
     edited: Lake, writes: int
@@ -97,6 +99,7 @@ def test_a_migration_that_was_killed_goes_on_and_is_undone_as_one(
     assert strandline("preflight", gold.TABLE.id, "--lake", edited.root).code == 2
 
 
+@pytest.mark.whole
 def test_a_promotion_that_was_made_since_is_not_undone_with_the_migration(edited: Lake) -> None:
     succeeded("migrate", "--go", "--lake", edited.root)
     succeeded("rebuild", gold.TABLE.id, "--lake", edited.root)

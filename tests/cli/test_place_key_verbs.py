@@ -103,6 +103,7 @@ def _payload(page: str | None) -> bytes:
     return orjson.dumps({"page": page, "event_at": NOON.isoformat()})
 
 
+@pytest.mark.whole
 def test_a_stream_that_is_killed_and_a_batch_have_the_same_rows(shop: Path) -> None:
     """By a process of its own, which reads the declaration as a person's does."""
     answer = typed(shop, "verify", "silver.clicks", "--json")

@@ -55,6 +55,7 @@ def orders(typed: Typed, chance: random.Random) -> Orders:
     return Orders(Place.of(typed.folder / ".lake"), chance)
 
 
+@pytest.mark.slow
 def test_what_is_sent_is_said_in_the_ledger_and_the_status(typed: Typed, orders: Orders) -> None:
     orders.add(3)
     orders.add(1, amount="9.00")
@@ -72,6 +73,8 @@ def test_what_is_sent_is_said_in_the_ledger_and_the_status(typed: Typed, orders:
     assert line in " ".join(typed("status").out.split())
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_range_and_all_are_sent_again(typed: Typed, orders: Orders) -> None:
     orders.add(10)
     typed("publish", "--once").succeeded()
@@ -131,6 +134,7 @@ def test_a_range_without_its_verb_or_its_end_is_refused(typed: Typed, orders: Or
     assert "a range has two ends" in endless.err
 
 
+@pytest.mark.slow
 def test_a_masked_key_and_another_target_under_an_old_name_are_refused(
     typed: Typed, orders: Orders
 ) -> None:

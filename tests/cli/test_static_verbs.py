@@ -189,6 +189,7 @@ COUNTED = {
 }
 
 
+@pytest.mark.whole
 def test_the_verbs_that_read_say_with_which_version_rows_were_joined(shop: Path) -> None:
     """And the file is gone meanwhile."""
     tables = typed(shop, "tables", "--json").json

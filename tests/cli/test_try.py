@@ -84,6 +84,7 @@ def test_a_longer_time_reads_more(spark: SparkSession, lake: Lake, table: Comput
     assert (found.count, len(found.rows)) == (3, 1)
 
 
+@pytest.mark.whole
 def test_what_is_left_out_is_said(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +174,7 @@ DAILY = Windowed(
 )
 
 
+@pytest.mark.slow
 def test_today_is_shown_and_marked_and_neither_written_nor_read_by_a_certificate(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -201,6 +203,7 @@ def test_today_is_shown_and_marked_and_neither_written_nor_read_by_a_certificate
     assert [(f"{row['day']:%d}", row["actions"]) for row in written] == [("20", 3)]
 
 
+@pytest.mark.whole
 def test_of_a_lake_written_by_batches_the_windows_that_are_over_are_not_provisional(
     spark: SparkSession, lake: Lake
 ) -> None:

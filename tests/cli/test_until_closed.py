@@ -56,6 +56,7 @@ def test_a_silent_topic_is_closed_by_one_word_in_a_catch_up_and_in_a_batch(
         assert found[1].closed_by == said
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("spark")
 def test_a_batch_over_a_stream_is_refused_and_leaves_nothing_to_the_stream(
     lake: Lake, monkeypatch: pytest.MonkeyPatch

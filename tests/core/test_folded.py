@@ -79,6 +79,8 @@ def table(fold: Fold, time: str = "at") -> Upserted:
     )
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("time", ["at", "happened_at"])
 def test_the_event_time_may_be_called_as_its_microseconds(
     spark: SparkSession, tmp_path: Path, time: str
@@ -92,6 +94,8 @@ def test_the_event_time_may_be_called_as_its_microseconds(
     ]
 
 
+@pytest.mark.whole("decimal", "double")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "of", "shown"),
     [

@@ -137,6 +137,7 @@ def test_what_is_absent_or_null_within_a_list_or_a_map_is_no_problem_of_the_payl
     assert problems(found) == [None] * 2 * len(RIGHT)
 
 
+@pytest.mark.slow
 def test_what_is_right_is_read_as_it_was_sent(spark: SparkSession) -> None:
     """To the last digit, in its order, under its name."""
     (row,) = parse(spark, [json.dumps(ORDER).encode()], FIELDS)

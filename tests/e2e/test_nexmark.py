@@ -64,6 +64,7 @@ def sent(given: GivenTopics, events: Sequence[play.Sent]) -> None:
     given.cut()
 
 
+@pytest.mark.whole("stream")
 @pytest.mark.prove
 @pytest.mark.parametrize("mode", ["batch", "stream"])
 def test_each_query_has_the_rows_that_duckdb_computes(

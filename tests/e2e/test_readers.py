@@ -210,6 +210,7 @@ def reading_beside(read: Read, commit: Callable[[], object]) -> Read:
     return reads
 
 
+@pytest.mark.whole
 def test_moments_of_any_year_are_read_by_all(
     spark: SparkSession, plain: PlainSpark, tmp_path: Path
 ) -> None:

@@ -125,6 +125,8 @@ def test_nothing_is_sure_while_one_side_is_empty(stream: Scenarios) -> None:
     s.expect(rows=[])
 
 
+@pytest.mark.whole("batch", "catch-up")
+@pytest.mark.slow
 def test_a_process_that_dies_emits_a_login_once(stream: Scenarios) -> None:
     """The confirmation is read, its row is committed, and Spark has not noted it."""
     s = stream(TABLE)

@@ -135,6 +135,7 @@ def cases() -> list[object]:
     return [pytest.param(*case, id=name) for name, case in found.items()]
 
 
+@pytest.mark.whole("business days", "sliding")
 @pytest.mark.slow
 @pytest.mark.parametrize(("python", "in_sql", "log", "ways"), cases())
 def test_a_table_in_sql_has_the_rows_of_the_one_in_python(  # noqa: PLR0913, PLR0917  # both, and how
@@ -164,6 +165,7 @@ LOG_OF_PAGE: Log = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "text"), PAGE, ids=[name for name, _ in PAGE])
 def test_a_table_of_the_page_has_one_answer_in_every_mode_and_by_another_engine(

@@ -156,6 +156,7 @@ def test_a_check_passes_where_its_target_has_all_and_says_what_it_got(
     assert "`strandline publish bills-at-once` running?" in behind[BILLS]["says"]
 
 
+@pytest.mark.whole
 def test_a_commit_that_is_torn_is_said_and_ends_no_look(shop: Shop, orders: Orders) -> None:
     """A power cut may leave one; the other tables are looked at all the same."""
     orders.add(1)
@@ -197,6 +198,7 @@ def test_a_target_that_is_away_is_a_warning_however_far_it_is_behind(
     assert found["position"] == -1
 
 
+@pytest.mark.whole
 def test_a_module_that_cannot_be_read_here_costs_its_checks_alone(shop: Shop) -> None:
     """The client of a target is installed where rows are sent; names that Dagster writes alike have a check each."""
     shop.declare("import a_client_of_a_target\n" + PUBLISH)
@@ -207,6 +209,7 @@ def test_a_module_that_cannot_be_read_here_costs_its_checks_alone(shop: Shop) ->
     assert shop.looked("not")["names"] == [LINES, KAFKA, "published_to__kafka"]
 
 
+@pytest.mark.whole
 def test_a_lake_that_was_restored_behind_its_target_is_a_failure(
     shop: Shop, orders: Orders
 ) -> None:

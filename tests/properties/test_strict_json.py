@@ -22,6 +22,7 @@ AT_ONCE = 5_000
 MICROSECONDS = {"timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS"}
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 def test_a_random_payload_is_read_as_spark_read_it(
     spark: SparkSession, chance: random.Random, times: Times

@@ -88,6 +88,7 @@ REFUNDS = Judged(
 )
 
 
+@pytest.mark.whole("catch-up", "stream")
 def test_a_topic_of_several_kinds_and_a_row_for_each_item(stream: Scenarios) -> None:
     """Others of its records are passed on the way; a copy is a copy of all items."""
     s = stream(LINES)
@@ -102,6 +103,7 @@ def test_a_topic_of_several_kinds_and_a_row_for_each_item(stream: Scenarios) -> 
     )
 
 
+@pytest.mark.whole("batch", "stream")
 def test_static_prices_and_rows_of_a_table_above(stream: Scenarios) -> None:
     """What is not in the static table has its default."""
     table = Appended(
@@ -120,6 +122,7 @@ def test_static_prices_and_rows_of_a_table_above(stream: Scenarios) -> None:
     s.expect(rows=[{"product": "tea", "price": 3}, {"product": "pot", "price": 0}])
 
 
+@pytest.mark.whole("batch", "catch-up")
 def test_a_kind_in_a_header(stream: Scenarios) -> None:
     """The record is as it is, and the header says what it is."""
 
@@ -144,6 +147,8 @@ def click(events: DataFrame) -> DataFrame:
     return read.select(*CARRIED, "page", F.timestamp_millis("meta.ms").alias("clicked_at"))
 
 
+@pytest.mark.whole("stream", "batch")
+@pytest.mark.slow
 def test_events_without_an_id_and_a_time_that_is_a_number(stream: Scenarios) -> None:
     """What came twice is two rows; the field with the time is named once."""
 
@@ -169,6 +174,8 @@ def test_events_without_an_id_and_a_time_that_is_a_number(stream: Scenarios) -> 
     )
 
 
+@pytest.mark.whole("catch-up", "batch")
+@pytest.mark.slow
 def test_a_table_in_sql(stream: Scenarios) -> None:
     """A join of two streams, as its module in Python has it."""
     s = stream(LOGINS)
@@ -181,6 +188,8 @@ def test_a_table_in_sql(stream: Scenarios) -> None:
     s.expect(rows=[{"action_id": "a", "confirmation_id": "c", "is_confirmed": True}])
 
 
+@pytest.mark.whole("catch-up", "stream")
+@pytest.mark.slow
 def test_a_session_ends_when_its_lease_is_over(stream: Scenarios) -> None:
     """Time is moved by a message that gives no address: a copy of the first one would be a renewal."""
     s = stream(ip_holds.TABLE)
@@ -202,6 +211,8 @@ def test_a_session_ends_when_its_lease_is_over(stream: Scenarios) -> None:
     s.expect(rows=[{"ip": "a", "held_from": "09:00", "held_until": "10:00", "ended_by": "expired"}])
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.stream_modes("catch-up", "batch")
 def test_a_dimension_without_a_record_runs_once_it_is_named(stream: Scenarios) -> None:
     """It has no row either way; its topic, its table and what reads it are made where one of them gets a record or is asked for."""
@@ -224,6 +235,7 @@ def test_a_dimension_without_a_record_runs_once_it_is_named(stream: Scenarios) -
     s.expect(rows=[{"device_id": "d1", "site": "lima"}])
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.stream_modes("catch-up", "stream")
 def test_windows_that_are_computed_again_with_a_dimension(stream: Scenarios) -> None:

@@ -93,6 +93,7 @@ def test_a_mode_that_there_is_not_is_refused(tmp_path: Path) -> None:
     assert "stream_modes takes 'batch', 'catch-up', 'stream'" in done.stdout + done.stderr
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_project_that_init_wrote_passes_its_tests_with_two_workers(tmp_path: Path) -> None:
     """In a folder of its own, as its users run them; the seconds of the verbs come from both workers."""

@@ -46,6 +46,7 @@ def test_send_lets_a_record_arrive(stream: Scenarios) -> None:
     )
 
 
+@pytest.mark.whole("stream", "catch-up")
 def test_late_sends_what_happened_long_ago(stream: Scenarios) -> None:
     """Within the hour that the table admits it is a row."""
     s = stream(TABLE)
@@ -63,6 +64,8 @@ def test_late_sends_what_happened_long_ago(stream: Scenarios) -> None:
     )
 
 
+@pytest.mark.whole("batch", "stream")
+@pytest.mark.slow
 def test_duplicate_sends_a_record_once_more(stream: Scenarios) -> None:
     """The one of a key, the one that was returned, or the last."""
     s = stream(TABLE)
@@ -79,6 +82,8 @@ def test_duplicate_sends_a_record_once_more(stream: Scenarios) -> None:
     )
 
 
+@pytest.mark.whole("batch", "catch-up")
+@pytest.mark.slow
 def test_advance_closes_windows(stream: Scenarios) -> None:
     """Of ten minutes: none is there before, and the record that moves time is in none that is compared."""
     s = stream(SIGNALS)
@@ -93,6 +98,8 @@ def test_advance_closes_windows(stream: Scenarios) -> None:
     s.expect(rows=[window])
 
 
+@pytest.mark.whole("stream", "catch-up")
+@pytest.mark.slow
 def test_advance_moves_both_sides_of_a_join(stream: Scenarios) -> None:
     """A log-in is unconfirmed once both topics are beyond its two minutes."""
     s = stream(LOGINS)
@@ -109,6 +116,14 @@ def test_advance_moves_both_sides_of_a_join(stream: Scenarios) -> None:
     )
 
 
+@pytest.mark.whole(
+    "stream-planned",
+    "stream-quarantine_written",
+    "batch-committed",
+    "batch-quarantine_written",
+    "catch-up-planned",
+    "catch-up-committed",
+)
 @pytest.mark.parametrize("point", ["planned", "quarantine_written", "committed"])
 def test_stop_at_ends_a_batch_and_restart_with_ends_it_well(stream: Scenarios, point: str) -> None:
     """Between the two what is committed is there; afterwards each record is in one place."""
@@ -135,6 +150,8 @@ def test_stop_at_ends_a_batch_and_restart_with_ends_it_well(stream: Scenarios, p
     )
 
 
+@pytest.mark.whole("batch", "stream")
+@pytest.mark.slow
 def test_stop_at_ends_a_batch_of_a_table_above(stream: Scenarios) -> None:
     """A join whose rows are committed and whose checkpoint does not know it."""
     s = stream(LOGINS)
@@ -147,6 +164,7 @@ def test_stop_at_ends_a_batch_of_a_table_above(stream: Scenarios) -> None:
     s.expect(rows=[{"action_id": "a", "confirmation_id": "ca", "is_confirmed": True}])
 
 
+@pytest.mark.whole("catch-up")
 @pytest.mark.stream_modes("catch-up", "stream")
 def test_restart_with_goes_on_by_an_edit(stream: Scenarios) -> None:
     """What the former code made stays; a batch would compute it anew."""
@@ -163,6 +181,7 @@ def test_restart_with_goes_on_by_an_edit(stream: Scenarios) -> None:
     s.expect(rows=[{"action_id": "a"}, {"action_id": "c"}], quarantined={"never": 1})
 
 
+@pytest.mark.whole("stream")
 @pytest.mark.stream_modes("catch-up", "stream")
 def test_restart_with_refuses_what_the_preflight_refuses(stream: Scenarios) -> None:
     """Another key is another state; the table goes on as it was."""
@@ -177,6 +196,7 @@ def test_restart_with_refuses_what_the_preflight_refuses(stream: Scenarios) -> N
     s.expect(rows=[{"action_id": "a"}, {"action_id": "b"}])
 
 
+@pytest.mark.whole("batch", "catch-up")
 def test_rows_returns_them(stream: Scenarios) -> None:
     """For what no comparison has a word for."""
     s = stream(TABLE)
@@ -193,6 +213,7 @@ def loud(events: DataFrame) -> DataFrame:
     return user_actions(events).withColumn("action", F.upper("action"))
 
 
+@pytest.mark.whole("stream", "catch-up")
 def test_restart_with_takes_a_function_too(stream: Scenarios) -> None:
     """In place of the table's own, before anything was read."""
     s = stream(TABLE)

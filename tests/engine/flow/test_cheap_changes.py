@@ -184,6 +184,7 @@ def test_a_wider_column_is_read_by_all_that_read_the_narrow_one(
     assert balance(WIDER, lake).faults == []
 
 
+@pytest.mark.whole
 def test_a_stream_goes_on_when_a_source_gets_a_wider_type_under_it(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -547,6 +548,7 @@ COUNTED = Judged(
 COUNTED_LONG = replace(COUNTED, transform=partial(counted, kind=LongType()))
 
 
+@pytest.mark.whole
 def test_a_number_that_was_too_long_for_its_column_is_held_and_comes_by_a_replay(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

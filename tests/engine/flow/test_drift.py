@@ -125,6 +125,7 @@ def ids(lake: Lake) -> set[str]:
     return {row["id"] for row in opened(lake.table(ORDERS)).to_pyarrow_table().to_pylist()}
 
 
+@pytest.mark.slow
 def test_every_mode_counts_the_same_lines(spark: SparkSession, tmp_path: Path) -> None:
     """Of the records that are kept, so a copy counts once; with the place and the arrival of the first."""
     seed = random.randrange(10_000)  # noqa: S311  # as above
@@ -179,6 +180,7 @@ def test_names_are_bounded_in_entry_and_books(spark: SparkSession, tmp_path: Pat
     assert drift.lines["+text coupon"].records == 10
 
 
+@pytest.mark.whole("3")
 @pytest.mark.parametrize("kinds", [3, 150])
 def test_lines_of_few_rows_are_counted_as_those_of_many(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, chance: random.Random, kinds: int
@@ -232,6 +234,8 @@ def test_what_is_declared_is_met_no_more() -> None:
     assert [(each.is_met, each.before) for each in drift.lines.values()] == [(False, 0)]
 
 
+@pytest.mark.whole("freeze", "discard_value", "evolve")
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["freeze", "discard_row", "discard_value", "evolve"])
 def test_a_choice_about_new_fields_holds_in_every_mode(
     spark: SparkSession, tmp_path: Path, choice: str
@@ -251,6 +255,8 @@ def test_a_choice_about_new_fields_holds_in_every_mode(
         assert len(ids(lake)) == (20 if is_held or is_passed else 30)
 
 
+@pytest.mark.whole("discard_row", "freeze")
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["freeze", "discard_row", "discard_value"])
 def test_a_choice_about_wrong_types_holds_in_every_mode(
     spark: SparkSession, tmp_path: Path, choice: str
@@ -273,6 +279,7 @@ def test_a_choice_about_wrong_types_holds_in_every_mode(
         )
 
 
+@pytest.mark.slow
 def test_a_frozen_record_comes_back_once_its_field_is_declared(
     spark: SparkSession, tmp_path: Path
 ) -> None:

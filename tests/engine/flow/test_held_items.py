@@ -253,6 +253,7 @@ def computed(spark: SparkSession, folder: Path, truth: Sent, table: Judged) -> L
     return lake
 
 
+@pytest.mark.slow
 def test_items_are_where_they_must_be_in_every_mode(
     spark: SparkSession, tmp_path: Path, truth: Sent
 ) -> None:
@@ -282,6 +283,8 @@ def test_a_commit_whose_items_do_not_add_up_is_a_fault(streamed: Lake) -> None:
     assert f"held {entry.held_items} of them" in fault
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_replay_brings_in_the_items_that_heal(
     spark: SparkSession, streamed: Lake, truth: Sent, tmp_path: Path
 ) -> None:
@@ -304,6 +307,7 @@ def test_a_replay_brings_in_the_items_that_heal(
     assert (again.healed, again.changed, again.duplicates) == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_one_held_item_is_replayed_by_its_place(
     spark: SparkSession, streamed: Lake, truth: Sent
 ) -> None:
@@ -319,6 +323,8 @@ def test_one_held_item_is_replayed_by_its_place(
     assert balance(PATIENT, streamed).faults == []
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["resolve", "hold", "write_healed"])
 def test_a_replay_that_was_killed_is_finished(  # noqa: PLR0913, PLR0917  # fixtures
     spark: SparkSession,
@@ -359,6 +365,8 @@ def test_a_backfill_of_the_same_code_changes_nothing(
     accounted(streamed, truth)
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [PATIENT, WHOLE], ids=["other rules", "whole records"])
 def test_a_backfill_moves_items_there_and_back(
     spark: SparkSession, streamed: Lake, truth: Sent, tmp_path: Path, other: Judged
@@ -375,6 +383,7 @@ def test_a_backfill_moves_items_there_and_back(
     accounted(streamed, truth)
 
 
+@pytest.mark.slow
 def test_a_backfill_that_was_killed_after_it_held_items_holds_them_once(
     spark: SparkSession, tmp_path: Path, truth: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -397,6 +406,8 @@ def test_a_backfill_that_was_killed_after_it_held_items_holds_them_once(
     assert held_in(lake) == truth.held
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_lake_that_held_whole_records_goes_on(
     spark: SparkSession, tmp_path: Path, truth: Sent
 ) -> None:
@@ -413,6 +424,8 @@ def test_a_lake_that_held_whole_records_goes_on(
     assert held_in(lake) == truth.held
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_request_to_forget_takes_the_held_items_of_a_record(
     spark: SparkSession, streamed: Lake, truth: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +446,8 @@ def test_a_request_to_forget_takes_the_held_items_of_a_record(
     assert balance(bronze.TABLE, streamed).faults == []
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_held_items_are_discarded_and_opened_again(
     spark: SparkSession, streamed: Lake, truth: Sent
 ) -> None:
@@ -447,6 +462,8 @@ def test_held_items_are_discarded_and_opened_again(
     assert balance(PATIENT, streamed).faults == []
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_old_held_items_expire_with_what_is_held(spark: SparkSession, streamed: Lake) -> None:
     """Some were released before."""
     replay(spark, PATIENT, streamed)
@@ -475,6 +492,8 @@ def test_a_rebuild_is_promoted_and_the_books_go_on(
     ] == []
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_an_imported_copy_that_comes_first_takes_the_held_items_of_the_later_one_along(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

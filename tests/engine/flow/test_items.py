@@ -200,6 +200,7 @@ def streamed(read: Lake, tmp_path: Path) -> Lake:
     return Lake(Place.of(tmp_path / "lake"))
 
 
+@pytest.mark.slow
 def test_records_and_rows_are_as_they_must_be_in_every_mode(
     spark: SparkSession, tmp_path: Path, truth: Sent
 ) -> None:
@@ -230,6 +231,8 @@ def test_rows_have_the_columns_of_record_and_item(streamed: Lake) -> None:
     assert set(PLACE) < set(names)
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_replay_brings_in_every_item_of_a_record_that_heals(
     spark: SparkSession, streamed: Lake, truth: Sent
 ) -> None:
@@ -248,6 +251,7 @@ def test_a_replay_brings_in_every_item_of_a_record_that_heals(
     assert balance(PATIENT, batch).good == sheet.good
 
 
+@pytest.mark.slow
 def test_a_replay_passes_over_what_a_new_rule_passes_over(
     spark: SparkSession, streamed: Lake, truth: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,6 +281,8 @@ def test_a_backfill_of_the_same_code_changes_nothing(
     accounted(streamed, truth)
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_backfill_by_other_rules_moves_whole_records(
     spark: SparkSession, streamed: Lake, truth: Sent
 ) -> None:
@@ -292,6 +298,8 @@ def test_a_backfill_by_other_rules_moves_whole_records(
     accounted(streamed, truth)
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_backfill_with_a_new_skip_takes_rows_out(
     spark: SparkSession, streamed: Lake, truth: Sent
 ) -> None:
@@ -311,6 +319,8 @@ def test_a_backfill_with_a_new_skip_takes_rows_out(
     accounted(streamed, truth)
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_request_to_forget_takes_whole_records(
     spark: SparkSession, streamed: Lake, truth: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -364,6 +374,7 @@ def noted(events: DataFrame) -> DataFrame:
     return NOTES.joined(orders(events), at="at")
 
 
+@pytest.mark.slow
 def test_history_from_a_file_is_counted_in_records_and_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

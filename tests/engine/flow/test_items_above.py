@@ -183,6 +183,7 @@ def streamed(read: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lak
     return Lake(Place.of(tmp_path / "lake"))
 
 
+@pytest.mark.slow
 def test_records_items_and_rows_are_as_they_must_be_in_every_mode(
     spark: SparkSession, tmp_path: Path, truth: Sent
 ) -> None:
@@ -225,6 +226,7 @@ def test_items_that_are_no_row_and_were_not_left_out_are_a_fault(streamed: Lake)
     assert any("believes records with" in each for each in faults)
 
 
+@pytest.mark.whole
 def test_what_its_source_lost_and_found_comes_by_a_replay_with_all_items(
     spark: SparkSession, streamed: Lake, truth: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +254,7 @@ def test_a_backfill_brings_back_the_rows_of_a_range(
     assert balance(SOLD, streamed).faults == []
 
 
+@pytest.mark.slow
 def test_a_request_to_forget_takes_each_item_of_a_record(
     spark: SparkSession, streamed: Lake, truth: Sent
 ) -> None:
@@ -281,6 +284,8 @@ def test_a_rebuild_is_promoted_and_items_are_counted_on(
     assert proven(streamed, (ORDERS, SOLD))
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_stream_that_begins_with_what_a_repair_left_counts_the_items_of_all(
     spark: SparkSession, streamed: Lake, truth: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ STEPS = """
 """The watermark stays ten minutes behind: a millisecond before the end of the day, then at it."""
 
 
+@pytest.mark.whole
 def test_a_day_is_emitted_once_when_the_watermark_is_at_its_end_and_its_state_is_gone_then(
     spark: SparkSession, lake: Lake
 ) -> None:

@@ -74,6 +74,7 @@ def streamed(read: Lake, tmp_path: Path) -> Lake:
     return Lake(Place.of(tmp_path / "lake"))
 
 
+@pytest.mark.slow
 def test_both_of_two_copies_are_rows_in_every_mode(spark: SparkSession, tmp_path: Path) -> None:
     """Also where one comes in a later batch, where a key would be in state; and held copies are held, each."""
     answers = in_every_mode(spark, tmp_path, readings(LOG), (NO_ID,))
@@ -117,6 +118,7 @@ def test_its_stream_shuffles_nothing_and_keeps_no_state(
     assert not Path(str(streamed.checkpoint(NO_ID)), "state").exists()
 
 
+@pytest.mark.slow
 def test_a_backfill_changes_none_of_them_and_a_replay_brings_in_each(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -144,6 +146,8 @@ def test_a_backfill_by_another_rule_holds_each_copy(spark: SparkSession, streame
     assert proven(streamed, (STRICT,))
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_request_to_forget_takes_each_copy_and_no_other_row(
     spark: SparkSession, streamed: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ from strandline.engine.repair import rebuild
 from tests.support.literal import Log, put
 from tests.support.modes import derive, stream
 from tests.support.rows import NOON
+from tests.support.seeds import copied
 from tests.support.shapes import arrived
 
 DAY = Day("Europe/Helsinki")
@@ -105,6 +106,18 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
+def copy_of(spark: SparkSession, lake: Lake, table: Windowed = DAILY) -> None:
+    """Let a lake be as a catch-up over both days leaves it, which is run once."""
+
+    def make(seed: Lake) -> None:
+        put(seed, LOG, "1")
+        put(seed, LOG, "2")
+        derive(spark, seed, table)
+
+    lake.root.remove()
+    copied(lake, f"two days, provisional {table.provisional}", make)
+
+
 def shown(lake: Lake, table: Windowed | Recomputed = DAILY) -> Found:
     """Ask for the table with its provisional rows."""
     answer = ask(QUESTION, (user_actions.TABLE, table), lake)
@@ -150,6 +163,8 @@ def always_on(spark: SparkSession, lake: Lake, table: Windowed) -> None:
     stream(spark, lake, table, waiting, take_in)
 
 
+@pytest.mark.whole("stream-recomputed", "batch-recomputed", "catch-up-windowed")
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [DAILY, AFRESH], ids=["windowed", "recomputed"])
 @pytest.mark.parametrize("way", ["batch", "catch-up", "stream"])
 def test_today_is_there_beside_the_days_that_are_over(
@@ -172,14 +187,14 @@ def test_today_is_there_beside_the_days_that_are_over(
 
 
 def test_over_jdbc_it_is_the_same(spark: SparkSession, lake: Lake) -> None:
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
 
     assert shown_over_jdbc(spark, lake) == TODAY
 
 
 def test_what_became_final_is_never_there_twice(spark: SparkSession, lake: Lake) -> None:
     """Although the provisional rows are still those of before."""
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
     tomorrow: Log = {user_actions.TABLE: (SCHEMA, """
         batch | action_id | user_id | action | event_at            | _arrived_at
         4     | f         | u1      | login  | 2026-11-22T09:00:00 | 2026-11-22T09:00:00
@@ -197,7 +212,7 @@ def test_what_became_final_is_never_there_twice(spark: SparkSession, lake: Lake)
 def test_before_they_were_computed_there_are_the_days_that_are_over(
     spark: SparkSession, lake: Lake
 ) -> None:
-    derive(spark, lake, replace(DAILY, provisional=None))
+    copy_of(spark, lake, replace(DAILY, provisional=None))
 
     assert shown(lake) == {("20", 2, False)}
     assert shown_over_jdbc(spark, lake) == shown(lake)
@@ -209,13 +224,14 @@ def test_rows_with_other_columns_wait_to_be_computed_anew(spark: SparkSession, l
     def with_more(actions: DataFrame) -> DataFrame:
         return by_day(actions).withColumn("more", F.lit(1))
 
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
     aside(spark, lake, transform=with_more).keep()
 
     assert shown(lake) == {("20", 2, False)}
     assert shown_over_jdbc(spark, lake) == shown(lake)
 
 
+@pytest.mark.slow
 def test_a_column_that_is_left_out_and_a_shorter_type_are_as_in_the_table(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -234,6 +250,7 @@ def test_a_column_that_is_left_out_and_a_shorter_type_are_as_in_the_table(
     assert shown_over_jdbc(spark, lake) == TODAY
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("returned", "expected"),
     [
@@ -263,7 +280,7 @@ def test_the_fields_of_a_struct_are_as_in_the_table(
 
 
 def test_a_sensitive_value_is_masked_there_as_well(spark: SparkSession, lake: Lake) -> None:
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
 
     values = ask("SELECT last_user FROM provisional.actions_daily", TABLES, lake)
 
@@ -272,7 +289,7 @@ def test_a_sensitive_value_is_masked_there_as_well(spark: SparkSession, lake: La
 
 
 def test_it_has_no_versions_and_is_listed(spark: SparkSession, lake: Lake) -> None:
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
 
     with pytest.raises(DefinitionError, match="not over, and has no versions"):
         ask(f"FROM {NAME} AT (VERSION => 0)", TABLES, lake)
@@ -280,7 +297,7 @@ def test_it_has_no_versions_and_is_listed(spark: SparkSession, lake: Lake) -> No
 
 
 def test_what_is_forgotten_is_gone_with_every_version(spark: SparkSession, lake: Lake) -> None:
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
     place = lake.provisional(DAILY.id)
     assert place.exists()
 
@@ -343,10 +360,11 @@ def test_their_removal_fails_for_no_file_that_is_written_at_that_moment(
     assert place.names() == ["one more.parquet"]
 
 
+@pytest.mark.slow
 def test_a_promotion_and_an_undo_take_them_away(spark: SparkSession, lake: Lake) -> None:
     """They are by the code of before until they are computed anew."""
     site = Site(spark=spark, clock=lambda: NOON)
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
     place = lake.provisional(DAILY.id)
 
     rebuild.rebuild(DAILY, lake, site)
@@ -364,7 +382,7 @@ def test_a_promotion_and_an_undo_take_them_away(spark: SparkSession, lake: Lake)
 def test_one_that_a_promotion_overtakes_is_taken_away(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    derive(spark, lake, replace(DAILY, provisional=None))
+    copy_of(spark, lake, replace(DAILY, provisional=None))
     site = Site(spark=spark, clock=lambda: NOON)
     write = completeness.Kept.sweep
 
@@ -387,7 +405,7 @@ def test_those_of_a_table_that_is_retired_meanwhile_are_taken_away(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever its removal has broken: Delta looks at its log after the commit."""
-    derive(spark, lake, replace(DAILY, provisional=None))
+    copy_of(spark, lake, replace(DAILY, provisional=None))
     place = lake.provisional(DAILY.id)
 
     def retired_first(kept: completeness.Kept, _: datetime) -> None:
@@ -419,7 +437,7 @@ def test_that_they_cannot_be_computed_fails_no_run_and_is_said_once(
     def broken(actions: DataFrame) -> DataFrame:
         return by_day(actions).withColumn("provisional", F.lit(1))
 
-    derive(spark, lake, replace(DAILY, provisional=None))
+    copy_of(spark, lake, replace(DAILY, provisional=None))
     said: list[str] = []
     kept = aside(spark, lake, said, transform=broken)
 
@@ -443,7 +461,7 @@ def test_where_nothing_bounds_a_join_no_row_lacks_its_partner(
     meeting, over = replace(DAILY, transform=with_others), NOON
     assert reads_from(spark, meeting, lake, over) == FIRST
     assert reads_from(spark, DAILY, lake, over) == over - DAILY.window_length
-    derive(spark, lake, replace(DAILY, provisional=None))
+    copy_of(spark, lake, replace(DAILY, provisional=None))
     joins = RunRecord(fingerprint="", ids={}, plan={"operators": [{"kind": JOIN}]})
     write_record(lake.checkpoint(DAILY), joins)
     said: list[str] = []
@@ -456,6 +474,7 @@ def test_where_nothing_bounds_a_join_no_row_lacks_its_partner(
     assert not owed(kept), "it does not keep its stream awake"
 
 
+@pytest.mark.whole("provisional")
 @pytest.mark.parametrize("name", ["provisional", "Provisional"])
 def test_a_column_of_ones_own_is_never_shown_as_the_mark(
     spark: SparkSession, lake: Lake, name: str
@@ -478,17 +497,18 @@ def test_a_column_of_ones_own_is_never_shown_as_the_mark(
 
 
 def test_its_mark_is_among_its_columns(spark: SparkSession, lake: Lake) -> None:
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
 
     assert sources(TABLES, lake)[NAME].columns["provisional"] == "boolean"
     assert "provisional" not in sources(TABLES, lake)[DAILY.id].columns
 
 
+@pytest.mark.whole(".json")
 @pytest.mark.parametrize("kind", [".parquet", ".json"])
 def test_a_question_that_meets_their_removal_has_the_days_that_are_over(
     spark: SparkSession, lake: Lake, kind: str
 ) -> None:
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
     put(lake, LOG, "3")
     derive(spark, lake, DAILY)
     place = lake.provisional(DAILY.id)
@@ -505,7 +525,7 @@ def test_while_a_stream_reads_what_is_old_nothing_is_computed_beside_it(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be all there is, and for as long as its first batch takes."""
-    derive(spark, lake, replace(DAILY, provisional=None))
+    copy_of(spark, lake, replace(DAILY, provisional=None))
     with monkeypatch.context() as first:
         first.setattr(provisional, "settled_ms", lambda *_, **__: 0)
         kept = aside(spark, lake)
@@ -518,7 +538,7 @@ def test_while_a_stream_reads_what_is_old_nothing_is_computed_beside_it(
 
 
 def test_one_table_of_a_process_computes_them_at_a_time(spark: SparkSession, lake: Lake) -> None:
-    derive(spark, lake, replace(DAILY, provisional=None))
+    copy_of(spark, lake, replace(DAILY, provisional=None))
     kept = aside(spark, lake)
     with provisional._TURN:
         kept.look()
@@ -535,7 +555,7 @@ def test_of_a_dimension_no_interval_is_read_that_ended_before_the_open_windows(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their number only grows."""
-    derive(spark, lake, replace(DAILY, provisional=None))
+    copy_of(spark, lake, replace(DAILY, provisional=None))
     begins: list[int] = []
 
     def noted(*of: Any) -> tuple[DataFrame, dict[str, int]]:  # noqa: ANN401  # as it is called
@@ -551,7 +571,7 @@ def test_of_a_dimension_no_interval_is_read_that_ended_before_the_open_windows(
 
 
 def test_where_nothing_came_nothing_is_written(spark: SparkSession, lake: Lake) -> None:
-    derive(spark, lake, replace(DAILY, provisional=None))
+    copy_of(spark, lake, replace(DAILY, provisional=None))
     kept = aside(spark, lake)
     versions = []
     for number in ("", "3"):
@@ -566,7 +586,7 @@ def test_where_nothing_came_nothing_is_written(spark: SparkSession, lake: Lake) 
 
 def test_files_of_rows_that_were_replaced_go(spark: SparkSession, lake: Lake) -> None:
     """Once no question reads them any more; those of now stay."""
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
     place = lake.provisional(DAILY.id)
     old = [each for each in place.names() if each.endswith(".parquet")]
     put(lake, LOG, "3")
@@ -579,11 +599,13 @@ def test_files_of_rows_that_were_replaced_go(spark: SparkSession, lake: Lake) ->
     assert shown(lake) == {("20", 2, False), ("21", 3, True)}
 
 
+@pytest.mark.whole("00000000000000000000.json")
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["00000000000000000000.json", "00000000000000000001.json"])
 def test_one_whose_removal_was_killed_is_made_anew(
     spark: SparkSession, lake: Lake, gone: str
 ) -> None:
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
     put(lake, LOG, "3")
     derive(spark, lake, DAILY)
     (lake.provisional(DAILY.id) / "_delta_log" / gone).remove()
@@ -596,7 +618,7 @@ def test_one_whose_removal_was_killed_is_made_anew(
 
 def test_what_nothing_computes_any_more_is_taken_away(spark: SparkSession, lake: Lake) -> None:
     """Rows below may be expired by then."""
-    derive(spark, lake, DAILY)
+    copy_of(spark, lake)
     place = lake.provisional(DAILY.id)
     written = place.modified_at()
 
@@ -610,7 +632,7 @@ def test_while_nothing_comes_they_stay_and_are_owed_once_it_came(
     spark: SparkSession, lake: Lake
 ) -> None:
     """No stream that sleeps would compute them again, and none sleeps before they are computed."""
-    derive(spark, lake, replace(DAILY, provisional=None))
+    copy_of(spark, lake, replace(DAILY, provisional=None))
     kept, place = aside(spark, lake, provisional="1 hour"), lake.provisional(DAILY.id)
     assert owed(kept)
     kept.keep()

@@ -245,6 +245,7 @@ def test_a_schema_evolves_twice_while_the_stream_runs(  # noqa: PLR0913, PLR0917
     registry.up()
 
 
+@pytest.mark.slow
 def test_a_new_id_without_a_registry_is_refused_and_nothing_is_committed(  # noqa: PLR0913, PLR0917  # as above
     lake: Lake,
     site: Site,

@@ -229,6 +229,7 @@ def test_each_record_is_with_the_table_of_its_kind_and_counted_at_both_ends(shop
     assert len(rows(shop.bronze, shop.lake, limit=1000)) == shop.sent[None]
 
 
+@pytest.mark.slow
 def test_a_batch_and_streams_that_are_cut_anywhere_have_the_same_rows(
     shop: Shop, tmp_path: Path
 ) -> None:
@@ -251,6 +252,8 @@ def test_a_batch_and_streams_that_are_cut_anywhere_have_the_same_rows(
         assert (sheet.faults, sheet.read) == ([], shop.sent["click"])
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_table_that_is_added_later_has_all_of_its_history(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +298,8 @@ def test_kinds_that_are_left_on_purpose_raise_no_alarm(shop: Shop) -> None:
     assert (sheet.kindless, sheet.homeless) == (0, shop.sent["visit"])
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_of_ten_thousand_kinds_a_hundred_are_named(shop: Shop) -> None:
     """They are foreign text: the entry, the sums and the sheet stay small, and no record is missing."""
     shop.send(300, seed=8, kinds=[f"kind {number}" for number in range(10_000)])
@@ -308,6 +313,8 @@ def test_of_ten_thousand_kinds_a_hundred_are_named(shop: Shop) -> None:
     assert sheet.unrouted_more > 300
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_another_declaration_holds_for_what_comes_then_and_is_named(shop: Shop) -> None:
     """A record stays where the declaration of its time has put it; a rebuild asks all of them again."""
     shop.send(200, seed=10, begin=MORNING)
@@ -345,6 +352,8 @@ def test_another_declaration_holds_for_what_comes_then_and_is_named(shop: Shop) 
         backfill(shop.site.spark, shop.orders, shop.lake, seconds)
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_another_declaration_waits_for_tables_that_lag(shop: Shop) -> None:
     """Else a record that it moves would be in two of them, or in none: one judged it by the former, one would by the new one."""
     shop.send(50, seed=23)
@@ -401,6 +410,8 @@ def test_a_function_that_loses_records_of_its_kind_is_named(shop: Shop) -> None:
     assert [each for each in sheet.faults if "gave no row for" in each]
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_repair_brings_in_records_of_its_own_kinds_alone(shop: Shop) -> None:
     """A replay, a backfill and a request to forget leave the other tables' records where they are."""
     strict = shop.judged(
@@ -432,6 +443,8 @@ def test_a_repair_brings_in_records_of_its_own_kinds_alone(shop: Shop) -> None:
     shop.prove()
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_what_is_deleted_of_kinds_that_no_table_takes_is_counted_no_more(
     shop: Shop, spark: SparkSession
 ) -> None:
@@ -491,6 +504,7 @@ def test_why_says_of_any_record_where_it_went(shop: Shop) -> None:
     assert (asked.verdict, asked.evidence["taker"]) == (Verdict.OTHER_KIND, "silver.clicks")
 
 
+@pytest.mark.whole
 def test_a_rule_of_alerts_over_a_table_sees_its_kinds_alone(
     shop: Shop, spark: SparkSession
 ) -> None:
@@ -510,6 +524,8 @@ def test_a_rule_of_alerts_over_a_table_sees_its_kinds_alone(
     assert sorted({row["id"] for row in seen.collect()}) == _ids(shop, shop.clicks)
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_history_from_a_file_goes_to_the_tables_of_its_kinds(shop: Shop, tmp_path: Path) -> None:
     """Beside the streams: what is of no table's kind, or of none, is counted and stays in bronze."""
     shop.send(60, seed=20, begin=MORNING)
@@ -555,6 +571,7 @@ def test_a_table_of_all_others_may_read_a_kind_of_another_beside_them(
     assert balance(shop.bronze, shop.lake).unrouted == {}
 
 
+@pytest.mark.slow
 def test_maintenance_leaves_each_record_its_kind(shop: Shop) -> None:
     """Files are put together and books are closed; a table that is added then has the same history."""
     shop.send(150, seed=22)

@@ -88,6 +88,7 @@ def test_a_where_of_silver_passes_records_over_in_every_mode(
     ]
 
 
+@pytest.mark.whole
 def test_what_a_where_passes_over_is_counted_under_the_text_of_each_condition(
     spark: SparkSession, tmp_path: Path
 ) -> None:

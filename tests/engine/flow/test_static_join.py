@@ -164,6 +164,8 @@ def newest(lake: Lake, table: Table) -> Entry:
     return found[1]
 
 
+@pytest.mark.whole("upserted", "recomputed")
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["windowed", "upserted", "recomputed", "appended"])
 def test_each_event_meets_the_version_of_its_time_in_every_mode(
     spark: SparkSession, tmp_path: Path, kind: str
@@ -223,6 +225,7 @@ def taken(spark: SparkSession, lake: Lake, table: Table, clock: datetime = NOON)
     return said
 
 
+@pytest.mark.slow
 def test_a_table_that_is_always_on_takes_a_content_in_between_two_batches(
     spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
@@ -310,6 +313,7 @@ def test_a_content_whose_commit_did_not_come_is_taken_in_by_the_next_start(
     assert sorted(row["campaign"] for row in held) == ["autumn", "spring", "summer", "winter"]
 
 
+@pytest.mark.whole("recomputed")
 @pytest.mark.parametrize("kind", ["windowed", "recomputed"])
 def test_an_event_before_the_first_version_has_the_default_and_is_counted(
     spark: SparkSession, tmp_path: Path, kind: str
@@ -338,6 +342,8 @@ def test_an_event_before_the_first_version_has_the_default_and_is_counted(
         assert newest_static(static, lake).holds_from == begins.isoformat()
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_rows_before_the_first_version_are_counted_in_a_source_that_its_event_time_partitions(
     spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
@@ -401,6 +407,7 @@ def newest_static(static: Static, lake: Lake) -> Entry:
     return found[1]
 
 
+@pytest.mark.slow
 def test_a_judging_table_joins_and_asks_its_rules_of_what_it_joined(
     spark: SparkSession, tmp_path: Path
 ) -> None:

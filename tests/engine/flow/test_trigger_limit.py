@@ -261,6 +261,7 @@ def test_what_the_kernel_killed_for_memory_meanwhile_is_evidence(
         run(SILVER, AvailableNow(), four, site=site)
 
 
+@pytest.mark.whole("a mark of before", "not known")
 @pytest.mark.parametrize(
     "mark",
     [

@@ -206,6 +206,7 @@ def test_every_mode_has_the_windows_that_are_over_by_what_is_known_at_last(
         assert live(Lake(tmp_path / way)) == world.counted(), way
 
 
+@pytest.mark.slow
 def test_after_each_batch_the_table_has_what_is_over_and_news_of_the_past_is_counted(
     spark: SparkSession, lake: Lake, chance: random.Random
 ) -> None:
@@ -237,6 +238,8 @@ def test_a_window_is_read_once_and_nothing_is_computed_where_none_ends(
     assert live(lake) == Counter({("?", NOON - 5 * SLIDE): 3})
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_source_that_lost_its_newest_rows_has_fewer_windows_that_are_over(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -253,6 +256,7 @@ def test_a_source_that_lost_its_newest_rows_has_fewer_windows_that_are_over(
     assert stepwise == live(lake) == Counter()
 
 
+@pytest.mark.whole
 def test_days_of_a_zone_are_computed_when_they_are_over(spark: SparkSession, lake: Lake) -> None:
     put(
         lake,
@@ -358,6 +362,7 @@ def test_retention_below_leaves_rows_whose_window_is_not_over(
     assert [each.rows for each in done] == [2]
 
 
+@pytest.mark.whole
 def test_another_declaration_keeps_the_windows_whose_rows_have_expired(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,6 +387,7 @@ def test_another_declaration_keeps_the_windows_whose_rows_have_expired(
     assert len(live(lake)) == 6 + 12
 
 
+@pytest.mark.slow
 def test_a_look_at_a_quiet_lake_commits_nothing(spark: SparkSession, lake: Lake) -> None:
     put(lake, _at("1 | v1 | d1 | 12:00:00"), "1")
     derive(spark, lake, devices.TABLE, TABLE)

@@ -130,6 +130,7 @@ def test_a_fault_planted_in_our_windows_is_found(
     assert "2 rows of the live table are not what DuckDB computes, and 0" in found.differences[0]
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_fault_planted_in_our_join_of_streams_is_found(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -156,6 +156,8 @@ def test_a_masked_column_is_not_published(
     assert equal(server, lake)
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_catalog_that_is_dead_or_slow_is_only_behind(
     server: IcebergServer,
     catalog: IcebergCatalog,
@@ -215,6 +217,8 @@ def test_files_of_before_come_when_they_are_written_again(
     assert equal(server, lake, [TABLE])
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_what_iceberg_has_written_does_not_grow(
     server: IcebergServer, catalog: IcebergCatalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ class Read:
         return number
 
 
+@pytest.mark.whole("on a disk")
 def test_an_iceberg_catalog_follows_a_lake_on_a_store(
     server: iceberg_server.IcebergServer,
     s3: S3Server,

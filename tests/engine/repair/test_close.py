@@ -176,6 +176,7 @@ def test_a_stream_goes_on_after_a_close(spark: SparkSession, silent: Lake) -> No
     assert balance(gold.TABLE, silent).faults == []
 
 
+@pytest.mark.slow
 def test_what_comes_later_within_the_lateness_is_counted_and_a_backfill_brings_it_in(
     spark: SparkSession, silent: Lake
 ) -> None:
@@ -205,6 +206,8 @@ def test_what_comes_later_within_the_lateness_is_counted_and_a_backfill_brings_i
     assert {"device_id": "d1", "window_from": "10:50:00", "readings": "2"} in windows(silent)
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_certificate_proves_what_was_closed(spark: SparkSession, silent: Lake) -> None:
     """Both ways to compute it anew close where the live table was closed, and without that they differ."""
     closed(spark, silent)
@@ -570,6 +573,7 @@ def views(lake: Lake) -> dict[str, int]:
     return {f"{row['window_from']:%H:%M}": row["views"] for row in sorted(table, key=str)}
 
 
+@pytest.mark.slow
 def test_windows_that_batches_compute_are_closed_too_and_change_with_what_comes_later(
     spark: SparkSession, lake: Lake
 ) -> None:

@@ -127,6 +127,7 @@ def devices(lake: Lake) -> list[str]:
     return sorted(rows["device_id"].to_pylist())
 
 
+@pytest.mark.whole
 def test_a_request_is_finished_though_the_catalogue_has_another_first_table(
     spark: SparkSession, fleet: Lake
 ) -> None:

@@ -387,6 +387,7 @@ print(json.dumps([each.id for each in tables() if code_files.is_code_of(each, fo
 """
 
 
+@pytest.mark.slow
 def test_a_project_of_before_is_still_of_its_code(tmp_path: Path) -> None:
     """Its own files are as they were; the vocabulary of then is in the archive. One of its tables that changes is other code."""
     for name, text in PROJECT.items():

@@ -68,6 +68,7 @@ def sorted_by_id(*columns: str) -> Look:
     return lambda frame: frame.orderBy("id").select(*columns).collect()
 
 
+@pytest.mark.whole("level1")
 @pytest.mark.parametrize("level", LEVELS)
 def test_cached_rows_are_what_they_were(spark: SparkSession, level: StorageLevel) -> None:
     """All columns, some of them in another order, and none."""

@@ -127,6 +127,8 @@ def test_the_keys_of_a_store_do_not_go_with_the_tasks(
 AZURE = "abfss://box@account.dfs.core.windows.net/lake"
 
 
+@pytest.mark.whole("gs://bucket/lake")
+@pytest.mark.slow
 @pytest.mark.parametrize("lake", [BUCKET, "gs://bucket/lake", AZURE])
 def test_no_option_has_a_key(
     port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lake: str

@@ -128,6 +128,8 @@ def test_hadoops_configuration_stays_light(spark: SparkSession, tmp_path: Path) 
     assert whole.get("mapreduce.fileoutputcommitter.algorithm.version") == "1"
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_what_three_tables_need_is_compiled_once(spark: SparkSession) -> None:
     """A hundred classes, which Spark keeps by itself, are fewer than their batches need: each compiled its own anew."""
     machine = jvm(spark)

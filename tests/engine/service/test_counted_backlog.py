@@ -147,6 +147,8 @@ def test_the_same_alerts_however_a_backlog_is_cut(  # noqa: PLR0917, PLR0913  # 
     assert [sheet.faults for sheet in feed_balances(lake)] == [[]]
 
 
+@pytest.mark.whole("False")
+@pytest.mark.slow
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_what_the_watermark_drops_is_in_the_entry_and_a_fault(  # noqa: PLR0917, PLR0913  # fixtures
     spark: SparkSession,

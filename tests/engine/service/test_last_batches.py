@@ -168,6 +168,7 @@ def slow(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> th
     return begun
 
 
+@pytest.mark.slow
 def test_a_commit_that_takes_long_is_waited_for(
     lake: Lake, site: Site, tmp_path: Path, slow: threading.Event
 ) -> None:

@@ -75,6 +75,7 @@ def test_tables_that_sleep_have_no_query_and_have_the_same_rows_once_they_are_wo
     assert answers_of(morning).closed == answers_of(other).closed
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_what_another_process_does_to_a_table_that_sleeps_is_seen(
     spark: SparkSession, morning: Lake
