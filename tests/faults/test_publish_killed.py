@@ -1,4 +1,4 @@
-"""``strandline publish`` is killed ten times while its table changes: what the targets have is what the table has, each change once."""
+"""``strandline publish`` is killed again and again while its table changes: what the targets have is what the table has, each change once."""
 
 import json
 import random
@@ -19,11 +19,10 @@ from tests.faults.lives import PATIENCE, running
 from tests.support import lakes
 from tests.support.paid_shop import TABLE, TOPIC, Orders, made
 from tests.support.postgres import Server, served
+from tests.support.proofs import Times
 from tests.support.published import committed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
-KILLS = 10
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +33,16 @@ def server() -> Iterator[Server]:
         yield running_
 
 
-def test_what_was_killed_ten_times_is_equal(
+@pytest.mark.prove
+def test_what_was_killed_again_and_again_is_equal(  # noqa: PLR0913, PLR0917  # fixtures
     fresh: Place,
     address: str,
     server: Server,
     tmp_path: Path,
     chance: random.Random,
+    times: Times,
 ) -> None:
+    """In the suite twice, in `make prove` ten times."""
     project, lines = made(tmp_path / "project"), tmp_path / "lines"
     env = {
         "STRANDLINE_PROJECT": str(project),
@@ -50,7 +52,7 @@ def test_what_was_killed_ten_times_is_equal(
     orders, log = Orders(fresh, chance), lakes.beside(fresh, ".publish.log")
     orders.add(20_000)
     words = ("publish", "--lake", fresh)
-    for _ in range(KILLS):
+    for _ in range(times(2, 10)):
         sent = _read(fresh) + chance.randint(1, 6_000)
         for _ in range(chance.randint(1, 3)):
             orders.change()

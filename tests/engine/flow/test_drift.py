@@ -243,7 +243,7 @@ def test_a_choice_about_new_fields_holds_in_every_mode(
     """Held, passed over, or a row; each is counted."""
     table = replace(ORDERS, on_new_field=choice)  # type: ignore[arg-type]  # one of its words
     payloads = [payload(n, **({"coupon": "x"} if n % 3 == 0 else {})) for n in range(30)]
-    in_every_mode(spark, tmp_path, events_of(payloads), (table,), ALSO)
+    in_every_mode(spark, tmp_path, events_of(payloads, 2), (table,), ALSO)
 
     for way in ("batch", *ALSO):
         lake = Lake(Place.of(tmp_path / way))
@@ -264,7 +264,7 @@ def test_a_choice_about_wrong_types_holds_in_every_mode(
     """Held, passed over, or a row in which the value is NULL."""
     table = replace(ORDERS, on_wrong_type=choice)  # type: ignore[arg-type]  # one of its words
     payloads = [payload(n, **({"amount": "7"} if n % 3 == 0 else {})) for n in range(30)]
-    in_every_mode(spark, tmp_path, events_of(payloads), (table,), ALSO)
+    in_every_mode(spark, tmp_path, events_of(payloads, 2), (table,), ALSO)
 
     for way in ("batch", *ALSO):
         lake = Lake(Place.of(tmp_path / way))

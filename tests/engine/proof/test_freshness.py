@@ -26,6 +26,7 @@ from strandline.engine.service.metrics_page import AGE, Promises
 from tests.support.events import TABLE, readings, received
 from tests.support.modes import derive
 from tests.support.rows import NOON, at
+from tests.support.seeds import copied
 
 BRONZE = replace(TABLE, fresh="5 minutes")
 SILVER = replace(silver.TABLE, fresh="5 minutes")
@@ -50,9 +51,12 @@ def fresh(table: Table, lake: Lake, now: datetime, behind: int = 0) -> Freshness
 @pytest.fixture
 def filled(spark: SparkSession, lake: Lake) -> Lake:
     """Return a lake whose newest event is not in its newest commit."""
-    received(lake, readings(LOG))
-    derive(spark, lake, silver.TABLE, gold.TABLE)
-    return lake
+
+    def make(seed: Lake) -> None:
+        received(seed, readings(LOG))
+        derive(spark, seed, silver.TABLE, gold.TABLE)
+
+    return copied(lake, "fresh", make)
 
 
 def test_the_age_is_that_of_the_newest_row_by_event_or_by_arrival(filled: Lake) -> None:

@@ -50,6 +50,7 @@ from tests.support.events import readings, received
 from tests.support.literal import Log, put
 from tests.support.modes import answers_of, derive, has_caught_up, twin
 from tests.support.rows import NOON, Row, at, rows, shown
+from tests.support.seeds import copied
 from tests.support.shapes import arrived
 
 BY = "ops: until closed"
@@ -85,12 +86,20 @@ def windows(lake: Lake) -> list[Row]:
     return answers_of(lake).of("closed", *SHOWN)
 
 
+def fell_silent(spark: SparkSession, lake: Lake) -> Lake:
+    """Fill a lake whose topic has sent three readings, and then none."""
+
+    def make(seed: Lake) -> None:
+        received(seed, readings(LOG))
+        derive(spark, seed, silver.TABLE, gold.TABLE)
+
+    return copied(lake, "silent", make)
+
+
 @pytest.fixture
 def silent(spark: SparkSession, lake: Lake) -> Lake:
-    """Return a lake whose topic has sent three readings, and then none."""
-    received(lake, readings(LOG))
-    derive(spark, lake, silver.TABLE, gold.TABLE)
-    return lake
+    """Return a lake of its own."""
+    return fell_silent(spark, lake)
 
 
 def test_the_last_windows_are_emitted_and_the_ledger_says_by_whose_word(

@@ -21,7 +21,7 @@ from strandline.operate.run import await_read
 from tests.cli.inside import strandline
 from tests.engine.records import make
 from tests.engine.records import put as send
-from tests.engine.repair.test_close import ALL, BY, LOG, closed, site, windows
+from tests.engine.repair.test_close import ALL, BY, LOG, closed, fell_silent, site, windows
 from tests.support.events import readings, received
 from tests.support.modes import derive
 from tests.support.rows import NOON, at
@@ -30,9 +30,7 @@ from tests.support.rows import NOON, at
 @pytest.fixture
 def silent(spark: SparkSession, lake: Lake) -> Lake:
     """Return a lake whose topic has sent three readings, and then none."""
-    received(lake, readings(LOG))
-    derive(spark, lake, silver.TABLE, gold.TABLE)
-    return lake
+    return fell_silent(spark, lake)
 
 
 def test_a_batch_orders_nothing_of_a_table_that_a_stream_writes(
