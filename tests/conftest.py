@@ -210,8 +210,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 )
 def cloud(request: pytest.FixtureRequest) -> Cloud:
     """Return a server of each kind of object store."""
-    found: Cloud | S3Server = request.getfixturevalue(request.param)
-    return clouds.of_s3(found) if isinstance(found, S3Server) else found
+    return clouds.cloud_of(request.getfixturevalue(request.param))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A lake on an object store, typed by hand: one variable, the same commands, the same rows as on a disk, and no key anywhere."""
+"""A lake on an object store of each cloud's kind, typed by hand: the same commands, the same rows as on a disk, and no key anywhere."""
 
 import random
 import time
@@ -16,12 +16,13 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime.processes import family
+from strandline.engine.runtime.settings import S3A
 from tests.cli.typed import start, strandline, succeeded
 from tests.faults.lives import SLICE
 from tests.support import lineage
+from tests.support.clouds import Cloud
 from tests.support.planted import holding, lines
 from tests.support.proofs import Times
-from tests.support.s3_server import BUCKET, S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -31,13 +32,13 @@ PATIENCE = 180.0
 
 @pytest.mark.prove(alone="a minute and a half")
 def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills(
-    s3: S3Server, bucket: Place, tmp_path: Path, chance: random.Random, times: Times
+    cloud: Cloud, in_cloud: Place, tmp_path: Path, chance: random.Random, times: Times
 ) -> None:
     """And neither key is in a log, an object, or the list of processes; ten kills on the way."""
     disk = Lake(Place.of(tmp_path / "disk"))
     found = broker.up(disk)
     env = {
-        **s3.environment,
+        **cloud.environment,
         "STRANDLINE_KAFKA": found.address,
         "STRANDLINE_LEASE": "5",
         "XDG_STATE_HOME": str(tmp_path / "state"),
@@ -45,19 +46,19 @@ def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills
     }
     try:
         _send(1, env)
-        for lake in (disk.root, bucket):
+        for lake in (disk.root, in_cloud):
             succeeded("run", *SLICE, "--lake", lake, env=env)
         kills = times(1, 10)
         for number in range(kills):
             _send(number + 2, env)
-            _kill_within_a_stream(bucket, tmp_path / "stream.log", s3, env, chance)
-        for lake in (disk.root, bucket):
+            _kill_within_a_stream(in_cloud, tmp_path / "stream.log", cloud, env, chance)
+        for lake in (disk.root, in_cloud):
             succeeded("run", *SLICE, "--lake", lake, env=env)
-        succeeded("ledger", "--lake", bucket, env=env)
-        equal = succeeded("compare", disk.root, bucket, "--json", env=env).json
+        succeeded("ledger", "--lake", in_cloud, env=env)
+        equal = succeeded("compare", disk.root, in_cloud, "--json", env=env).json
         pages = {
             lake: succeeded("metrics", "--once", "--lake", lake, env=env).out
-            for lake in (disk.root, bucket)
+            for lake in (disk.root, in_cloud)
         }
     finally:
         broker.down(disk)
@@ -73,7 +74,7 @@ def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills
         for event in lineage.read(tmp_path / "lineage.jsonl")
         for each in event["outputs"]
     }
-    assert outputs == {"file", f"s3://{BUCKET}"}
+    assert outputs == {"file", f"{'s3' if cloud.scheme == S3A else cloud.scheme}://{cloud.root}"}
     (tmp_path / "metrics").write_text("".join(pages.values()))
     where = (
         tmp_path / "state",
@@ -81,22 +82,22 @@ def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills
         tmp_path / "metrics",
         tmp_path / "lineage.jsonl",
     )
-    assert holding((s3.secret, s3.key), *where, bucket) == []
+    assert holding(cloud.secrets, *where, in_cloud) == []
 
 
 @pytest.mark.prove(alone="three minutes")
 def test_repairs_and_proofs_are_the_same_on_a_store(
-    s3: S3Server, bucket: Place, tmp_path: Path
+    cloud: Cloud, in_cloud: Place, tmp_path: Path
 ) -> None:
     """Verify with a kill, rebuild, promote, undo, replay, maintain, forget, restore; the ledger balances after each."""
     disk = Lake(Place.of(tmp_path / "disk"))
     env = {
-        **s3.environment,
+        **cloud.environment,
         "STRANDLINE_KAFKA": broker.up(disk).address,
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
     silver = SLICE[1]
-    lake = ("--lake", bucket)
+    lake = ("--lake", in_cloud)
     try:
         _send(1, env)
         succeeded("run", *SLICE, *lake, env=env)
@@ -112,8 +113,8 @@ def test_repairs_and_proofs_are_the_same_on_a_store(
         ):
             succeeded(*words, *lake, env=env)
             succeeded("ledger", *lake, env=env)
-        _forget_one(bucket, lake, env)
-        _restore_one(bucket, lake, env)
+        _forget_one(in_cloud, lake, env)
+        _restore_one(in_cloud, lake, env)
     finally:
         broker.down(disk)
 
@@ -133,12 +134,12 @@ def _of_ledger(page: str) -> list[str]:
 
 @pytest.mark.prove(alone="three minutes")
 def test_the_same_events_are_certified_alike_on_a_disk_and_on_a_store(
-    s3: S3Server, bucket: Place, tmp_path: Path
+    cloud: Cloud, in_cloud: Place, tmp_path: Path
 ) -> None:
     """Both lakes read the same offsets; one value that is changed in one of them is found by both ways to look."""
     disk = Lake(Place.of(tmp_path / "disk"))
     env = {
-        **s3.environment,
+        **cloud.environment,
         "STRANDLINE_KAFKA": broker.up(disk).address,
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
@@ -146,13 +147,13 @@ def test_the_same_events_are_certified_alike_on_a_disk_and_on_a_store(
     certificates = []
     try:
         _send(1, env)
-        for lake in (disk.root, bucket):
+        for lake in (disk.root, in_cloud):
             succeeded("run", *SLICE, "--lake", lake, env=env)
             certificates.append(succeeded(*verify, "--lake", lake, env=env).json)
-        compared = succeeded("compare", disk.root, bucket, "--json", env=env).json
-        _change_a_value(Lake(bucket).table(catalog.find(SLICE[1])))
-        found = strandline("compare", disk.root, bucket, "--json", env=env)
-        uncertified = strandline(*verify, "--lake", bucket, env=env)
+        compared = succeeded("compare", disk.root, in_cloud, "--json", env=env).json
+        _change_a_value(Lake(in_cloud).table(catalog.find(SLICE[1])))
+        found = strandline("compare", disk.root, in_cloud, "--json", env=env)
+        uncertified = strandline(*verify, "--lake", in_cloud, env=env)
     finally:
         broker.down(disk)
 
@@ -172,10 +173,10 @@ def test_the_same_events_are_certified_alike_on_a_disk_and_on_a_store(
 
 @pytest.mark.prove(alone="two minutes")
 def test_the_demo_accounts_for_its_events_on_a_store(
-    s3: S3Server, bucket: Place, tmp_path: Path
+    cloud: Cloud, in_cloud: Place, tmp_path: Path
 ) -> None:
-    env = {**s3.environment, "XDG_STATE_HOME": str(tmp_path / "state")}
-    said = succeeded("demo", "--events", 300, "--lake", bucket, env=env)
+    env = {**cloud.environment, "XDG_STATE_HOME": str(tmp_path / "state")}
+    said = succeeded("demo", "--events", 300, "--lake", in_cloud, env=env)
     assert "balanced: 300 events" in said.out
 
 
@@ -233,7 +234,7 @@ def _send(seed: int, env: Mapping[str, str]) -> None:
 
 
 def _kill_within_a_stream(
-    lake: Place, log: Path, s3: S3Server, env: Mapping[str, str], chance: random.Random
+    lake: Place, log: Path, cloud: Cloud, env: Mapping[str, str], chance: random.Random
 ) -> None:
     """Start a stream, and kill it with its JVM some moments after bronze has grown."""
     bronze = Lake(lake).table(catalog.find(SLICE[0]))
@@ -248,7 +249,7 @@ def _kill_within_a_stream(
         time.sleep(chance.uniform(0, 3))
         words = lines(family(process.pid))
         assert words
-        assert not any(s3.secret in word for word in words)
+        assert not any(secret in word for word in words for secret in cloud.secrets)
     finally:
         for one in family(process.pid):
             one.kill()

@@ -13,9 +13,7 @@ from strandline.engine.kafka.broker import down, up
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from tests.support import clouds, schema_registry
-from tests.support.clouds import Cloud
 from tests.support.morning import MORNING, streamed
-from tests.support.s3_server import S3Server
 from tests.support.schema_registry import SchemaRegistry
 from tests.support.seeds import copied
 
@@ -53,8 +51,7 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Return an empty place of each kind."""
     if request.param == "a folder":
         return Place.of(tmp_path / "a lake")
-    server: Cloud | S3Server = request.getfixturevalue(request.param)
-    found = clouds.of_s3(server) if isinstance(server, S3Server) else server
+    found = clouds.cloud_of(request.getfixturevalue(request.param))
     return Place.of(f"{found.scheme}://{found.root}/{token_hex(4)}/a lake")
 
 

@@ -7,6 +7,7 @@ the run that was not killed.
 
 import os
 import random
+from collections.abc import Mapping
 from unittest.mock import patch
 
 import pytest
@@ -14,23 +15,22 @@ from pyspark.sql import SparkSession
 
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
-from strandline.engine.runtime.settings import S3A
 from tests.cli import typed
 from tests.faults.disk import outcomes
 from tests.faults.disk.operations import OPERATIONS, PROGRAM, Operation, faults, state
 from tests.faults.disk.programs import PROGRAMS
 from tests.faults.disk.trial import wrong
-from tests.faults.store.journal import Journal, tags
+from tests.faults.store.journal import Journal, contents
 from tests.support import engine, lakes
+from tests.support.clouds import cloud_of
 from tests.support.proofs import Times
 from tests.support.relay import relaying
-from tests.support.s3_server import S3Server
 
 pytestmark = [
     pytest.mark.core,
     pytest.mark.slow,
     pytest.mark.timeout(7200),
-    pytest.mark.skipif(lakes.SCHEME != S3A, reason="on a disk: test_every_write.py"),
+    pytest.mark.skipif(not lakes.is_on_store(), reason="on a disk: test_every_write.py"),
 ]
 
 NAMES = (
@@ -42,10 +42,15 @@ CORE = tuple(each for each in OPERATIONS if each.name in NAMES)
 
 @pytest.mark.prove
 def test_an_operation_that_ends_after_any_request_ends_like_one_that_does_not(
-    spark: SparkSession, s3: S3Server, anywhere: Place, chance: random.Random, times: Times
+    spark: SparkSession,
+    request: pytest.FixtureRequest,
+    anywhere: Place,
+    chance: random.Random,
+    times: Times,
 ) -> None:
     """An operation at three requests, in the long form all of them at a sample."""
     failed: list[str] = []
+    cloud = cloud_of(request.getfixturevalue(lakes.SERVERS[lakes.SCHEME]))
     most = times(3, 40)
     for operation in chance.sample(CORE, min(len(CORE), times(1, len(CORE)))):
         folder = anywhere / operation.name.replace(" ", "-")
@@ -53,17 +58,16 @@ def test_an_operation_that_ends_after_any_request_ends_like_one_that_does_not(
         whole = Lake(folder / "whole")
         lakes.copy(seed.root, whole.root)
         journal = Journal(whole.root)
-        with relaying(s3.address, journal.begin, journal.end) as passed:
-            done(operation, whole, passed.address)
+        with relaying(cloud.address, journal.begin, journal.end) as passed:
+            done(operation, whole, cloud.through(passed.address))
         assert faults(whole) == []
         failed += ends_alike(operation, journal, seed, whole, chance, most)
         engine.forget()
     assert not failed, "\n".join(failed)
 
 
-def done(operation: Operation, lake: Lake, address: str) -> None:
-    """Do an operation on the store at an address: a verb in a process of its own, whose Spark goes there as well."""
-    where = {"AWS_ENDPOINT_URL": address}
+def done(operation: Operation, lake: Lake, where: Mapping[str, str]) -> None:
+    """Do an operation on the store at another address: a verb in a process of its own, whose Spark goes there as well."""
     if operation.words[0] == PROGRAM:
         with patch.dict(os.environ, where):
             PROGRAMS[operation.words[1]](lake)
@@ -83,7 +87,7 @@ def ends_alike(  # noqa: PLR0913, PLR0917  # the operation, its lakes, and which
     expected, number = state(whole), len(journal.changes)
     folder = whole.root.parent
     copy = journal.made(seed, Lake(folder / "all"), number)
-    assert tags(copy.root) == tags(whole.root), "the journal is not the whole truth"
+    assert contents(copy.root) == contents(whole.root), "the journal is not the whole truth"
     failed = []
     chosen = sorted(chance.sample(range(number + 1), min(most, number + 1)))
     for count in chosen:

@@ -35,6 +35,7 @@ GCS_MODULE = "github.com/fsouza/fake-gcs-server@v1.56.1"
 AZURITE = "azurite@3.37.0"
 ACCOUNT = "strandline"
 CONTAINER = f"{BUCKET}@{ACCOUNT}.dfs.core.windows.net"
+REGION = "AWS_REGION"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strandline-tests"
 PATIENCE = 30.0
 BUILDING = 500
@@ -68,13 +69,20 @@ class Cloud:
         """Return what a program needs to reach it."""
         return self.through(self.address)
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return what no log, object or list of processes may have."""
+        return tuple(value for name, value in self.keys.items() if name != REGION)
+
     def through(self, address: str) -> dict[str, str]:
         """Return the same for a program that asks a proxy instead of the server."""
         return {**self.keys, self.variable: f"{address}{self.path}"}
 
 
-def of_s3(server: S3Server) -> Cloud:
-    """Return an S3 server as one of them."""
+def cloud_of(server: "S3Server | Cloud") -> Cloud:
+    """Return a server as one of them; S3's has a type of its own."""
+    if isinstance(server, Cloud):
+        return server
     variable = "AWS_ENDPOINT_URL"
     keys = {name: value for name, value in server.environment.items() if name != variable}
     return Cloud(scheme=S3A, root=BUCKET, address=server.address, variable=variable, keys=keys)
@@ -92,7 +100,7 @@ def gcs(folder: Path) -> Iterator[Cloud]:
             root=BUCKET,
             address=f"http://{at}",
             variable="GOOGLE_BASE_URL",
-            keys={"GOOGLE_BEARER_TOKEN": "of-a-test"},
+            keys={"GOOGLE_BEARER_TOKEN": secrets.token_hex(16)},
             process=_started([str(program), "-address", at, "-bucket", BUCKET], folder, {}),
         )
 

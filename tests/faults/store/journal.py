@@ -7,6 +7,7 @@ that it is done.
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import obstore
@@ -43,7 +44,7 @@ class Journal:
 
     def __post_init__(self) -> None:
         """Look at what is there before."""
-        self._tags = tags(self.lake)
+        self._tags = _tags(self.lake)
 
     def begin(self, head: str) -> bool:
         """Let a request that may change something wait until no other does."""
@@ -73,7 +74,7 @@ class Journal:
         return lake
 
     def _note(self, line: str) -> None:
-        found = tags(self.lake)
+        found = _tags(self.lake)
         objects: dict[str, bytes | None] = dict.fromkeys(self._tags.keys() - found.keys())
         for name, tag in found.items():
             if self._tags.get(name) != tag:
@@ -83,7 +84,13 @@ class Journal:
             self.changes.append(Change(line=line, objects=objects))
 
 
-def tags(lake: Place) -> dict[str, str]:
+def contents(lake: Place) -> dict[str, bytes | None]:
+    """Return the content of each object of a lake; two of equal content have other tags on Azure."""
+    with ThreadPoolExecutor(lakes.AT_ONCE) as pool:
+        return dict(pool.map(lambda name: (name, (lake / name).bytes()), sorted(_tags(lake))))
+
+
+def _tags(lake: Place) -> dict[str, str]:
     """Return the tag of each object of a lake, which changes with its content; without the marks of Hadoop's folders."""
     folder = lake.path.partition("/")[2]
     pages = obstore.list(bucket_of(str(lake)), f"{folder}/")
