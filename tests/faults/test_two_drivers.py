@@ -53,6 +53,7 @@ def test_each_commit_of_two_drivers_is_there_and_each_version_once(
     assert table.version() == 2 * count
     rows = sorted((row["writer"], row["number"]) for row in table.to_pyarrow_table().to_pylist())
     assert rows == [(name, number) for name in "ab" for number in range(count)]
+    assert [tuple(row) for row in drivers[0].ask("rows")] == rows
 
 
 @pytest.mark.prove

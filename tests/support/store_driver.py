@@ -116,6 +116,11 @@ class Actions:
             rows.write.format("delta").mode("append").save(str(self._path))
         return times
 
+    def rows(self) -> list[tuple[str, int]]:
+        """Read the table with Spark, all of its columns."""
+        found = self._spark.read.format("delta").load(str(self._path)).collect()
+        return sorted((row["writer"], row["number"]) for row in found)
+
     def take(self) -> None:
         """Become the table's writer."""
         self._held.enter_context(lease(self._spark, self._table, self._lake))

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import TypeAlias
 
 import pytest
@@ -18,8 +17,9 @@ from strandline.engine.flow.publisher import ROWS, Publisher
 from strandline.engine.flow.targets import ToFunction, as_json
 from strandline.engine.lake.duckdb_table import Range
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.open_table import opened
-from tests.support import publishing
+from tests.support import lakes, publishing
 from tests.support.publishing import EVENTS, HOURS, NOON, ORDERS, order, sent, sent_anew, write
 
 pytestmark = pytest.mark.core
@@ -135,15 +135,15 @@ def test_an_undo_that_brings_compacted_files_back_sends_their_rows(
     for number in range(2):
         write(lake, [order(number)])
     opened(lake.table(ORDERS)).optimize.compact()
-    log = Path(lake.table(ORDERS).path) / "_delta_log"
-    compacted = (log / f"{2:020}.json").read_text().splitlines()
+    path = lake.table(ORDERS)
+    compacted = (commit_file(path, 2).text() or "").splitlines()
     add = next(line for line in compacted if line.startswith('{"add"'))
     assert '"dataChange":false' in add
     write(lake, [order(0, "9.00"), order(1, "9.00")], "order_id != ''")
     sent(publisher())
-    other = json.loads((log / f"{3:020}.json").read_text().splitlines()[-1])["add"]["path"]
+    other = json.loads((commit_file(path, 3).text() or "").splitlines()[-1])["add"]["path"]
     gone = {"path": other, "deletionTimestamp": 0, "dataChange": True}
-    (log / f"{4:020}.json").write_text(json.dumps({"remove": gone}) + "\n" + add + "\n")
+    lakes.write(commit_file(path, 4), [json.dumps({"remove": gone}) + "\n", add + "\n"])
 
     sent(publisher())
 

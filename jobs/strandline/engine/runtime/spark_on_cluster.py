@@ -316,6 +316,9 @@ def _gcs(where: StoreOptions) -> dict[str, str]:
         # Each open file takes a buffer of this size in the heap, which is 24 MB by default.
         "spark.hadoop.fs.gs.outputstream.upload.chunk.size": str(8 << 20),
         "spark.hadoop.fs.gs.outputstream.pipe.buffer.size": str(1 << 20),
+        # Parquet's reads of several ranges at once call a method of Hadoop that has changed since the connector was compiled (3.1.9
+        # with Hadoop 3.5.0); Spark read no file of rows [NoSuchMethodError: VectoredReadUtils.validateRangeRequest].
+        "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
         # No marks of folders: what a folder is, the names of its objects say.
         "spark.hadoop.fs.gs.implicit.dir.repair.enable": "false",
         # A file that is created asks first whether a folder has its name, and each folder above whether it is a file.
