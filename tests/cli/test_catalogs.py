@@ -1,11 +1,15 @@
 """``catalog``: tables are shown where other engines look, ``status`` says how far, and nothing of the lake waits for it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
+from strandline.engine.publish.catalogs import sync
+from strandline.engine.publish.ducklake import DuckLakeCatalog
+from strandline.engine.runtime import clock
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support import unity_server
@@ -47,6 +51,21 @@ def test_tables_are_shown_followed_and_taken_out(lake: Lake, env: dict[str, str]
     gone = succeeded("catalog", "drop", SILVER.id, "--lake", lake.root, env=env)
     assert f"ducklake shows {SILVER.id} no more" in gone.out
     assert "nothing" in succeeded("catalog", "drop", SILVER.id, "--lake", lake.root, env=env).out
+
+
+def test_a_table_whose_module_is_gone_is_taken_out_by_its_name(
+    lake: Lake, env: dict[str, str]
+) -> None:
+    before = replace(SILVER, name="of_before")
+    written(lake.table(before), numbers(2))
+    target = DuckLakeCatalog(env["STRANDLINE_DUCKLAKE"])
+    assert [name for name, *_ in sync(target, [before], lake, clock.now)] == [before.id]
+    assert before.id in succeeded("catalog", "status", "--lake", lake.root, env=env).out
+
+    gone = succeeded("catalog", "drop", before.id, "--lake", lake.root, env=env)
+
+    assert f"ducklake shows {before.id} no more" in gone.out
+    assert strandline("catalog", "drop", before.id, "--lake", lake.root, env=env).code == 2
 
 
 def test_a_catalog_that_is_away_ends_a_sync_and_no_maintenance(lake: Lake) -> None:

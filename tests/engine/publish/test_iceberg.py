@@ -1,16 +1,22 @@
 """An Iceberg catalog shows the rows that a table has, to readers of another making, whatever the table went through."""
 
 import signal
+import socket
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchTableError, UnauthorizedError
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.types import TimestamptzType
 
-from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.table import Table
 from strandline.engine.lake.commit.compact import Choice, merge_files, rewrite_times
 from strandline.engine.lake.lake import Lake
@@ -18,10 +24,12 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.place import Place
 from strandline.engine.publish import catalogs
 from strandline.engine.publish import iceberg as module
-from strandline.engine.publish.catalogs import InCatalog, books, dropped, lags, sync
+from strandline.engine.publish.by_settings import bring_up_to_date
+from strandline.engine.publish.catalogs import InCatalog, Position, books, dropped, lags, sync
 from strandline.engine.publish.iceberg import KEPT, IcebergCatalog
 from strandline.engine.runtime import clock
-from tests.support import lakes
+from strandline.engine.runtime.settings import settings
+from tests.support import lakes, unity_server
 from tests.support.by_hand import as_before
 from tests.support.events import TABLE, sent
 from tests.support.iceberg_server import IcebergServer, running
@@ -256,15 +264,185 @@ def test_a_table_that_was_made_anew_and_one_that_was_dropped(
     assert sum(equal(server, lake, [TABLE]).values()) == 2
 
 
-def test_no_catalog_is_asked_where_nothing_may_be_shown(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+def test_a_column_that_is_masked_later_is_in_no_snapshot_and_in_no_bound(
+    server: IcebergServer, catalog: IcebergCatalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An address at which nothing answers is not reached."""
+    """A reader of an older snapshot sees the columns that it had."""
+    synced(catalog, lake)
+    sent(lake, 3)
+    synced(catalog, lake)
+    before = _loaded(server)
+    (number,) = [each.field_id for each in before.schema().fields if each.name == "_offset"]
+    assert all(number in each.lower_bounds for each in module._files(before).values())
+
+    monkeypatch.setattr(catalogs, "hidden", lambda *_: frozenset({"_offset"}))
+    with monkeypatch.context() as patch:
+
+        def dies(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(module, "_expire", dies)  # killed between what it commits
+        with pytest.raises(KeyboardInterrupt):
+            synced(catalog, lake)
+    sent(lake, 4)
+    synced(catalog, lake)
+
+    after = _loaded(server)
+    assert after.metadata.snapshots
+    for each in after.metadata.snapshots:
+        assert "_offset" not in after.scan(snapshot_id=each.snapshot_id).to_arrow().column_names
+    assert not any(number in each.lower_bounds for each in module._files(after).values())
+    gone = {each.manifest_list for each in before.metadata.snapshots}
+    assert not any(Path(each.removeprefix("file://")).exists() for each in gone)
+    assert not synced(catalog, lake)[TABLE.id][1]
+
+
+def test_one_that_was_masked_by_an_older_version_is_mended_by_the_next_sync(
+    server: IcebergServer, catalog: IcebergCatalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced(catalog, lake)
+    monkeypatch.setattr(catalogs, "hidden", lambda *_: frozenset({"_topic"}))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_showing", lambda *_: set())
+        synced(catalog, lake)
+    old = _loaded(server)
+    (first,) = old.metadata.snapshots
+    assert "_topic" in old.scan(snapshot_id=first.snapshot_id).to_arrow().column_names
+
+    assert synced(catalog, lake)[TABLE.id][1]
+
+    found = _loaded(server)
+    assert first.snapshot_id not in {each.snapshot_id for each in found.metadata.snapshots}
+    assert not synced(catalog, lake)[TABLE.id][1]
+
+
+def _loaded(server: IcebergServer) -> IcebergTable:
+    client = load_catalog("t", type="rest", uri=server.address)
+    return client.load_table((TABLE.layer, TABLE.name))
+
+
+def test_a_catalog_is_asked_for_what_may_not_be_shown_whatever_the_books_say(
+    server: IcebergServer, catalog: IcebergCatalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer of the request that showed it was lost, or the lake was restored."""
+    synced(catalog, lake)
+    (lake.catalogs / "iceberg.json").remove()
     every = frozenset(by_us(lake.table(TABLE)).column_names)
     monkeypatch.setattr(catalogs, "hidden", lambda *_: every)
-    ((entry, is_news),) = synced(IcebergCatalog("http://127.0.0.1:9", {}), lake).values()
+    ((entry, is_news),) = synced(catalog, lake).values()
     assert not is_news
     assert "all columns of bronze.device_telemetry are masked" in entry.why
+    with pytest.raises(NoSuchTableError):
+        _loaded(server)
+
+
+def test_a_file_whose_rows_nothing_counted_is_not_an_empty_one(lake: Lake) -> None:
+    """Another tool wrote it; readers skip a file of no rows."""
+    path = lake.table(TABLE)
+    file = str(min(path.local.glob("*.parquet")))
+    found = module._entry(file, {"size": 1, "partitionValues": {}}, {})
+    assert found.record_count == 4
+
+
+def test_a_time_of_a_folder_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        found = module._value(TimestamptzType(), NOON.strftime("%Y-%m-%d %H:%M:%S"), timedelta())
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found == int(NOON.timestamp()) * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "kind", "why"),
+    [
+        (200, b"<html>welcome</html>", DefinitionError, "not understood: ValidationError"),
+        (200, b'{"defaults": {}, "overr', DefinitionError, "not understood: ValidationError"),
+        (501, b"", DefinitionError, "not understood: NotImplementedError"),
+        (400, b"", DefinitionError, "does not take a table"),
+        (302, b"", TransientError, "does not answer: Exceeded 0 redirects"),
+        (429, b"slow down", TransientError, "does not answer"),
+        (500, b"<html>", TransientError, "does not answer"),
+    ],
+)
+def test_whatever_it_answers_is_said_and_ends_no_maintenance(
+    lake: Lake, code: int, body: bytes, kind: type[LakeError], why: str
+) -> None:
+    """A server of another interface answers here, or one at fault."""
+    with unity_server.running() as odd, unity_server.running() as elsewhere:
+        odd.headers = {"Location": elsewhere.address}
+        odd.answers.append((code, body))
+        target = IcebergCatalog(odd.address, {"token": "secret"})
+        with pytest.raises(kind, match=why) as found, module._explained(target.place):
+            assert target._client.properties
+        assert "secret" not in found.value.message
+        assert elsewhere.asked == []
+
+        odd.answers.append((code, body))
+        asked = settings(iceberg=odd.address)
+        assert any(why in each for each in bring_up_to_date(asked, lake, clock.now))
+
+
+@contextmanager
+def answering(parts: Iterable[bytes]) -> Iterator[str]:
+    """Answer each request with some bytes, ten of the parts a second."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answers() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection, suppress(OSError):
+                        connection.recv(65_536)
+                        for part in parts:
+                            connection.sendall(part)
+                            time.sleep(0.1)
+                        connection.shutdown(socket.SHUT_WR)
+                        while connection.recv(65_536):  # else what was not read resets it
+                            pass
+
+        Thread(target=answers, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"307 Elsewhere\r\nLocation: ELSEWHERE/token\r\n\r\n", "Exceeded 0 redirects"),
+        (b'401 No\r\n\r\n{"error": "invalid_client"}', "refuses: invalid_client"),
+        (b'200 OK\r\n\r\n{"access": "of-secret"}', "not understood: ValidationError"),
+    ],
+)
+def test_a_secret_goes_to_the_address_alone_and_is_not_repeated(answer: bytes, why: str) -> None:
+    with unity_server.running() as elsewhere:
+        there = answer.replace(b"ELSEWHERE", elsewhere.address.encode())
+        with answering([b"HTTP/1.0 " + there]) as address:
+            options = {"credential": "me:secret", "oauth2-server-uri": f"{address}/token"}
+            target = IcebergCatalog(address, options)
+            with pytest.raises(LakeError, match=why) as found, module._explained(target.place):
+                assert target._client.properties
+        assert "secret" not in found.value.message
+        assert elsewhere.asked == []
+
+
+def test_an_answer_that_comes_byte_by_byte_ends(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAITS", 1.0)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+    with answering([head, *[b" "] * 100]) as address:
+        began = time.monotonic()
+        with pytest.raises(TransientError, match="no whole answer in 1 s"):
+            synced(IcebergCatalog(address, {}), lake)
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"hidden": 1}', '{"hidden": [], "later": 1}'])
+def test_a_position_of_another_version_is_said(text: str) -> None:
+    with pytest.raises(DefinitionError, match="is not understood"):
+        Position.parsed(text)
 
 
 def test_a_refusal_is_no_outage(catalog: IcebergCatalog) -> None:
@@ -272,4 +450,4 @@ def test_a_refusal_is_no_outage(catalog: IcebergCatalog) -> None:
         pytest.raises(DefinitionError, match="refuses"),
         module._explained(catalog.place),
     ):
-        raise module.UnauthorizedError("no token")
+        raise UnauthorizedError("no token")

@@ -187,11 +187,38 @@ def test_a_table_with_masked_columns_is_kept_back_and_taken_out(
         assert one.tables == {}
         (lag,) = lags(lake, NOW())
         assert (lag.shown, lag.versions, lag.seconds) == (None, 0, 0.0), "nothing is late"
-        asked = [*one.asked]
+        writes = [*one.writes]
         synced(catalog(one), lake)
-        assert one.asked == asked, "it is not asked again"
+        assert one.writes == writes, "nothing is changed again"
     assert synced(catalog(one), lake)[1]
     assert FULL in one.tables
+
+
+def test_one_that_was_shown_unknown_to_the_books_is_taken_out(
+    one: UnityServer, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to the request that showed it was lost, or the lake was restored since."""
+    with monkeypatch.context() as patch:
+
+        def lost(*_: object) -> None:
+            raise TransientError("lost", hint="")
+
+        patch.setattr(UnityCatalog, "_taken", lost)
+        with pytest.raises(TransientError, match="lost"):
+            synced(catalog(one), lake)
+    synced(catalog(one), lake)
+    (lake.catalogs / "unity.json").remove()
+    monkeypatch.setattr(catalogs, "hidden", lambda *_: frozenset({"_payload"}))
+    assert synced(catalog(one), lake)[0].is_kept_back
+    assert one.tables == {}
+
+
+def test_books_of_another_address_are_not_believed(one: UnityServer, lake: Lake) -> None:
+    synced(catalog(one), lake)
+    away = UnityCatalog("http://127.0.0.1:9", {"catalog": CATALOG})
+    with pytest.raises(TransientError):
+        synced(away, lake)
+    assert [each.shown for each in lags(lake, NOW())] == [None]
 
 
 def test_files_that_others_cannot_list_are_nothing_to_a_reader_of_the_log(
@@ -395,3 +422,6 @@ def test_a_lake_on_a_store_is_named_as_its_readers_name_it(one: UnityServer) -> 
     assert one.tables[f"{CATALOG}.silver.wide"]["storage_location"] == (
         "s3://bucket/lake/silver/wide"
     )
+    on_azure = Place.of("abfss://container@account.dfs.core.windows.net/lake/silver/wide")
+    catalog(one).show(replace(_shown_as(schema, "x"), path=on_azure))
+    assert one.tables[f"{CATALOG}.silver.wide"]["storage_location"] == str(on_azure)

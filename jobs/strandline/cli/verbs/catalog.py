@@ -10,7 +10,7 @@ from strandline.cli.screen import JsonOption, LakeOption, TablesArgument, emit, 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake.lake import Lake
 from strandline.engine.publish.by_settings import catalogs
-from strandline.engine.publish.catalogs import Catalog, dropped, lags, sync
+from strandline.engine.publish.catalogs import Catalog, books, dropped, lags, sync
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
 from strandline.operate import lakes
@@ -117,15 +117,18 @@ def drop(
 ) -> None:
     r"""Take tables of this lake out of the catalogs; none of their files goes, and the next sync brings them back.
 
+    Also one whose module is gone: what a catalog shows of it stays there until it is named here.
+
     \b
     strandline catalog drop
     strandline catalog drop gold.device_daily
     """
     found, where = screen.existing(lake, writes=True)
-    names = [each.id for each in lakes.named(tables)]
+    chosen = _known(found)
+    names = _shown(tables or [], chosen, where)
     gone = [
         {"catalog": each.name, "table": name}
-        for each in _known(found)
+        for each in chosen
         for name in dropped(each, names, where)
     ]
     if as_json:
@@ -135,6 +138,18 @@ def drop(
         say(f"{one['catalog']} shows {one['table']} no more")
     if not gone:
         say("nothing of this lake was there")
+
+
+def _shown(names: list[str], chosen: list[Catalog], where: Lake) -> list[str]:
+    """Return the tables that are named, all where none is: of the project, and of before, as the lake's books have them.
+
+    Raises:
+        DefinitionError: One is neither.
+    """
+    booked = sorted({table for each in chosen for table in books(where, each.name).tables})
+    others = [each for each in names if each not in booked]
+    ours = [each.id for each in lakes.named(others)] if others or not names else []
+    return [*dict.fromkeys([*ours, *(each for each in booked if each in names or not names)])]
 
 
 def _known(found: Settings) -> list[Catalog]:

@@ -70,9 +70,19 @@ class Position:
 
     @classmethod
     def parsed(cls, text: str) -> "Position":
-        """Return the position that a catalog keeps as a text."""
-        found = json.loads(text)
-        return cls(**{**found, "hidden": tuple(found["hidden"])})
+        """Return the position that a catalog keeps as a text.
+
+        Raises:
+            DefinitionError: It is none that this version writes: a person changed it, or a later version wrote it.
+        """
+        try:
+            found = json.loads(text)
+            return cls(**{**found, "hidden": tuple(found["hidden"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise DefinitionError(
+                f"what a table of the catalog says of its version is not understood: {short(error)}",
+                hint="drop the table there; the next sync brings it again.",
+            ) from error
 
     def text(self) -> str:
         """Return it as a catalog keeps it."""
@@ -276,6 +286,8 @@ def sync(
     """
     with _alone(target, lake):
         known = books(lake, target.name)
+        if known.place != target.place:  # of another catalog: this one shows what it says itself
+            known.tables = {each: InCatalog() for each in known.tables}
         known.place, known.away = target.place, ""
         try:
             for table in tables:
@@ -318,10 +330,12 @@ def _shown(target: Catalog, table: Table, lake: Lake, entry: InCatalog) -> bool:
 def _kept_back(
     target: Catalog, table: Table, lake: Lake, entry: InCatalog, why: _KeptBackError
 ) -> bool:
-    """Take out a table of which nothing may be seen, if it was shown; a catalog that never showed it is not asked."""
+    """Take out a table of which nothing may be seen, if it is shown: the catalog is asked, whatever the books say.
+
+    They may lack it: the answer of the request that showed it was lost, the lake was restored, or the catalog was.
+    """
     try:
-        if entry.version >= 0:
-            target.drop(table.layer, table.name, str(lake.root))
+        target.drop(table.layer, table.name, str(lake.root))
     except TransientError:
         raise
     except LakeError as error:
@@ -419,16 +433,18 @@ def dropped(target: Catalog, tables: Sequence[str], lake: Lake) -> Iterator[str]
     """
     with _alone(target, lake):
         known = books(lake, target.name)
-        for table in tables:
-            layer, _, name = table.partition(".")
-            is_gone = target.drop(layer, name, str(lake.root))
-            known.tables.pop(table, None)
-            if is_gone:
-                yield table
-        if known.tables:
-            _keep(lake, target.name, known)
-        else:
-            (lake.catalogs / f"{target.name}{STORED}").remove()
+        try:
+            for table in tables:
+                layer, _, name = table.partition(".")
+                is_gone = target.drop(layer, name, str(lake.root))
+                known.tables.pop(table, None)
+                if is_gone:
+                    yield table
+        finally:  # one that is refused leaves those before it gone
+            if known.tables:
+                _keep(lake, target.name, known)
+            else:
+                (lake.catalogs / f"{target.name}{STORED}").remove()
 
 
 @contextmanager

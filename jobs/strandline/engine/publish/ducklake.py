@@ -5,13 +5,16 @@ given names of its own, hard links in a folder beside its database. They take no
 lake on a disk, the same one.
 
 Where files only came, they are added; otherwise the table is dropped and made of all its files in the same transaction. What no
-snapshot of the last hour needs is removed at each sync: of rows that were forgotten the bytes are there until then.
+snapshot of the last hour needs is removed at each sync, one without news included: of rows that were forgotten the bytes are there until
+then. What shows a column that is masked since goes at once, and names that a killed sync gave go with the next one.
 """
 
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
+
+import duckdb
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake.duckdb_table import Duck, DuckError, declared_columns, literal, session
@@ -27,6 +30,10 @@ MARK = "strandline: "
 """Begins the line of a table's comment that says which version it shows; it is in the transaction that brought it."""
 
 KEPT = "INTERVAL 1 HOUR"
+NOTHING = "INTERVAL 0 SECOND"
+
+BUSY = (duckdb.IOException, duckdb.TransactionException)
+"""What passes: a full disk, another writer."""
 
 
 class DuckLakeCatalog:
@@ -43,6 +50,8 @@ class DuckLakeCatalog:
         """
         self.place = file
         self._names = Place.of(f"{file}.files")
+        # Is there while files get names of which the database does not know yet: such that a killed sync left would be there for ever.
+        self._naming = Place.of(f"{file}.naming")
 
     def show(self, shown: Shown) -> bool:
         """See ``Catalog``."""
@@ -54,6 +63,7 @@ class DuckLakeCatalog:
         with self._opened() as duck:
             before = self._position(duck, shown.layer, shown.name)
             if before == shown.position:
+                self._clean(duck)
                 return False
             if before is not None and before.lake != shown.position.lake:
                 raise DefinitionError(
@@ -61,7 +71,8 @@ class DuckLakeCatalog:
                     hint="give each lake a DuckLake of its own.",
                 )
             self._change(duck, shown, before)
-            self._clean(duck)
+            is_masked = before is not None and bool({*shown.position.hidden} - {*before.hidden})
+            self._clean(duck, NOTHING if is_masked else None)
             return True
 
     def drop(self, layer: str, name: str, lake: str) -> bool:
@@ -71,7 +82,7 @@ class DuckLakeCatalog:
             if position is None or position.lake != lake:
                 return False
             duck.execute(f'DROP TABLE shown."{layer}"."{name}"')
-            self._clean(duck)
+            self._clean(duck, NOTHING)  # what may not be seen any more is dropped, too
             return True
 
     def _change(self, duck: Duck, shown: Shown, before: Position | None) -> None:
@@ -86,6 +97,7 @@ class DuckLakeCatalog:
         refuse_of_before(f"{shown.layer}.{shown.name}", files)
         linked: list[Place] = []
         table = f'shown."{shown.layer}"."{shown.name}"'
+        self._naming.put("")
         try:
             duck.execute("BEGIN")
             if came is None:
@@ -103,7 +115,9 @@ class DuckLakeCatalog:
         except BaseException:
             for each in linked:
                 each.remove()
+            self._naming.remove_file()
             raise
+        self._naming.remove_file()
 
     def _link(self, file: Place, shown: Shown) -> Place:
         """Give a file a second name that no other has."""
@@ -136,25 +150,39 @@ class DuckLakeCatalog:
             )
         return Position.parsed(line.removeprefix(MARK))
 
-    def _clean(self, duck: Duck) -> None:
+    def _clean(self, duck: Duck, kept: str | None = None) -> None:
         """Remove what only older snapshots need: names of files, never a lake's own."""
-        duck.execute(f"CALL ducklake_expire_snapshots('shown', older_than => now() - {KEPT})")
-        duck.execute(f"CALL ducklake_cleanup_old_files('shown', older_than => now() - {KEPT})")
+        until = f"older_than => now() - {kept or KEPT}"
+        duck.execute(f"CALL ducklake_expire_snapshots('shown', {until})")
+        duck.execute(f"CALL ducklake_cleanup_old_files('shown', {until})")
 
     @contextmanager
     def _opened(self) -> Iterator[Duck]:
         """Open it for the length of the block.
 
         Raises:
+            DefinitionError: It does not take what it is given.
             TransientError: Another process has it open, or it does not answer.
         """
+        is_open = False
         try:
             with session() as duck:
                 duck.execute(f"LOAD {_extension(duck)}")
                 at, folder = literal(f"ducklake:{self.place}"), literal(str(self._names))
                 duck.execute(f"ATTACH {at} AS shown (DATA_PATH {folder})")
+                is_open = True
+                if self._naming.exists():  # no other has it open, so who gave names was killed
+                    duck.execute(
+                        "CALL ducklake_delete_orphaned_files('shown', cleanup_all => true)"
+                    )
+                    self._naming.remove_file()
                 yield duck
         except DuckError as error:
+            if is_open and not isinstance(error, BUSY):
+                raise DefinitionError(  # of this table: the others are synced
+                    f"the DuckLake {self.place} does not take it: {str(error).splitlines()[0][:200]}",
+                    hint="the table stays as it is there; streams go on.",
+                ) from error
             raise TransientError(
                 f"the DuckLake {self.place} does not answer: {str(error).splitlines()[0][:200]}",
                 hint="streams go on; the next sync brings what it lacks. A database in a file is open to one writer alone.",
@@ -182,7 +210,14 @@ def _columns(duck: Duck, shown: Shown) -> str:
     """Return the columns that are shown, in DuckDB's words."""
     known = declared_columns(duck, "shown", opened(shown.path, shown.position.version))
     hidden = shown.position.hidden
-    return ", ".join(f'"{name}" {kind}' for name, kind in known.items() if name not in hidden)
+    return ", ".join(
+        f"{_quoted(name)} {kind}" for name, kind in known.items() if name not in hidden
+    )
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _comment(position: Position) -> str:

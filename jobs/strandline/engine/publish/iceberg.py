@@ -3,7 +3,9 @@
 A version of a table becomes a snapshot, in one transaction with the properties that say which version that is. Where files only came, their
 entries are appended; where files went as well (a repair, a promotion, ``forget``, files that were put together), what the catalog
 has is compared with what the table has. Columns are found by their names, because the files have no numbers of columns
-(``schema.name-mapping.default``); a column that is not shown keeps its name there, with a number that no schema has.
+(``schema.name-mapping.default``); a column that is not shown keeps its name there, with a number that no schema has. When a column is
+masked that was shown, all files are listed anew, without its smallest and largest values, and the snapshots go by which it could still
+be read.
 
 ``gc.enabled`` is false in each table: no engine may delete files of the lake, whatever it is asked to purge. What Iceberg itself
 has written grows not: a few snapshots are kept, and the files of older ones are removed, because only this writes the table.
@@ -11,21 +13,26 @@ has written grows not: a few snapshots are kept, and the files of older ones are
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property, wraps
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.conversions import to_bytes
 from pyiceberg.exceptions import (
+    BadRequestError,
     CommitFailedException,
     ForbiddenError,
+    NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    OAuthError,
     RESTError,
+    TableAlreadyExistsError,
     UnauthorizedError,
     ValidationError,
 )
@@ -39,10 +46,12 @@ from pyiceberg.types import (
     StringType,
     TimestamptzType,
 )
-from requests import RequestException, Session
+from requests import RequestException, Response, Session, Timeout
 
-from strandline.core.errors import DefinitionError, TransientError
+from strandline.core.errors import DefinitionError, LakeError, TransientError
+from strandline.engine.lake.commit.compact import open_file
 from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place
 from strandline.engine.publish.catalogs import Position, Shown, refuse_of_before, short
 from strandline.engine.runtime.settings import S3A
 
@@ -73,12 +82,38 @@ CUT = timedelta(milliseconds=1)
 
 
 class _Rest(RestCatalog):
-    """A client whose requests end."""
+    """A client whose requests end, and go to the address that was named and to no other."""
 
-    def _create_session(self) -> Session:
-        session = super()._create_session()
-        session.request = partial(session.request, timeout=WAITS)  # type: ignore[method-assign]  # the library has no setting
-        return session
+    def _config_headers(self, session: Session) -> None:
+        """Also this, before the session is asked for anything: the first request may send a secret for a token."""
+        super()._config_headers(session)
+        session.max_redirects = 0  # the secret would go along
+        session.request = _ending(session.request)  # type: ignore[method-assign]  # the library has no setting
+
+
+def _ending(ask: Callable[..., Response]) -> Callable[..., Response]:
+    """Return requests that end however slowly an answer comes: the client's own bound is one for each of its pieces."""
+
+    @wraps(ask)
+    def asked(*args: Any, **words: Any) -> Response:  # noqa: ANN401  # handed on as they are
+        answers: list[Response | Exception] = []
+
+        def asks() -> None:
+            try:
+                answers.append(ask(*args, **{**words, "timeout": WAITS}))
+            except Exception as error:  # noqa: BLE001  # raised below, in the thread that asked
+                answers.append(error)
+
+        thread = Thread(target=asks, daemon=True)
+        thread.start()
+        thread.join(WAITS)
+        if not answers:
+            raise Timeout(f"no whole answer in {WAITS:.0f} s")
+        if isinstance(answers[0], Exception):
+            raise answers[0]
+        return answers[0]
+
+    return asked
 
 
 class IcebergCatalog:
@@ -103,7 +138,8 @@ class IcebergCatalog:
         """See ``Catalog``."""
         with _explained(self.place):
             table = self._table(shown)
-            if _position(table) == shown.position:
+            old = _showing(table, shown.position.hidden)
+            if _position(table) == shown.position and not (old and shown.files):
                 return False
             if not self._moved(table, shown):  # a column has a type that no former one can become
                 self._client.drop_table((shown.layer, shown.name))
@@ -157,7 +193,8 @@ class IcebergCatalog:
     def _moved(self, table: "IcebergTable", shown: Shown) -> bool:
         """Show the version in one transaction; return False where its columns cannot become what they are now."""
         before = _position(table)
-        is_crowded = len(_manifests(table)) > MANIFESTS
+        hidden = shown.position.hidden
+        is_crowded = len(_manifests(table)) > MANIFESTS or bool(_showing(table, hidden))
         came = None if is_crowded else shown.came_since(before)
         if came is not None:
             add, gone = came, dict[str, DataFile]()
@@ -174,7 +211,8 @@ class IcebergCatalog:
             return False
         _describe(change, shown)
         _list(change, shown, add, [*gone.values()])
-        _expire(change.commit_transaction())
+        done = change.commit_transaction()
+        _expire(done, _showing(done, hidden))
         return True
 
 
@@ -183,25 +221,49 @@ def _explained(place: str) -> Iterator[None]:
     """Say what an error of the catalog means.
 
     Raises:
-        DefinitionError: It refuses who asks.
+        DefinitionError: It refuses who asks or what it is sent, or what is there is no such catalog.
         TransientError: It is away, or another writer was faster.
     """
     try:
         yield
-    except (UnauthorizedError, ForbiddenError) as error:
+    except LakeError:
+        raise
+    except (UnauthorizedError, ForbiddenError, OAuthError) as error:
         raise DefinitionError(
             f"the catalog {place} refuses: {short(error)}",
             hint="set the credentials in STRANDLINE_ICEBERG_OPTIONS.",
         ) from error
-    except CommitFailedException as error:
+    except (
+        CommitFailedException,
+        NoSuchTableError,
+        NoSuchNamespaceError,
+        TableAlreadyExistsError,
+        NamespaceAlreadyExistsError,
+    ) as error:
         raise TransientError(
             f"another writer changed a table of {place} meanwhile: {short(error)}",
             hint="the next sync goes on; let nothing else write these tables.",
+        ) from error
+    except BadRequestError as error:
+        raise DefinitionError(
+            f"the catalog {place} does not take a table: {short(error)}",
+            hint="the table stays as it is there; streams go on.",
         ) from error
     except (RequestException, RESTError) as error:
         raise TransientError(
             f"the catalog {place} does not answer: {short(error)}",
             hint="streams go on; the next sync brings what it lacks.",
+        ) from error
+    except FileNotFoundError as error:
+        raise DefinitionError(
+            f"a file that the catalog {place} has written for itself is gone: {short(error)}",
+            hint="`strandline catalog drop TABLE`, and the next sync makes the table there anew.",
+        ) from error
+    except Exception as error:
+        # Its client reads HTML, half a JSON and unknown types by a dozen kinds of errors, and maintenance must not end by one.
+        raise DefinitionError(
+            f"what the catalog {place} answers is not understood: {type(error).__name__}: {short(error)}",
+            hint="STRANDLINE_ICEBERG is the address of an Iceberg REST catalog, without its /v1.",
         ) from error
 
 
@@ -271,7 +333,9 @@ def _list(
 def _entry(file: str, body: Mapping[str, Any], fields: Mapping[str, tuple[int, Any]]) -> DataFile:
     """Return what Iceberg says of a file, from what Delta's log says: it is not opened."""
     stats = json.loads(body.get("stats") or "{}")
-    rows = int(stats.get("numRecords", 0))
+    rows = stats.get("numRecords")
+    if rows is None:  # another tool wrote it; readers take a file of no rows for empty
+        rows = open_file(Place.of(file)).metadata.num_rows
     parts = {name: value for name, value in (body.get("partitionValues") or {}).items() if value}
     ends = {
         "lower_bounds": _bounds({**(stats.get("minValues") or {}), **parts}, fields, -CUT),
@@ -332,8 +396,9 @@ def _value(kind: PrimitiveType, value: Any, more: timedelta) -> Any:  # noqa: AN
             case DateType():
                 return (date.fromisoformat(value) - EPOCH.date()).days
             case TimestamptzType():
-                at = datetime.fromisoformat(value).astimezone(UTC) + more
-                return (at - EPOCH) // timedelta(microseconds=1)
+                at = datetime.fromisoformat(value)  # of a folder it is without a zone, which is UTC
+                at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+                return (at + more - EPOCH) // timedelta(microseconds=1)
             case StringType():
                 return str(value)
             case _:
@@ -363,15 +428,28 @@ def _path(uri: str) -> str:
     )
 
 
-def _expire(table: "IcebergTable") -> None:
-    """Remove the snapshots but the newest, with the files that Iceberg wrote for them alone."""
+def _showing(table: "IcebergTable", hidden: Sequence[str]) -> set[int]:
+    """Return the snapshots by which a column can be read that is hidden now: a reader of one sees the columns that it had."""
+    secret = {*hidden}
+    schemas = {
+        each.schema_id
+        for each in table.metadata.schemas
+        if secret.intersection(field.name for field in each.fields)
+    }
+    return {each.snapshot_id for each in table.metadata.snapshots if each.schema_id in schemas}
+
+
+def _expire(table: "IcebergTable", never: Collection[int]) -> None:
+    """Remove snapshots, with the files that Iceberg wrote for them alone: all but the newest, and some that may not be read."""
     known = sorted(table.metadata.snapshots, key=lambda each: each.sequence_number or 0)
-    if len(known) <= 2 * KEPT:
+    numbers = [each.snapshot_id for each in known]
+    spared = numbers[-KEPT:] if len(known) > 2 * KEPT else numbers
+    current = table.metadata.current_snapshot_id
+    kept = [each for each in spared if each == current or each not in never]
+    old = [each for each in numbers if each not in kept]
+    if not old:
         return
-    old = [each.snapshot_id for each in known[:-KEPT]]
-    dead = _metadata_of(table, old) - _metadata_of(
-        table, [each.snapshot_id for each in known[-KEPT:]]
-    )
+    dead = _metadata_of(table, old) - _metadata_of(table, kept)
     table.maintenance.expire_snapshots().by_ids(old).commit()
     _remove(table, dead)
 

@@ -122,7 +122,7 @@ class UnityCatalog:
                 )
             if has.get(SHOWN) == properties[SHOWN]:
                 return False
-            if self._changed(known, shown, properties):
+            if _is_there(known, shown.path) and self._changed(known, shown, properties):
                 return True
             self._gone(shown.layer, shown.name)
         self._created(shown, properties)
@@ -334,6 +334,12 @@ def _is_of(known: Mapping[str, Any], lake: str) -> bool:
     return known.get("table_type") == EXTERNAL and has.get(LAKE) == _lake(lake)
 
 
+def _is_there(known: Mapping[str, Any], path: Place) -> bool:
+    """Return whether an entry has the table's address, which no request changes in place; a server may write its scheme otherwise."""
+    _, is_address, place = str(known.get("storage_location") or "").partition("://")
+    return not is_address or place.rstrip("/") == _location(path).partition("://")[2]
+
+
 def _lake(root: str) -> str:
     """Return a lake as a property has it."""
     return root if len(root) <= LONGEST else f"sha256:{sha256(root.encode()).hexdigest()}"
@@ -372,7 +378,7 @@ def _comment(text: object) -> dict[str, str]:
 
 def _location(path: Place) -> str:
     """Return a table's folder as the catalog's readers name it."""
-    return f"{'s3' if path.scheme == S3A else path.scheme}://{quote(path.path)}"
+    return f"{'s3' if path.scheme == S3A else path.scheme}://{quote(path.path, safe='/@')}"
 
 
 def _schema(shown: Shown) -> StructType:
