@@ -33,7 +33,8 @@ from dagster import (
 )
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.runtime.settings import choose
+from strandline.engine.runtime.settings import choose, chosen_profile, settings
+from strandline.project import project as found_project
 
 RESOURCES = {
     "lake": "strandline_lake",
@@ -140,7 +141,8 @@ def use(
 ) -> None:
     """Let this process work for a project, with a profile of it and a lake; what is absent stays as it is.
 
-    By variables of the environment, because the programs that this process starts, such as a stream, work for them too.
+    By variables of the environment, because the programs that this process starts, such as a stream, work for them too. Our resources
+    read them at each run, so what was not said is decided as well once our definitions are made: they are of the lake of the settings.
 
     Raises:
         DefinitionError: It works for another already.
@@ -151,18 +153,36 @@ def use(
         "lake": lake,
         "schedules": None if schedules is None else str(schedules).lower(),
     }
-    for name, value in wanted.items():
-        if value is None:
-            continue
-        if _used.setdefault(name, value) != value:
+    said = {name: value for name, value in wanted.items() if value is not None}
+    for name, value in said.items():
+        had = _used.get(name, value)
+        if name not in _used and FIRST in sys.modules:
+            had = _decided(name, value)
+        if had != value:
             raise DefinitionError(
-                f"this process works with the {name} {_used[name]} already, and is to work with {value}",
+                f"this process works with {had or 'no'} as its {name} already, and is to work with {value}",
                 hint="give each lake a code location of its own: Dagster shows both, and edges between them.",
             )
+    for name, value in said.items():
+        _used[name] = value
         choose(name, value)
 
 
 _used: dict[str, str] = {}
+
+
+def _decided(name: str, value: str) -> str:
+    """Return what the settings say of a part, as it was written where both mean the same; empty where they say nothing."""
+    found = settings()
+    own = found_project()
+    decided = {
+        "lake": found.lake,
+        "profile": chosen_profile() or "",
+        "project": str(own.root) if own else "",
+        "schedules": "" if found.schedules is None else str(found.schedules).lower(),
+    }[name]
+    is_same = name == "lake" and settings(lake=value).lake == decided
+    return value if is_same else decided
 
 
 def _place(wanted: Placement) -> None:

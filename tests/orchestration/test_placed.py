@@ -68,6 +68,22 @@ from strandline_dagster import definitions
 assert definitions(lake={first!r}) is definitions(lake={first!r})
 definitions(lake={second!r})
 """
+LATER = """
+from strandline_dagster import definitions
+assert definitions() is definitions(lake={lake!r})
+"""
+READ = """
+from strandline_dagster import definitions
+from strandline_dagster.reading import TableIOManager
+from strandline.core.errors import DefinitionError
+definitions()
+try:
+    TableIOManager(lake={lake!r})._readings("silver.devices")
+except DefinitionError as error:
+    assert "as its lake already" in error.message
+from strandline.engine.runtime.settings import settings
+print(settings().lake)
+"""
 FAILED = """
 import json
 import dagster as dg
@@ -190,6 +206,14 @@ def test_one_process_has_one_lake(tmp_path: Path) -> None:
     assert "a code location of its own" in ran(two, tmp_path, fails=True)
     late = LOADED.format(words="key_prefix='lake'")
     assert "before other modules" in ran(late, tmp_path, fails=True)
+
+
+def test_a_lake_that_was_not_said_is_decided_once_the_definitions_are_made(tmp_path: Path) -> None:
+    """Our resources ask the settings at each run, so who reads another lake in the same process would send our rows there."""
+    other = str(tmp_path / "b")
+    assert "a code location of its own" in ran(LATER.format(lake=other), tmp_path / "a", fails=True)
+    assert str(tmp_path / "a") in ran(READ.format(lake=other), tmp_path / "a").splitlines()
+    assert ran(LATER.format(lake=str(tmp_path / "a")), tmp_path / "a") is not None
 
 
 def test_alarms_are_about_our_runs_alone(tmp_path: Path) -> None:
