@@ -220,3 +220,33 @@ def test_a_line_after_one_that_was_cut_off_is_a_line(tmp_path: Path) -> None:
         '{"c": 3}',
         '{"d": 4}',
     ]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3a://key:hush@bucket/lake",
+        "gs://key:hush@bucket",
+        "abfss://box@account.dfs.core.windows.net/lake?sv=1&sig=hush",
+        "https://key:hush@host/lake?token=hush",
+    ],
+)
+def test_a_secret_in_an_address_is_refused_and_not_repeated(address: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        Place.of(address)
+    assert "hush" not in f"{refused.value} {vars(refused.value)}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*(f"a{each}b" for each in ' #?%~*[]{}|^`<>\\"ü\n'), "a//b", "a/../b", "a/./b", ".."],
+)
+def test_a_folder_that_delta_rs_would_take_for_another_is_no_lake(name: str) -> None:
+    """At # and ? an address ends for it, so all tables of such a lake would have one log."""
+    with pytest.raises(DefinitionError, match=r"its address contains|has a user"):
+        Lake(Place.of(f"s3a://bucket/{name}/c"))
+
+
+@pytest.mark.parametrize("name", ["a.b", "..a", "a..", ".a/b", "A-b_c=1"])
+def test_usual_names_are_lakes(name: str) -> None:
+    assert str(Lake(Place.of(f"s3a://bucket/{name}")).root) == f"s3a://bucket/{name}"

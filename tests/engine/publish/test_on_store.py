@@ -145,3 +145,12 @@ def test_a_ducklake_says_that_it_cannot(on_store: Lake, tmp_path: Path) -> None:
     assert {name: is_news for name, (_, is_news) in found.items()} == {e.id: False for e in TABLES}
     assert all("no second names of files" in entry.why for entry, _ in found.values())
     assert not file.exists(), "it is not even made"
+
+
+def test_delta_rs_and_we_mean_the_same_keys_by_all_letters_that_a_lake_may_have(
+    bucket: Place,
+) -> None:
+    odd = Lake(bucket / "A'b+c!$&(),;:@=_.-")
+    written.written(odd.table(written.SILVER), written.numbers(5))
+    assert odd.table(written.SILVER).exists()
+    assert by_us(odd.table(written.SILVER)).num_rows == 5

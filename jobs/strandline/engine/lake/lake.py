@@ -209,6 +209,9 @@ def _words(form: Any) -> str:  # noqa: ANN401  # as above
 
 
 MISREAD = re.compile(r"[\x00-\x1f\x7f\\,%*?^|\[\]{}`]")
+MISREAD_ON_STORE = re.compile(r"[^A-Za-z0-9'+!$&(),;:@=_./-]|(?<![^/])\.\.?(?![^/])|//")
+"""What delta-rs takes for another key than Spark and we do: at # and ? it ends, so all tables of such a lake would be one to it; a space or
+a letter beyond ASCII it writes in its own way. And parts of a path that are none of a key."""
 LONGEST = 3_500
 """Bytes; the system's limit of 4,096 less the names of Spark's state and scratch files below the lake."""
 CHOOSE = "choose another folder with --lake or STRANDLINE_LAKE."
@@ -221,6 +224,9 @@ def refuse_folder(root: Place) -> None:
         DefinitionError: It is a file, lies under one, or its name cannot be used.
     """
     if not root.is_local:
+        misread = sorted(set(MISREAD_ON_STORE.findall(root.path)))
+        if misread:
+            raise _refusal(root, f"its address contains {', '.join(map(repr, misread))}")
         return
     misread = sorted(set(MISREAD.findall(str(root))))
     if misread:

@@ -114,6 +114,8 @@ Content: TypeAlias = bytes
 """A file's content; within ``Place`` the name ``bytes`` is that of a method."""
 STORES = "s3a://bucket/folder, gs://bucket/folder or abfss://container@account.dfs.core.windows.net/folder"
 ACCOUNT = re.compile(r"[^/@\s]+@[^/@\s.]+\.[^/@\s]+(?:/|$)")
+SECRET = re.compile(r"^[^/@]*:[^/]*@|\?")
+"""A password in a bucket's place, as Hadoop once took it, or a signature behind a folder, as Azure's portal gives it."""
 URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<path>.*)", re.DOTALL)
 
 
@@ -147,13 +149,18 @@ class Place:
         if address is None:
             return cls(str(Path(text).expanduser().absolute()))
         scheme, path = address["scheme"].lower(), address["path"]
+        if scheme in ENDPOINTS and SECRET.search(path):
+            raise DefinitionError(  # what is in it is not repeated
+                f"an address of {scheme}:// has a user, a password or a query, which a place on a store has not",
+                hint="keys and tokens are in the environment; the address is that of the folder alone.",
+            )
         if scheme in ENDPOINTS and (ACCOUNT.match(path) if scheme == ABFSS else path.strip("/")):
             return cls(path.strip("/"), scheme)
         if scheme != FILE or not path.startswith("/"):
             raise DefinitionError(
-                f"a lake is a folder of this machine, {STORES}, and {text} is none",
+                f"a lake is a folder of this machine, {STORES}, and {_bare(text)} is none",
                 hint="choose one with --lake or STRANDLINE_LAKE.",
-                lake=text,
+                lake=_bare(text),
             )
         return cls(path)
 
@@ -492,3 +499,8 @@ def is_outage(error: BaseException) -> bool:
     from strandline.engine.runtime.outage import absence  # noqa: PLC0415  # as above
 
     return absence(error) is not None
+
+
+def _bare(address: str) -> str:
+    """Return an address without its password and its query."""
+    return re.sub(r"://[^/@]*:[^/@]*@", "://…@", address).partition("?")[0]
