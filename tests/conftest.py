@@ -187,7 +187,8 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture
 def bucket(s3: S3Server, request: pytest.FixtureRequest) -> Place:  # noqa: ARG001  # it runs
     """Return an empty folder of the test's own on the S3 server."""
-    return Place.of(f"s3a://{s3_server.BUCKET}/{uuid4().hex[:8]}-{request.node.name[:20]}")
+    name = re.sub(r"\W", "-", request.node.name[:20])
+    return Place.of(f"s3a://{s3_server.BUCKET}/{uuid4().hex[:8]}-{name}")
 
 
 @pytest.fixture(scope="session")

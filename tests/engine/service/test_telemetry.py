@@ -241,6 +241,18 @@ def test_another_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         telemetry()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "100000"), ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "few")],
+)
+def test_a_variable_that_the_sdk_does_not_take_is_said(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(DefinitionError, match="a variable of OpenTelemetry is wrong"):
+        telemetry_spans.Traces(Lake(tmp_path / "lake"), print)
+
+
 def test_without_a_receiver_nothing_is_imported(tmp_path: Path) -> None:
     """Nor is a thread begun: a run without monitors costs what it did."""
     code = (

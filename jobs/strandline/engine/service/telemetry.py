@@ -40,7 +40,7 @@ from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, Tra
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pyspark.sql import SparkSession
 
-from strandline.core.errors import LakeError
+from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Table
 from strandline.engine.flow.running import Parent, Report, Wrote
 from strandline.engine.flow.shadow_lake import Shadow
@@ -184,13 +184,22 @@ class Traces:
         Args:
             lake: The lake; runs in other lakes, such as those of a verification, have no trace.
             says: Hears once of each reason why nothing is sent.
+
+        Raises:
+            DefinitionError: The SDK does not take what a variable of OpenTelemetry says.
         """
         _quiet(says)
         self.lake, self._ids = lake, _Ids()
-        self._provider = TracerProvider(
-            resource=resource_of(lake), id_generator=self._ids, shutdown_on_exit=False
-        )
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        try:
+            self._provider = TracerProvider(
+                resource=resource_of(lake), id_generator=self._ids, shutdown_on_exit=False
+            )
+            self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        except ValueError as error:
+            raise DefinitionError(
+                f"a variable of OpenTelemetry is wrong: {first_line(error)}",
+                hint="correct or unset it; most of them begin with OTEL_BSP_, OTEL_SPAN_ or OTEL_EXPORTER_OTLP_.",
+            ) from error
         self._tracer = self._provider.get_tracer("strandline", version("strandline"))
         self._roots: dict[str, Span] = {}
         self._waiting = queue.Queue[_Commit](LENGTH)
