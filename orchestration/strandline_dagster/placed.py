@@ -181,7 +181,11 @@ def _decided(name: str, value: str) -> str:
         "project": str(own.root) if own else "",
         "schedules": "" if found.schedules is None else str(found.schedules).lower(),
     }[name]
-    is_same = name == "lake" and settings(lake=value).lake == decided
+    is_same = False
+    if name == "lake":
+        is_same = settings(lake=value).lake == decided
+    elif name == "project" and own:
+        is_same = Path(value).resolve() == own.root.resolve()
     return value if is_same else decided
 
 
