@@ -176,7 +176,6 @@ REASONS = {
     "strandline.engine.publish.catalogs:dropped": SHOWN,
     "strandline.engine.publish.ducklake:_change": SHOWN,
     "strandline.engine.publish.ducklake:_link": SHOWN,
-    "strandline.engine.publish.ducklake:_opened": "removes names of files that a killed sync left; killed in test_ducklake.py",
     "strandline.engine.publish.iceberg:_expire": "the files of snapshots that are gone: what a kill leaves of them nothing names",
     "strandline.engine.flow.publisher:_store": "killed while it runs in test_publish_killed.py",
     "strandline.engine.service.dagster_process:_configure": AGAIN,

@@ -52,6 +52,9 @@ Relation: TypeAlias = duckdb.DuckDBPyRelation
 DuckError = duckdb.Error
 """What DuckDB raises."""
 
+DUCK_BUSY = (duckdb.IOException, duckdb.TransactionException)
+"""What it raises for what passes: another program has a database open, or a disk is full."""
+
 MEMORY = "512MB"
 """Most memory that a spilling database takes, whatever the size of the tables; it fits beside a default session of Spark."""
 

@@ -14,10 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
-import duckdb
-
 from strandline.core.errors import DefinitionError, TransientError
-from strandline.engine.lake.duckdb_table import Duck, DuckError, declared_columns, literal, session
+from strandline.engine.lake.duckdb_table import (
+    DUCK_BUSY,
+    Duck,
+    DuckError,
+    declared_columns,
+    literal,
+    session,
+)
 from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import link
@@ -31,9 +36,6 @@ MARK = "strandline: "
 
 KEPT = "INTERVAL 1 HOUR"
 NOTHING = "INTERVAL 0 SECOND"
-
-BUSY = (duckdb.IOException, duckdb.TransactionException)
-"""What passes: a full disk, another writer."""
 
 
 class DuckLakeCatalog:
@@ -178,7 +180,7 @@ class DuckLakeCatalog:
                     self._naming.remove_file()
                 yield duck
         except DuckError as error:
-            if is_open and not isinstance(error, BUSY):
+            if is_open and not isinstance(error, DUCK_BUSY):
                 raise DefinitionError(  # of this table: the others are synced
                     f"the DuckLake {self.place} does not take it: {str(error).splitlines()[0][:200]}",
                     hint="the table stays as it is there; streams go on.",
