@@ -228,7 +228,7 @@ def test_a_line_after_one_that_was_cut_off_is_a_line(tmp_path: Path) -> None:
         "s3a://key:hush@bucket/lake",
         "gs://key:hush@bucket",
         "abfss://box@account.dfs.core.windows.net/lake?sv=1&sig=hush",
-        "https://key:hush@127.0.0.1/lake?token=hush",
+        "hdfs://key:hush@host/lake?token=hush",
     ],
 )
 def test_a_secret_in_an_address_is_refused_and_not_repeated(address: str) -> None:
