@@ -338,6 +338,9 @@ def _azure(where: StoreOptions) -> dict[str, str]:
         # About half a minute, as for the other stores; by default it is asked thirty times, over many minutes.
         "spark.hadoop.fs.azure.io.retry.max.retries": "8",
         "spark.hadoop.fs.azure.io.retry.max.backoff.interval": "5000",
+        # Its figures about footers are one object for all readers of a file, without a lock: of those that read one at once some
+        # ended [3.5.0, one of a hundred races: NullPointerException in AbfsReadFooterMetrics]. It would send them to the account, too.
+        "spark.hadoop.fs.azure.metrics.collection.enabled": "false",
         **_azure_keys(azure_identity()),
         **(_azurite(where.endpoint) if where.endpoint and where.is_plain else {}),
     }
