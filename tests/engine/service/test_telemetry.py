@@ -22,6 +22,7 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Parent
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entries
+from strandline.engine.lake.place import Place
 from strandline.engine.runtime.log_files import TRACES, logger
 from strandline.engine.runtime.settings import telemetry
 from strandline.engine.service import telemetry as telemetry_spans
@@ -250,7 +251,7 @@ def test_a_variable_that_the_sdk_does_not_take_is_said(
 ) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(DefinitionError, match="a variable of OpenTelemetry is wrong"):
-        telemetry_spans.Traces(Lake(tmp_path / "lake"), print)
+        telemetry_spans.Traces(Lake(Place.of(tmp_path / "lake")), print)
 
 
 def test_without_a_receiver_nothing_is_imported(tmp_path: Path) -> None:
