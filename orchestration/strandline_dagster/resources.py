@@ -67,7 +67,7 @@ from strandline.engine.runtime.webhook import post
 from strandline.engine.service.background_stream import ALERTS, Always
 from strandline.engine.service.stream_health import SILENT, Ill, Watch
 from strandline.operate import lakes, session
-from strandline.operate.audit import dangers_of, report_of, write_report
+from strandline.operate.audit import dangers_of, dangers_to, report_of, write_report
 from strandline.operate.backfill import backfilled
 from strandline.operate.stream import always
 from strandline_dagster.placed import asset_key, named, ours, placement, run_failure_sensor, sensor
@@ -332,6 +332,11 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         """Look how long what every reader still needs is there, as ``strandline radar`` does."""
         found, lake = lakes.existing(None, says=note)
         return dangers_of(found, lake)
+
+    def radar_of(self, table: Ingested) -> list[Danger]:
+        """Look how long what one bronze table still needs is there: a run asks it of each table that it fills."""
+        found, lake = lakes.configured(None)
+        return dangers_to(table, found, lake)
 
     def report(self, day: str | None) -> tuple[Findings, Place]:
         """Write the report of a day, as ``strandline report`` does."""

@@ -259,7 +259,7 @@ def answered_by_a_run(table: Table, lake: LakeResource) -> Iterator[AssetCheckRe
     yield from unwatched(table, lake)
     yield from publications_answered(table, lake)
     if isinstance(table, Ingested):
-        yield _retention_answer(table, lake.radar())
+        yield _retention_answer(table, lake.radar_of(table))
 
 
 def unwatched(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:

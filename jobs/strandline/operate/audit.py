@@ -26,6 +26,7 @@ from strandline.engine.flow.readers import (
     Danger,
     Level,
     TopicReader,
+    bronze_reader,
     keep,
     table_dangers,
     topic_dangers,
@@ -584,6 +585,20 @@ def dangers_of(found: Settings, where: Lake) -> list[Danger]:
         ]
     keep(where, dangers, clock.now())
     return dangers
+
+
+def dangers_to(table: Ingested, found: Settings, where: Lake) -> list[Danger]:
+    """Look for how long Kafka keeps what one bronze table has not read; no other reader of the lake is looked at.
+
+    Raises:
+        DefinitionError: No broker is known.
+        TransientError: None answers.
+    """
+    reader = bronze_reader(table, where)
+    if not reader.positions:
+        return []
+    address = lakes.demanded_address(found, where)
+    return topic_dangers([reader], address, found.kafka_options, clock.now())
 
 
 def refuse_danger(dangers: Sequence[Danger]) -> None:

@@ -431,16 +431,18 @@ class TopicReader:
 def topic_readers(lake: Lake) -> list[TopicReader]:
     """Return the bronze tables that have read something, and the feeds that ran in the last process."""
     tables = fed((table for table in catalog.tables() if isinstance(table, Ingested)), lake)
-    bronze = [_bronze(table.id, lake.table(table)) for table in tables]
+    bronze = [bronze_reader(table, lake) for table in tables]
     return [*(each for each in bronze if each.positions), *_feeds(lake)]
 
 
-def _bronze(name: str, path: Place) -> TopicReader:
+def bronze_reader(table: Ingested, lake: Lake) -> TopicReader:
+    """Return a bronze table as a reader of its topics; it has no positions where it has read nothing."""
+    path = lake.table(table)
     positions, stream = _read(path), _stream(path)
     if positions and not identities_in(stream):  # all are retired, or it was read before ids were
         left = sums_of(path).retired
         positions = {part: at for part, at in positions.items() if part[0] not in left}
-    return TopicReader(name=name, positions=positions, stream=stream)
+    return TopicReader(name=table.id, positions=positions, stream=stream)
 
 
 def table_dangers(lake: Lake) -> list[Danger]:
