@@ -1,6 +1,6 @@
 package strandline
 
-import java.io.ByteArrayOutputStream
+import java.io.{ByteArrayOutputStream, FileNotFoundException}
 import java.nio.file.FileAlreadyExistsException
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException => HadoopFileAlreadyExistsException, Path}
@@ -20,6 +20,7 @@ class ConditionalCheckpointFiles(path: Path, configuration: Configuration)
     extends FileSystemBasedCheckpointFileManager(path, configuration) {
 
   private val LOGS = Set("offsets", "commits")
+  private val STATE = "state"
   private lazy val store = StoreDoor.of(fs)
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = store match {
@@ -33,8 +34,16 @@ class ConditionalCheckpointFiles(path: Path, configuration: Configuration)
     */
   override def exists(file: Path): Boolean = store match {
     case Some(door) if LOGS(file.getParent.getName) && file.getName.forall(_.isDigit) => door.isFile(file)
+    case Some(_) if file.getName == STATE => hasFiles(file)
     case _ => super.exists(file)
   }
+
+  /** A query that begins is refused where a state is. Hadoop's marks of folders are none: where a checkpoint was removed they stay
+    * on Google's store, because the client in Python cannot name a key that ends in a slash.
+    */
+  private def hasFiles(folder: Path): Boolean =
+    try fs.listFiles(folder, true).hasNext
+    catch { case _: FileNotFoundException => false }
 
   /** Keeps what is written, which is small, and creates the file when it is closed. */
   private class Creating(door: StoreDoor, file: Path, content: ByteArrayOutputStream)

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import Producer
 from cryptography.hazmat.primitives.serialization import PrivateFormat
 from pyspark.sql import SparkSession
 
@@ -17,6 +17,7 @@ from strandline.core.stateful import AvailableNow
 from strandline.core.topic import Topic
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.flow.runner import Site, run
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.broker import check_reachable
 from strandline.engine.kafka.slices import ends_of
 from strandline.engine.kafka.topic_log import java_options
@@ -74,9 +75,7 @@ def test_a_table_is_filled_counted_and_shown_by_who_it_is(  # noqa: PLR0913, PLR
     assert sum(each.lag for each in ends_of(table, lake, address, options).values()) == 0
     name = group_of("{table}." + topic.name, table.id, lake)
     client = admin(secured.plain)  # it answers only as long as it is referenced
-    asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])
-    shown = asked[name].result(20).topic_partitions or []
-    assert (said, sum(each.offset for each in shown)) == ([], ROWS)
+    assert (said, sum(broker.offsets_of(client, name).values())) == ([], ROWS)
 
 
 @pytest.mark.parametrize(

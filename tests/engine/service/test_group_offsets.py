@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Producer,
@@ -28,6 +27,7 @@ from strandline.core.stateful import MicroBatch
 from strandline.core.table import Ingested
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site
+from strandline.engine.kafka import broker
 from strandline.engine.kafka.slices import ends_of, name_of
 from strandline.engine.kafka.topic_log import STAY
 from strandline.engine.lake.lake import Lake
@@ -64,15 +64,12 @@ def offsets_of(address: str, group: str) -> Read:
     client = admin(address)  # it answers only as long as it is referenced
     until = time.monotonic() + 30
     while True:
-        asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
         try:
-            found = asked[group].result(20).topic_partitions or []
-            break
+            return broker.offsets_of(client, group)
         except KafkaException as error:  # of a broker that has just begun
             if error.args[0].code() != LOADING or time.monotonic() > until:
                 raise
         time.sleep(0.1)
-    return {(each.topic, each.partition): each.offset for each in found}
 
 
 class Shown:

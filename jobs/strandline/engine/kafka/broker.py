@@ -14,7 +14,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
@@ -186,6 +192,68 @@ class Cluster:
             hint=ANSWER if not self.options else f"{ANSWER[:-1]} or STRANDLINE_KAFKA_OPTIONS.",
             address=self.address,
         )
+
+
+# The offsets of a consumer group, by which Kafka's own tools see how far a reader is.
+
+
+def offsets_of(asks: AdminClient, group: str) -> dict[tuple[str, int], int]:
+    """Return the offsets that a consumer group has.
+
+    Its coordinator is asked for something else first, and refuses that while it is not ready. To be refused the offsets ends the
+    process: librdkafka has the coordinator looked up by the group of the client, and an admin client is in none [2.16.1,
+    SIGSEGV in rd_kafka_cgrp_op below rd_kafka_handle_OffsetFetch].
+
+    Raises:
+        KafkaException: The cluster does not answer, or refuses.
+    """
+    asks.describe_consumer_groups([group], request_timeout=PATIENCE)[group].result(2 * PATIENCE)
+    listed = asks.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group)], request_timeout=PATIENCE
+    )
+    found = listed[group].result(2 * PATIENCE).topic_partitions or []
+    return {(each.topic, each.partition): each.offset for each in found}
+
+
+def set_offsets(
+    asks: AdminClient,
+    group: str,
+    wanted: Mapping[tuple[str, int], int],
+    former: Collection[str],
+    has: Collection[tuple[str, int]] | None = None,
+) -> None:
+    """Let a consumer group have these offsets and no others.
+
+    Args:
+        asks: The cluster's admin.
+        group: The group; it is made where there is none.
+        wanted: Its offsets.
+        former: The topics that its reader reads or has ever read: of these it may have others by now.
+        has: The partitions of which it has offsets; the cluster is asked when None.
+
+    Raises:
+        KafkaException: The cluster does not answer, or refuses, as it does while the group has members.
+        DefinitionError: The group has offsets of other topics, so it is another reader's.
+    """
+    over = {*(offsets_of(asks, group) if has is None else has)} - wanted.keys()
+    if strange := {name for name, _ in over} - {*former}:
+        raise DefinitionError(
+            f"the consumer group {group} has offsets of {' and '.join(sorted(strange))}, so it is another reader's",
+            hint="name groups that no other program has with STRANDLINE_CONSUMER_GROUP. If it is ours, of before a restore "
+            "or of topics that the table names no more, delete the group in Kafka: it is made again.",
+            group=group,
+        )
+    if over:  # this client cannot take single offsets out of a group
+        asks.delete_consumer_groups([group], request_timeout=PATIENCE)[group].result(2 * PATIENCE)
+    if not wanted:
+        return
+    parts = [TopicPartition(*part, at) for part, at in sorted(wanted.items())]
+    made = asks.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, parts)], request_timeout=PATIENCE
+    )
+    for each in made[group].result(2 * PATIENCE).topic_partitions or []:
+        if each.error is not None:
+            raise KafkaException(each.error)
 
 
 def _leaders(cluster: Cluster, patience: float) -> dict[str, list[int]]:

@@ -1,14 +1,13 @@
 """The contents of one topic of Kafka, read with the C client, which needs no JVM."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -228,46 +227,6 @@ def read_of(
         (each.topic, each.partition): at.result(2 * PATIENCE).offset for each, at in firsts.items()
     }
     return {part: begins.get(part, own.get(part, 0)) for part in found}
-
-
-def set_offsets(
-    asks: AdminClient, group: str, wanted: Mapping[Part, int], former: Collection[str]
-) -> None:
-    """Let a consumer group have these offsets and no others.
-
-    Args:
-        asks: The cluster's admin.
-        group: The group; it is made where there is none.
-        wanted: Its offsets.
-        former: The topics that its reader reads or has ever read: of these it may have others by now.
-
-    Raises:
-        KafkaException: The cluster does not answer, or refuses, as it does while the group has members.
-        DefinitionError: The group has offsets of other topics, so it is another reader's.
-    """
-    listed = asks.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group)], request_timeout=PATIENCE
-    )
-    has = listed[group].result(2 * PATIENCE).topic_partitions or []
-    over = {(each.topic, each.partition) for each in has} - wanted.keys()
-    if strange := {name for name, _ in over} - {*former}:
-        raise DefinitionError(
-            f"the consumer group {group} has offsets of {' and '.join(sorted(strange))}, so it is another reader's",
-            hint="name groups that no other program has with STRANDLINE_CONSUMER_GROUP. If it is ours, of before a restore "
-            "or of topics that the table names no more, delete the group in Kafka: it is made again.",
-            group=group,
-        )
-    if over:  # this client cannot take single offsets out of a group
-        asks.delete_consumer_groups([group], request_timeout=PATIENCE)[group].result(2 * PATIENCE)
-    if not wanted:
-        return
-    parts = [TopicPartition(*part, at) for part, at in sorted(wanted.items())]
-    made = asks.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, parts)], request_timeout=PATIENCE
-    )
-    for each in made[group].result(2 * PATIENCE).topic_partitions or []:
-        if each.error is not None:
-            raise KafkaException(each.error)
 
 
 TIMEOUT = 10.0

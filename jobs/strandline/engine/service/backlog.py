@@ -24,14 +24,13 @@ from strandline.core.table import Ingested, Table
 from strandline.engine.accounting.table_books import Books, Closed
 from strandline.engine.flow.running import Wrote
 from strandline.engine.kafka import broker
-from strandline.engine.kafka.broker import Cluster
+from strandline.engine.kafka.broker import Cluster, set_offsets
 from strandline.engine.kafka.slices import Part, ends_of, range_ends
 from strandline.engine.kafka.topic_log import (
     consumer,
     identities_in,
     number_in_kafka,
     read_of,
-    set_offsets,
 )
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry, latest_version
@@ -617,12 +616,14 @@ class GroupOffsets:
         asks, read = self._cluster.admin, range_ends(newest[1].offsets)
         wanted = read_of(asks, identities_in(newest[1].stream), read)
         at, shown = self._shown.get(table.id, (-RENEWED, {}))
-        if wanted == shown and time.monotonic() - at < RENEWED:
+        is_fresh = time.monotonic() - at < RENEWED
+        if wanted == shown and is_fresh:
             return
         group = group_of(self._pattern, table.id, self._lake)
         # A restore takes the books back to before a topic was added, and the group still has that.
         declared = {each.name for each in table.topics} if isinstance(table, Ingested) else set()
-        set_offsets(asks, group, wanted, declared | {topic for topic, _ in (*read, *shown)})
+        former = declared | {topic for topic, _ in (*read, *shown)}
+        set_offsets(asks, group, wanted, former, shown if is_fresh else None)
         self._shown[table.id] = time.monotonic(), wanted
 
 
