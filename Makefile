@@ -53,9 +53,10 @@ ready: setup
 	@$(MAKE) --no-print-directory --jobs 2 check guests
 
 # Workers have a Spark of their own; the tests of one file stay together and share their broker. There are three on two cores:
-# with two, a quarter of both was idle; with four, they are in each other's way. Without the last
-# word xdist would begin with the files that have many tests, which are the short ones.
-WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
+# with two, a quarter of both was idle; with four, they are in each other's way. Unless it may not
+# reorder, xdist begins with the files that have many tests, which are the short ones. A worker that crashes is not replaced:
+# beside the new one the others waited for ever, and what had failed was never printed [xdist 3.8].
+WORKERS := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 test: ready ## lint, types, the direction of imports, and the suite: twenty minutes
 	@$(BIN)/python -m pytest $(WORKERS)
