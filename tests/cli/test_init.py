@@ -21,6 +21,13 @@ from tests.architecture import tree
 from tests.cli.inside import strandline, succeeded
 
 
+@pytest.fixture(autouse=True)
+def _no_shop_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project that was imported in this process would be an installed package of that name."""
+    for name in [each for each in sys.modules if each.partition(".")[0] == "shop"]:
+        monkeypatch.delitem(sys.modules, name)
+
+
 @pytest.mark.parametrize(
     "name", ["Shop", "2shop", "class", "json", "pytest", "strandline", "tests", "a b"]
 )

@@ -52,7 +52,7 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "a folder":
         return Place.of(tmp_path / "a lake")
     found = clouds.cloud_of(request.getfixturevalue(request.param))
-    return Place.of(f"{found.scheme}://{found.root}/{token_hex(4)}/a lake")
+    return Place.of(f"{found.scheme}://{found.root}/{token_hex(4)}/a-lake")
 
 
 @pytest.fixture
