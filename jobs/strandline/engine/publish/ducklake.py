@@ -26,7 +26,7 @@ from strandline.engine.lake.duckdb_table import (
 from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import link
-from strandline.engine.publish.catalogs import Position, Shown, refuse_of_before
+from strandline.engine.publish.catalogs import Position, Shown, refuse_of_before, short
 from strandline_infra.installation import hint
 
 NAME = "ducklake"
@@ -182,11 +182,11 @@ class DuckLakeCatalog:
         except DuckError as error:
             if is_open and not isinstance(error, DUCK_BUSY):
                 raise DefinitionError(  # of this table: the others are synced
-                    f"the DuckLake {self.place} does not take it: {str(error).splitlines()[0][:200]}",
+                    f"the DuckLake {self.place} does not take it: {short(error)}",
                     hint="the table stays as it is there; streams go on.",
                 ) from error
             raise TransientError(
-                f"the DuckLake {self.place} does not answer: {str(error).splitlines()[0][:200]}",
+                f"the DuckLake {self.place} does not answer: {short(error)}",
                 hint="streams go on; the next sync brings what it lacks. A database in a file is open to one writer alone.",
             ) from error
 

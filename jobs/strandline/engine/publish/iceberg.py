@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, wraps
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -54,6 +53,7 @@ from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place
 from strandline.engine.publish.catalogs import Position, Shown, refuse_of_before, short
 from strandline.engine.runtime.settings import S3A
+from strandline.engine.runtime.webhook import within
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable
@@ -92,26 +92,16 @@ class _Rest(RestCatalog):
 
 
 def _ending(ask: Callable[..., Response]) -> Callable[..., Response]:
-    """Return requests that end however slowly an answer comes: the client's own bound is one for each of its pieces."""
+    """Return requests that end however slowly an answer comes."""
 
     @wraps(ask)
     def asked(*args: Any, **words: Any) -> Response:  # noqa: ANN401  # handed on as they are
-        answers: list[Response | Exception] = []
-
-        def asks() -> None:
-            try:
-                answers.append(ask(*args, **{**words, "timeout": WAITS}))
-            except Exception as error:  # noqa: BLE001  # raised below, in the thread that asked
-                answers.append(error)
-
-        thread = Thread(target=asks, daemon=True)
-        thread.start()
-        thread.join(WAITS)
-        if not answers:
-            raise Timeout(f"no whole answer in {WAITS:.0f} s")
-        if isinstance(answers[0], Exception):
-            raise answers[0]
-        return answers[0]
+        found = within(WAITS, lambda: ask(*args, **{**words, "timeout": WAITS}))
+        if isinstance(found, TimeoutError):
+            raise Timeout(str(found)) from found  # as the client knows it
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     return asked
 

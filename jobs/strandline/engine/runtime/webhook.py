@@ -11,10 +11,12 @@ import ssl
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.message import EmailMessage
+from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
+Answer = TypeVar("Answer")
 PATIENCE = 10.0
 """Seconds for a whole answer, however slowly it comes."""
 
@@ -39,10 +41,27 @@ def post(
         json.dumps(facts).encode(),
         {"Content-Type": "application/json", **(headers or {})},
     )
-    answers: list[Exception | None] = []
-    asks = threading.Thread(target=lambda: answers.append(_sent(request, patience)), daemon=True)
-    asks.start()
-    asks.join(patience)
+    return within(patience, lambda: _sent(request, patience))
+
+
+def within(patience: float, ask: Callable[[], Answer]) -> Answer | Exception:
+    """Return an answer, or why there is none; it ends however slowly one comes: a client's own bound is one for each of its pieces.
+
+    Args:
+        patience: Seconds for a whole answer.
+        ask: Asks; it goes on by itself when its time is over.
+    """
+    answers: list[Answer | Exception] = []
+
+    def asks() -> None:
+        try:
+            answers.append(ask())
+        except Exception as error:  # noqa: BLE001  # whose it is, who asked says
+            answers.append(error)
+
+    thread = threading.Thread(target=asks, daemon=True)
+    thread.start()
+    thread.join(patience)
     return answers[0] if answers else TimeoutError(f"no whole answer in {patience:.0f} s")
 
 
