@@ -40,8 +40,8 @@ from tests.support.console import Console, opened
 TABLES = {"bronze": ("bids", "_arrived_at"), "silver": ("bids", "bid_at"), "gold": ("q1", "bid_at")}
 """Of each layer the table, and the column with the moment at which an event was to be sent."""
 NAMES = [f"{layer}.{table}" for layer, (table, _) in TABLES.items()]
-WARM = 20.0
-"""Seconds of events before those that count: a JVM compiles what runs often."""
+WARM = 60.0
+"""Seconds of events before those that count: a JVM compiles what runs often, and for half a minute that takes a core of two."""
 PATIENCE = 300.0
 PARTS = 2
 WITH, ALONE = "with Dagster", "alone"
