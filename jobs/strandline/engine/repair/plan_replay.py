@@ -11,7 +11,7 @@ or close the window without it.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -36,7 +36,7 @@ from strandline.engine.accounting.batch_check import held_by_reason
 from strandline.engine.accounting.held_records import has_items, records
 from strandline.engine.flow.batch.batch_accounting import skip_of, skipped_among
 from strandline.engine.flow.batch.event_joins import joining
-from strandline.engine.lake.commit.delta_commit import rows_at
+from strandline.engine.lake.commit.delta_commit import cut, rows_at
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Through
 from strandline.engine.lake.shelves import Shelf
@@ -44,6 +44,12 @@ from strandline.engine.repair.closed_range import (
     Span,
     read_together,
 )
+
+Keep = Callable[[DataFrame], DataFrame]
+"""Keeps rows until the plan is not needed any more, and returns them under a plan of their own.
+
+Judged rows have a long one, and all other frames of a replay come from them: without it the analysis of plans was most of a replay.
+"""
 
 COPY = ("_key", "_time")
 """The columns in which good copies of one event agree."""
@@ -168,75 +174,84 @@ def healing(  # noqa: PLR0913, PLR0917  # where, what, what is closed, and what 
         closed: The moment before which every range of the table is closed; None when none is.
         written: Items that the quarantine holds, of which a replay that was killed may have brought some.
     """
+    with ExitStack() as kept:
+
+        def keep(rows: DataFrame) -> DataFrame:
+            kept.callback(rows.persist(StorageLevel.MEMORY_AND_DISK).unpersist)
+            return cut(rows)
+
+        yield _planned(spark, table, lake, chosen, closed, written, keep)
+
+
+def _planned(  # noqa: PLR0913, PLR0917  # the same, and what keeps rows; each name is a frame of the plan
+    spark: SparkSession,
+    table: Judged,
+    lake: Lake,
+    chosen: DataFrame,
+    closed: datetime | None,
+    written: DataFrame | None,
+    keep: Keep,
+) -> Healing:
     names = (*PLACE, "_arrived_at", F.col("reasons").alias("_were"))
     chosen, items = apart(chosen)
-    chosen = places = chosen.select(*names).persist()
+    chosen = places = keep(chosen.select(*names))
     if items is not None:
-        items = items.select(*names, ITEM, "event_at").persist()
+        items = keep(items.select(*names, ITEM, "event_at"))
         places = chosen.unionByName(items.select(*chosen.columns)).dropDuplicates([*PLACE])
     with schemas_from(Shelf(lake.schemas)), joining(table, lake):
         every = judged(
             _events(spark, table, lake, places), table, in_any_order=True, keeps_skipped=True
         )
-    every = every.persist(StorageLevel.MEMORY_AND_DISK)
+    every = keep(every)
     verdicts = every if items is None else _of_places(every, chosen)
     is_closed = F.lit(False) if closed is None else F.col("_time") < F.lit(closed)
     good = without_skipped(verdicts, table).where(F.col("_reasons").isNull() & is_closed)
     version, _ = read_together(table, table.upstream, lake)
-    ranked = _ranked(spark, table, lake, good.select(*COPY, *ORDER), version).persist()
-    fates = _fates(verdicts, chosen, ranked, is_closed, skip_of(table)).persist()
+    ranked = keep(_ranked(spark, table, lake, good.select(*COPY, *ORDER), version))
+    fates = keep(_fates(verdicts, chosen, ranked, is_closed, skip_of(table)))
+    gone = ranked.where("NOT _is_new AND _nth > 1").select(*PLACE)
+    live = rows_at(spark, lake.table(table), version)
+    known = _known_items(spark, table, lake)
     of_items: _OfItems | None = None
-    try:
-        gone = ranked.where("NOT _is_new AND _nth > 1").select(*PLACE)
-        live = rows_at(spark, lake.table(table), version)
-        known = _known_items(spark, table, lake)
-        if known is not None:
-            of_items = _OfItems(
-                table, without_skipped(every, table), known, items, live, gone, is_closed
-            )
-        kinds, reach = _kinds(fates.unionByName(of_items.fates) if of_items else fates)
-        came = sum(kind.rows for kind in kinds if kind.fate is Fate.HEALS and not kind.is_item)
-        went = gone.count()
-        healed = without_skipped(_of_places(verdicts, _with(fates, Fate.HEALS)), table)
-        rows = good_rows(healed, table)
-        held = bad_rows(_of_places(verdicts, _with(fates, Fate.CHANGES)), table)
-        born: Counter[str] = Counter()
-        if table.holds_items:
-            coming = bad_items(healed, table)
-            if written is not None:
-                coming = coming.join(written, [*PLACE_OF_ITEM, "reasons"], "left_anti")
-            born, held = held_by_reason(coming), held.unionByName(coming)
-        moving = fates.where(_moves())
-        if of_items:
-            rows, moving = (
-                of_items.rows_with(rows),
-                moving.unionByName(of_items.fates.where(_moves())),
-            )
-            held = of_items.held_with(held)
-        come_and_go = came, went
-        if table.rows:
-            come_and_go = rows.count(), live.join(gone, [*PLACE], "left_semi").count()
-        waiting = reach(Fate.WAITS)
-        yield Healing(
-            kinds=kinds,
-            moving=moving.select(*PLACE_OF_ITEM, "_fate"),
-            rows=rows,
-            gone=gone,
-            came_and_gone=come_and_go,
-            records=came - went,
-            skipped=skipped_among(fates, table),
-            held=held,
-            touched=reach(Fate.HEALS, Fate.DUPLICATE) or reach(Fate.CHANGES, Fate.SKIPPED),
-            waits_until=waiting.until if waiting else None,
-            through=_through(chosen, verdicts),
-            version=version,
-            born=born,
-        )
-    finally:
-        its = (of_items.fates if of_items else None, items)
-        for each in (fates, ranked, every, chosen, *its):
-            if each is not None:
-                each.unpersist()
+    if known is not None:
+        judgements = without_skipped(every, table)
+        of_items = _OfItems(table, judgements, known, items, live, gone, is_closed, keep)
+    kinds, reach = _kinds(fates.unionByName(of_items.fates) if of_items else fates)
+    came = sum(kind.rows for kind in kinds if kind.fate is Fate.HEALS and not kind.is_item)
+    went = gone.count()
+    healed = without_skipped(_of_places(verdicts, _with(fates, Fate.HEALS)), table)
+    rows = good_rows(healed, table)
+    held = bad_rows(_of_places(verdicts, _with(fates, Fate.CHANGES)), table)
+    born: Counter[str] = Counter()
+    if table.holds_items:
+        coming = bad_items(healed, table)
+        if written is not None:
+            coming = coming.join(written, [*PLACE_OF_ITEM, "reasons"], "left_anti")
+        born, held = held_by_reason(coming), held.unionByName(coming)
+    moving = fates.where(_moves())
+    if of_items:
+        rows = of_items.rows_with(rows)
+        moving = moving.unionByName(of_items.fates.where(_moves()))
+        held = of_items.held_with(held)
+    come_and_go = came, went
+    if table.rows:
+        come_and_go = rows.count(), live.join(gone, [*PLACE], "left_semi").count()
+    waiting = reach(Fate.WAITS)
+    return Healing(
+        kinds=kinds,
+        moving=moving.select(*PLACE_OF_ITEM, "_fate"),
+        rows=rows,
+        gone=gone,
+        came_and_gone=come_and_go,
+        records=came - went,
+        skipped=skipped_among(fates, table),
+        held=held,
+        touched=reach(Fate.HEALS, Fate.DUPLICATE) or reach(Fate.CHANGES, Fate.SKIPPED),
+        waits_until=waiting.until if waiting else None,
+        through=_through(chosen, verdicts),
+        version=version,
+        born=born,
+    )
 
 
 def _of_places(rows: DataFrame, places: DataFrame) -> DataFrame:
@@ -270,6 +285,7 @@ class _OfItems:
         live: DataFrame,
         gone: DataFrame,
         is_closed: Column,
+        keep: Keep,
     ) -> None:
         """Find it."""
         self._table = table
@@ -292,7 +308,7 @@ class _OfItems:
         )
         none = F.lit(None)
         found = found.withColumn(SKIPPED, none.cast("string")).withColumn("_nth", none.cast("int"))
-        self.fates = found.persist(StorageLevel.MEMORY_AND_DISK)
+        self.fates = keep(found)
 
     def rows_with(self, rows: DataFrame) -> DataFrame:
         """Return rows that come with those of items that heal."""
