@@ -3,6 +3,7 @@
 The long form has all queries and more events; the suite has those that are written in the most different ways.
 """
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -30,8 +31,8 @@ from tests.support.proofs import Times
 SINCE = datetime(2026, 11, 20, 9, tzinfo=UTC)
 RATE, PARTS = 100, 2
 """Events a second, and in how many parts they come."""
-FEW = ("q4", "q5", "q6", "q7", "q19")
-"""Keys without a window above windows of a join, two aggregates, a fold, a join with windows, a top ten."""
+FEW = ("q4", "q5", "q6", "q7", "q11", "q19")
+"""Keys without a window above windows of a join, two aggregates, a fold, a join with windows, sessions, a top ten."""
 
 
 @pytest.fixture
@@ -64,6 +65,18 @@ def sent(given: GivenTopics, events: Sequence[play.Sent]) -> None:
     given.cut()
 
 
+def touching(events: Sequence[play.Sent]) -> list[play.Sent]:
+    """Return them with two more bids of a person, exactly ten seconds apart: two sessions that touch."""
+    model = next(each for each in events if each.topic == play.BIDS)
+    more = []
+    for seconds in (1, 11):
+        at = SINCE + timedelta(seconds=seconds)
+        value = json.loads(model.value) | {"bidder": 999_999, "bid_at": at.isoformat()}
+        arrived = int(at.timestamp() * 1_000)
+        more.append(model._replace(arrived_ms=arrived, value=json.dumps(value).encode()))
+    return sorted([*events, *more], key=lambda each: each.arrived_ms)
+
+
 @pytest.mark.whole("stream")
 @pytest.mark.prove
 @pytest.mark.parametrize("mode", ["batch", "stream"])
@@ -81,7 +94,7 @@ def test_each_query_has_the_rows_that_duckdb_computes(
     topics = [topic for table in chain if isinstance(table, Ingested) for topic in table.reads]
     given.know(topics)
     count = times(3_000, 50_000)
-    events = [*played(count, SINCE, rate=RATE, seed=11)]
+    events = touching([*played(count, SINCE, rate=RATE, seed=11)])
     keep([(each.topic, each.arrived_ms, each.value) for each in events], tmp_path / "sent.parquet")
     events = [each for each in events if each.topic in map(str, topics)]
 
