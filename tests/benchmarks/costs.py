@@ -147,9 +147,9 @@ class Costs:
         topic = f"costs-{case.by.replace(' ', '-')}-{case.number}"
         broker.create_topic(self.address, topic, 2, {})
         self._bronze, self.sent = replace(BRONZE, reads=(Topic(name=topic),)), 0
-        sources, lake = Lake(self.work / "sources"), Lake(self.work / "lake")
-        for each in (sources, lake):
-            rmtree(each.root.local, ignore_errors=True)
+        # Folders of its own: Spark keeps the state of a place that it has seen, also when its files are gone.
+        folder = self.work / topic
+        sources, lake = Lake(folder / "sources"), Lake(folder / "lake")
         self._give(range(case.keys), sources)
         filled = steps([sources.table(SILVER).local])
         for _ in range(WARM + BATCHES):
@@ -162,6 +162,7 @@ class Costs:
         cost = life.costs(BATCHES)
         noise = machine.Noise.now().since(before, own=cost.cpu * BATCHES)
         life.prove()
+        rmtree(folder, ignore_errors=True)
         return Measured(case=case, wall=cost.wall * 1e3, cpu=cost.cpu * 1e3, others=noise["others"])
 
     def _give(self, keys: Iterable[int], sources: Lake) -> None:

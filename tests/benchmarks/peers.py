@@ -64,6 +64,10 @@ WORKLOADS = {
 def taking_part(rows: Sequence[Row], wanted: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return whose processes to start, and why others cannot be had; what they need is made first."""
     names = dict.fromkeys(process_of(who) for row in rows for who in row.contestants)
+    if unknown := {*wanted} - {*names}:
+        raise SystemExit(
+            f"no contestant {', '.join(sorted(unknown))}: there are {', '.join(names)}"
+        )
     asked = [name for name in names if not wanted or name in wanted]
     reasons = {name: kit.missing(name) for name in asked}
     absent = {name: reason for name, reason in reasons.items() if reason is not None}
