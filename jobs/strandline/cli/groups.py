@@ -126,6 +126,10 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "Explain why one event is in a table, or is not.",
             "Kafka, the ledger, and the files that may have the event",
         ),
+        "diff": Verb(
+            "Show what changed between two versions, and why.",
+            "the commits between two versions of a table, and the files that only one of them has",
+        ),
         "drift": Verb(
             "Show fields that come and are not declared, with the edit.",
             "the ledgers of the tables, their modules, and records of bronze",

@@ -196,6 +196,7 @@ VERBS = {
     "tables": "ledger",
     "ledger": "ledger",
     "radar": "ledger",
+    "diff": "ledger",
     "accept-loss": "gate",
     "retire": "maintain",
     "move": "maintain",

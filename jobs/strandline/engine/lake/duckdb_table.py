@@ -398,14 +398,40 @@ def changed_rows(path: Place, version: int, columns: Columns, skip: int = 0) -> 
         return
     key = ", ".join(f'"{name}"' for name in [*columns.kinds][: columns.key])
     with spilling() as duck:
-        duck.execute(f"CREATE VIEW old AS {_union(duck, went, columns)}")
-        duck.execute(f"CREATE VIEW new AS {_union(duck, came, columns)}")
+        duck.execute(f"CREATE VIEW old AS {rows_of_files(duck, went, columns)}")
+        duck.execute(f"CREATE VIEW new AS {rows_of_files(duck, came, columns)}")
         yield from _asked(
             duck,
             f"(SELECT true AS __gone, * FROM (SELECT {key} FROM old EXCEPT SELECT {key} FROM new) UNION ALL BY NAME "  # noqa: S608  # our own names
             f"SELECT false AS __gone, * FROM (FROM new EXCEPT FROM old)) ORDER BY __gone DESC, {key} OFFSET {skip}",
             columns,
         )
+
+
+def changed_files(path: Place, first: int, last: int) -> tuple[list[File], list[File]]:
+    """Return the files that a range of versions brought and left, and those that it took and had not brought.
+
+    What files hold that were put together meanwhile is in both.
+
+    Raises:
+        DataError: A commit is gone.
+    """
+    came: dict[str, File] = {}
+    went: dict[str, File] = {}
+    for version in range(first, last + 1):
+        try:
+            changes = [*actions(path, version, Kind.ADD, Kind.REMOVE)]
+        except FileNotFoundError as error:
+            raise _gone(path, version) from error
+        for each in (each for each in changes if each.kind is Kind.REMOVE):
+            file = _of_log(path, each.body)
+            if came.pop(file.path, None) is None:
+                went[file.path] = file
+        for each in (each for each in changes if each.kind is Kind.ADD):
+            file = _of_log(path, each.body)
+            if went.pop(file.path, None) is None:  # an undo brings back what it is again
+                came[file.path] = file
+    return [*came.values()], [*went.values()]
 
 
 def all_rows(
@@ -482,7 +508,7 @@ def _asked(duck: Duck, sql: str, columns: Columns) -> Iterator[list[Row]]:
         ]
 
 
-def _union(duck: Duck, files: Sequence[File], columns: Columns) -> str:
+def rows_of_files(duck: Duck, files: Sequence[File], columns: Columns) -> str:
     """Return the SQL for the rows of some files; where there is none, for the columns without a row."""
     nothing = ", ".join(f'CAST(NULL AS {kind}) AS "{name}"' for name, kind in columns.kinds.items())
     selected = [_select(duck, file, columns) for file in files]
