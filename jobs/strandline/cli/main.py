@@ -196,7 +196,7 @@ VERBS = {
     "tables": "ledger",
     "ledger": "ledger",
     "radar": "ledger",
-    "diff": "ledger",
+    "diff": "verify",
     "accept-loss": "gate",
     "retire": "maintain",
     "move": "maintain",

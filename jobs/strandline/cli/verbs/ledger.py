@@ -1,4 +1,4 @@
-"""``ledger``, ``tables``, ``radar``, ``why`` and ``diff``: where every event is, how long it may still be read, and what changed.
+"""``ledger``, ``tables``, ``radar`` and ``why``: where every event is, and how long it may still be read.
 
 ``ledger`` and ``tables``: verbs that only read, and need no Spark.
 """
@@ -8,8 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import timedelta
-from decimal import Decimal
 from itertools import compress, groupby
 from typing import Annotated
 
@@ -32,7 +30,6 @@ from strandline.cli.screen import (
 from strandline.core.errors import DamagedError, DefinitionError
 from strandline.core.table import Feed, Table
 from strandline.engine.accounting.balance_sheet import Balance
-from strandline.engine.ask.diff import Compared, Difference, differences
 from strandline.engine.ask.locate import World
 from strandline.engine.ask.why import explain_each, why
 from strandline.engine.flow.publications import published
@@ -423,122 +420,7 @@ def _lines(evidence: Mapping[str, object], prefix: str = "") -> Iterator[tuple[s
             yield f"{prefix}{name}", str(value)
 
 
-# ``diff``: what is otherwise than it was, and which repair did it; needs no Spark.
-
-
-def diff(  # noqa: PLR0913, PLR0917  # each is an option of the command line
-    table: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE",
-            help="Such as gold.device_daily.",
-            autocompletion=screen.tables,
-        ),
-    ],
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="VERSION",
-            help="A version, or a moment in UTC such as 2026-11-26T09:00; a day ago when absent.",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--to", metavar="VERSION", help="Likewise; the latest when absent."),
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--by",
-            metavar="COLUMN",
-            help="Count by the values of a column, and sum its numbers; may be given again.",
-        ),
-    ] = None,
-    downstream: Annotated[
-        bool, typer.Option("--downstream", help="Also compare the tables that read it.")
-    ] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", min=0, help="The most rows and groups that are shown.")
-    ] = 20,
-    lake: LakeOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    r"""Show which rows came, went or changed between two versions of a table, and what did it.
-
-    Only files that one of the two has and the other has not are read. A row that a repair wrote again with the same values is no
-    change. The reason of a change is the last repair that moved the key: a backfill with its range, a replay, a promotion,
-    retention, a request to forget, a late look-up in a dimension; else the table's own runs.
-    With --downstream the tables above are compared as they were at the moments of the two versions. Sensitive values are masked.
-
-    \b
-    strandline diff gold.device_daily
-    strandline diff gold.device_daily --from 12 --to 18 --by device_id
-    strandline diff silver.device_telemetry --from 2026-11-26T09:00 --downstream --json
-    """
-    _, where = screen.existing(lake, briefly=True)
-    first = since or (clock.now() - timedelta(days=1)).isoformat()
-    asked = Compared(since=first, until=until, by=tuple(by or ()), most=limit)
-    found = [*differences(catalog.find(table), where, asked, downstream=downstream)]
-    if as_json:
-        emit([asdict(each) for each in found])
-        return
-    for each in found:
-        _print_difference(each)
-
-
-def _print_difference(found: Difference) -> None:
-    began = f"version {found.since:,} of {found.since_at}" if found.since >= 0 else "before it was"
-    say(f"{found.table}, {began} to version {found.until:,} of {found.until_at}")
-    if not found.moved:
-        say("no row is otherwise")
-        return
-    say(f"{found.came:,} rows came, {found.went:,} went, {found.changed:,} changed")
-    if found.columns:
-        say(f"columns that changed: {named(found.columns)}")
-    for each in _moves_of(found.sums):
-        say(each)
-    causes = [(each.what, each.commits, each.version, each.at, each.rows) for each in found.causes]
-    show("what moved them", ("what", "commits", "version", "at", "rows"), causes)
-    _print_groups(found)
-    shown = [
-        (each.what, _in_line(each.key), _in_line(each.was), _in_line(each.now), each.by)
-        for each in found.rows
-    ]
-    if shown:
-        show("rows", ("what", "key", "was", "is", "by version"), shown)
-    if len(found.rows) < found.moved:
-        note(f"{found.moved - len(found.rows):,} more rows; --limit shows more of them")
-    if found.masked:
-        note(f"masked: {', '.join(found.masked)}")
-
-
-def _print_groups(found: Difference) -> None:
-    if not found.groups:
-        return
-    rows = [
-        (_in_line(each.of), each.came, each.went, each.changed, "; ".join(_moves_of(each.sums)))
-        for each in found.groups
-    ]
-    show("by value", ("of", "came", "went", "changed", "sums of these rows"), rows)
-    if found.more_groups:
-        note(f"{found.more_groups:,} more groups; --limit shows more of them")
-
-
-def _moves_of(sums: Mapping[str, tuple[object, object]]) -> Iterator[str]:
-    """Yield a sentence about each sum that is not the same."""
-    for name, pair in sums.items():
-        was, now = (Decimal(str(each or 0)) for each in pair)
-        share = f" ({(now - was) / abs(was):+.1%})" if was else ""
-        yield f"{name}: {was.normalize():,f} → {now.normalize():,f}{share}"
-
-
-def _in_line(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
     _add_ledger(app)
-    app.command("diff")(diff)
     _add_why(app)

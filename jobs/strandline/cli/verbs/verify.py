@@ -1,13 +1,16 @@
-"""``verify``, ``check``, ``compare``, ``report`` and ``history``: may the numbers be believed?"""
+"""``verify``, ``check``, ``compare``, ``report``, ``history`` and ``diff``: may the numbers be believed, and why are they others?"""
 
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import timedelta
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from strandline import catalog
 
 from strandline.cli import screen
 from strandline.cli.screen import (
@@ -28,6 +31,7 @@ from strandline.core.topic import PLACE
 from strandline.engine.accounting import commit_history
 from strandline.engine.accounting.balance_sheet import UNSOUGHT
 from strandline.engine.accounting.history_queries import MOST, Batch, Mark, Past, marks
+from strandline.engine.ask.diff import Compared, Difference, differences
 from strandline.engine.lake.completeness import refuse_retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof.compare import Audit, Comparison, as_record, audit
@@ -428,9 +432,128 @@ def _as_json(batch: Batch, found: Sequence[Mark]) -> dict[str, object]:
     return {**asdict(batch), "drift": own}
 
 
+# ``diff``: what is otherwise than it was, and which repair did it; needs no Spark.
+
+
+def diff(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help="Such as gold.device_daily.",
+            autocompletion=screen.tables,
+        ),
+    ],
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="VERSION",
+            help="A version, or a moment in UTC such as 2026-11-26T09:00; a day ago when absent.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--to", metavar="VERSION", help="Likewise; the latest when absent."),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            metavar="COLUMN",
+            help="Count by the values of a column, and sum its numbers; may be given again.",
+        ),
+    ] = None,
+    downstream: Annotated[
+        bool, typer.Option("--downstream", help="Also compare the tables that read it.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, help="The most rows and groups that are shown.")
+    ] = 20,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show which rows came, went or changed between two versions of a table, and what did it.
+
+    Only files that one of the two has and the other has not are read. A row that a repair wrote again with the same values is no
+    change. The reason of a change is the last repair that moved the key: a backfill with its range, a replay, a promotion,
+    retention, a request to forget, a late look-up in a dimension; else the table's own runs.
+    With --downstream the tables above are compared as they were at the moments of the two versions. Sensitive values are masked.
+
+    \b
+    strandline diff gold.device_daily
+    strandline diff gold.device_daily --from 12 --to 18 --by device_id
+    strandline diff silver.device_telemetry --from 2026-11-26T09:00 --downstream --json
+    """
+    _, where = screen.existing(lake, briefly=True)
+    first = since or (clock.now() - timedelta(days=1)).isoformat()
+    asked = Compared(since=first, until=until, by=tuple(by or ()), most=limit)
+    found = [*differences(catalog.find(table), where, asked, downstream=downstream)]
+    if as_json:
+        emit([asdict(each) for each in found])
+        return
+    for each in found:
+        _print_difference(each)
+
+
+def _print_difference(found: Difference) -> None:
+    began = f"version {found.since:,} of {found.since_at}" if found.since >= 0 else "before it was"
+    say(f"{found.table}, {began} to version {found.until:,} of {found.until_at}")
+    if not found.moved:
+        say("no row is otherwise")
+        return
+    say(f"{found.came:,} rows came, {found.went:,} went, {found.changed:,} changed")
+    if found.columns:
+        say(f"columns that changed: {_counted(found.columns)}")
+    for each in _moves_of(found.sums):
+        say(each)
+    causes = [(each.what, each.commits, each.version, each.at, each.rows) for each in found.causes]
+    show("what moved them", ("what", "commits", "version", "at", "rows"), causes)
+    _print_groups(found)
+    shown = [
+        (each.what, _in_line(each.key), _in_line(each.was), _in_line(each.now), each.by)
+        for each in found.rows
+    ]
+    if shown:
+        show("rows", ("what", "key", "was", "is", "by version"), shown)
+    if len(found.rows) < found.moved:
+        note(f"{found.moved - len(found.rows):,} more rows; --limit shows more of them")
+    if found.masked:
+        note(f"masked: {', '.join(found.masked)}")
+
+
+def _print_groups(found: Difference) -> None:
+    if not found.groups:
+        return
+    rows = [
+        (_in_line(each.of), each.came, each.went, each.changed, "; ".join(_moves_of(each.sums)))
+        for each in found.groups
+    ]
+    show("by value", ("of", "came", "went", "changed", "sums of these rows"), rows)
+    if found.more_groups:
+        note(f"{found.more_groups:,} more groups; --limit shows more of them")
+
+
+def _moves_of(sums: Mapping[str, tuple[object, object]]) -> Iterator[str]:
+    """Yield a sentence about each sum that is not the same."""
+    for name, pair in sums.items():
+        was, now = (Decimal(str(each or 0)) for each in pair)
+        share = f" ({(now - was) / abs(was):+.1%})" if was else ""
+        yield f"{name}: {was.normalize():,f} → {now.normalize():,f}{share}"
+
+
+def _in_line(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+
+
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
     _add_verify(app)
     _add_check(app)
     _add_compare(app)
     _add_report(app)
+    app.command("diff")(diff)
