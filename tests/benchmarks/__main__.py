@@ -145,7 +145,7 @@ def _measured(wanted: Wanted) -> list[str]:
     if wanted.fresh:
         shutil.rmtree(work, ignore_errors=True)
     for other in wanted.work.glob(f"{wanted.stem}-*"):
-        if other != work:
+        if other != work and other.is_dir():  # a file beside it is what was sent
             shutil.rmtree(other)  # what other code has measured
     work.mkdir(parents=True, exist_ok=True)
     began = datetime.now(UTC)  # noqa: TID251  # the command line is where clocks are read
