@@ -26,6 +26,9 @@ def _no_shop_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """A project that was imported in this process would be an installed package of that name."""
     for name in [each for each in sys.modules if each.partition(".")[0] == "shop"]:
         monkeypatch.delitem(sys.modules, name)
+    # The root of a project stays on the path of the process that has read it.
+    elsewhere = [each for each in sys.path if not (Path(each) / "shop").is_dir()]
+    monkeypatch.setattr(sys, "path", elsewhere)
 
 
 @pytest.mark.parametrize(
