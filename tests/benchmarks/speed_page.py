@@ -161,6 +161,34 @@ QUOTES = (
         columns=("p50, ms", "p99, ms", "cores"),
     ),
     Quote(
+        what="a warm batch of a thousand rows, a table alone, with ten thousand keys in its state",
+        report="costs.md",
+        under="# What a batch",
+        row="10,000 keys in state",
+        columns=("wall, ms", "CPU, ms"),
+    ),
+    Quote(
+        what="the same with a hundred thousand",
+        report="costs.md",
+        under="# What a batch",
+        row="100,000 keys in state",
+        columns=("wall, ms", "CPU, ms"),
+    ),
+    Quote(
+        what="the same joined to a static side of a thousand rows",
+        report="costs.md",
+        under="# What a batch",
+        row="1,000 rows of the static side",
+        columns=("wall, ms", "CPU, ms"),
+    ),
+    Quote(
+        what="the same joined to one of a hundred thousand",
+        report="costs.md",
+        under="# What a batch",
+        row="100,000 rows of the static side",
+        columns=("wall, ms", "CPU, ms"),
+    ),
+    Quote(
         what="a batch of silver after a thousand of them, each with maintenance beside it",
         report="many_batches.md",
         under="# A stream",
@@ -196,7 +224,7 @@ QUOTES = (
 """What other benchmarks have measured; each is quoted from its report, by this program."""
 UNMEASURED = """\
 Idle tables: [300 of them in one stream](sizing.md#tables-in-one-stream), with the commit of each figure.
-No report yet: cost by keys in state from 10⁴ to 10⁷, cost by rows of the static side.
+No report yet: cost by a million keys in state and more, and by a million rows of the static side.
 """
 
 
