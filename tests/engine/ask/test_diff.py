@@ -16,7 +16,8 @@ from fleet.silver import device_telemetry as silver
 from fleet.silver import devices
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
-from strandline.engine.ask.diff import Difference, above, difference, version_of
+from strandline.engine.ask.diff import Difference, difference, version_of
+from strandline.engine.ask.explain_gold import reached
 from strandline.engine.ask.lake_views import Source
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
@@ -135,7 +136,7 @@ def test_a_backfill_that_corrects_three_devices_names_them_and_no_others(seed: R
 
 def test_the_windows_and_the_days_above_are_named_likewise(seed: Repaired) -> None:
     """Two levels above: each corrected device has another least or greatest value of its day."""
-    above_it = [each.id for each in above(silver.TABLE, seed.lake)]
+    above_it = [each.id for each in reached(silver.TABLE, seed.lake)]
     in_windows, in_days = seed.compared(windows.TABLE), seed.compared(daily.TABLE)
 
     assert above_it == [windows.TABLE.id, daily.TABLE.id]

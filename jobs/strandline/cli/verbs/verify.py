@@ -25,6 +25,7 @@ from strandline.cli.screen import (
     show,
     yes,
 )
+from strandline.cli.verbs.ledger import named
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.core.topic import PLACE
@@ -504,7 +505,7 @@ def _print_difference(found: Difference) -> None:
         return
     say(f"{found.came:,} rows came, {found.went:,} went, {found.changed:,} changed")
     if found.columns:
-        say(f"columns that changed: {_counted(found.columns)}")
+        say(f"columns that changed: {named(found.columns)}")
     for each in _moves_of(found.sums):
         say(each)
     causes = [(each.what, each.commits, each.version, each.at, each.rows) for each in found.causes]
@@ -544,10 +545,6 @@ def _moves_of(sums: Mapping[str, tuple[object, object]]) -> Iterator[str]:
 
 def _in_line(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
 def register(app: typer.Typer) -> None:

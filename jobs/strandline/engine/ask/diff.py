@@ -22,18 +22,19 @@ from strandline.core.errors import DefinitionError
 from strandline.core.kind import in_utc
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import PLACE
-from strandline.engine.ask.explain_gold import readers_of
+from strandline.engine.ask.explain_gold import reached
 from strandline.engine.ask.lake_views import Source
 from strandline.engine.lake.duckdb_table import (
     Columns,
     Duck,
     changed_files,
     columns_of,
+    quoted,
     rows_of_files,
     spilling,
 )
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.commit_log import Kind, actions, committed_at
+from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import (
     EXPIRE,
     FORGET,
@@ -42,6 +43,7 @@ from strandline.engine.lake.log.ledger import (
     entry_at,
     latest_version,
 )
+from strandline.engine.lake.log.log_actions import changes_rows
 from strandline.engine.lake.open_table import refuse_deleted_files, version_at
 from strandline.engine.lake.place import Place
 
@@ -192,11 +194,11 @@ def differences(
     if asked.until is not None:
         until = version_of(lake, table, asked.until, is_first=False)
     yield difference(table, lake, since, until, tables=tables, by=asked.by, most=asked.most)
-    for each in above(table, lake) if downstream else ():
+    for each in reached(table, lake) if downstream else ():
         came = _beside(lake, table, since, asked.since, each)
         last = _beside(lake, table, until, asked.until, each)
         if last >= 0:
-            columns = {*columns_of(lake.table(each), _row_key(each)).kinds}
+            columns = columns_of(lake.table(each), _row_key(each)).kinds if asked.by else {}
             by = tuple(name for name in asked.by if name in columns)
             yield difference(each, lake, came, last, tables=tables, by=by, most=asked.most)
 
@@ -256,16 +258,6 @@ def version_of(lake: Lake, table: Table, text: str, *, is_first: bool) -> int:
         if is_first:
             return -1
         raise
-
-
-def above(table: Table, lake: Lake) -> list[Table]:
-    """Return the tables that read a table, and those that read them, each after all that it reads."""
-    found: dict[str, Table] = {}
-    for each in readers_of(table, lake):
-        for one in (each, *above(each, lake)):
-            found.pop(one.id, None)  # again, and so after what it reads by a longer way
-            found[one.id] = one
-    return [*found.values()]
 
 
 def difference(  # noqa: PLR0913  # what, where, between which versions, and how it is shown
@@ -369,12 +361,8 @@ def _compared(path: Place, since: int, until: int, columns: Columns) -> Iterator
         yield duck
 
 
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
-
-
 def _key(columns: Columns) -> list[str]:
-    return [_name(each) for each in [*columns.kinds][: columns.key]]
+    return [quoted(each) for each in [*columns.kinds][: columns.key]]
 
 
 def _others(columns: Columns) -> list[str]:
@@ -391,7 +379,7 @@ def _changed_columns(duck: Duck, columns: Columns) -> dict[str, int]:
     if not names:
         return {}
     differs = ", ".join(
-        f"count_if(__was.{_name(each)} IS DISTINCT FROM __now.{_name(each)})" for each in names
+        f"count_if(__was.{quoted(each)} IS DISTINCT FROM __now.{quoted(each)})" for each in names
     )
     found = duck.execute(f"SELECT {differs} FROM moved WHERE __what = 'changed'").fetchone()  # noqa: S608  # as above
     counts = zip(names, found or (), strict=False)
@@ -407,7 +395,7 @@ def _numbers(columns: Columns, but: Collection[str]) -> list[str]:
 
 
 def _sums(names: Sequence[str]) -> str:
-    return "".join(f", sum(__was.{_name(each)}), sum(__now.{_name(each)})" for each in names)
+    return "".join(f", sum(__was.{quoted(each)}), sum(__now.{quoted(each)})" for each in names)
 
 
 def _paired(names: Sequence[str], values: Sequence[object]) -> dict[str, tuple[object, object]]:
@@ -430,9 +418,9 @@ def _groups(
         return []
     key = {*[*columns.kinds][: columns.key]}
     of = [
-        _name(each)
+        quoted(each)
         if each in key
-        else f"CASE WHEN __now IS NULL THEN __was.{_name(each)} ELSE __now.{_name(each)} END"
+        else f"CASE WHEN __now IS NULL THEN __was.{quoted(each)} ELSE __now.{quoted(each)} END"
         for each in by
     ]
     names = [each for each in _numbers(columns, masked) if each not in by]
@@ -485,31 +473,25 @@ def _rows(duck: Duck, columns: Columns, masked: Collection[str], most: int) -> I
 # Who moved a row: the commits that replace rows, each compared with what it replaced.
 
 
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    version: int
-    entry: Entry | None
-
-
 def _attributed(
     duck: Duck, path: Place, since: int, until: int, columns: Columns
 ) -> tuple[Cause, ...]:
     """Note in ``moved`` which repair moved a row last, and return what moved rows."""
     repairs, own = _commits(path, since + 1, until)
     seen: set[int] = set()
-    for each in repairs[-LOOKED_AT:]:
-        if _note(duck, path, each.version, columns):
-            seen.add(each.version)
+    for version, _ in repairs[-LOOKED_AT:]:
+        if _note(duck, path, version, columns):
+            seen.add(version)
     counted = dict(duck.execute("SELECT __by, count(*) FROM moved GROUP BY 1").fetchall())
     found = [
         Cause(
-            what=_in_words(each.entry),
-            version=each.version,
-            at=committed_at(path, each.version).isoformat(),
+            what=_in_words(entry),
+            version=version,
+            at=committed_at(path, version).isoformat(),
             commits=1,
-            rows=counted.get(each.version, 0) if each.version in seen else None,
+            rows=counted.get(version, 0) if version in seen else None,
         )
-        for each in reversed(repairs)
+        for version, entry in reversed(repairs)
     ]
     if own:
         at = committed_at(path, own[-1]).isoformat()
@@ -518,27 +500,24 @@ def _attributed(
     return (*found,)
 
 
-def _commits(path: Place, first: int, last: int) -> tuple[list[_Commit], list[int]]:
+def _commits(
+    path: Place, first: int, last: int
+) -> tuple[list[tuple[int, Entry | None]], list[int]]:
     """Return the commits of a range that repair rows, and those of the table's own writer; those that move none are in neither."""
-    repairs: list[_Commit] = []
+    repairs: list[tuple[int, Entry | None]] = []
     own: list[int] = []
     for version in range(first, last + 1):
         entry = entry_at(path, version)
         if entry is not None and not _repairs(entry):
             if entry.written or entry.replaced:
                 own.append(version)
-        elif _moves(path, version):
-            repairs.append(_Commit(version, entry))
+        elif changes_rows(path, version):
+            repairs.append((version, entry))
     return repairs, own
 
 
 def _repairs(entry: Entry) -> bool:
     return bool(entry.is_backfill or entry.promoted or entry.removed or entry.mode == LOOKED_AGAIN)
-
-
-def _moves(path: Place, version: int) -> bool:
-    changes = actions(path, version, Kind.ADD, Kind.REMOVE)
-    return any(each.body.get("dataChange", True) for each in changes)
 
 
 def _note(duck: Duck, path: Place, version: int, columns: Columns) -> bool:

@@ -236,6 +236,15 @@ def readers_of(table: Table, lake: Lake) -> list[Table]:
     return [t for t in catalog.tables() if table in t.upstream and lake.exists(t)]
 
 
+def reached(table: Table, lake: Lake) -> list[Table]:
+    """Return the existing tables downstream of a table, each after those that it needs; one that looks rows up in it among them."""
+    found = [table]
+    for other in catalog.tables():
+        if lake.exists(other) and any(source in found for source in other.needs):
+            found.append(other)
+    return found[1:]
+
+
 def path_between(source: Table, table: Table) -> list[Table] | None:
     """Return the tables from a source to a table that depends on it, both included; None if it does not."""
     if source == table:

@@ -138,6 +138,11 @@ def seal(duck: Duck) -> None:
     duck.execute("SET enable_external_access = false; SET lock_configuration = true")
 
 
+def quoted(name: str) -> str:
+    """Return a name as SQL, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def literal(value: object) -> str:
     """Return a value as SQL; a time is written without its zone, in UTC, as Spark's files have it."""
     match value:

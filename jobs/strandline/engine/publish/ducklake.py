@@ -21,6 +21,7 @@ from strandline.engine.lake.duckdb_table import (
     DuckError,
     declared_columns,
     literal,
+    quoted,
     session,
 )
 from strandline.engine.lake.open_table import opened
@@ -212,14 +213,7 @@ def _columns(duck: Duck, shown: Shown) -> str:
     """Return the columns that are shown, in DuckDB's words."""
     known = declared_columns(duck, "shown", opened(shown.path, shown.position.version))
     hidden = shown.position.hidden
-    return ", ".join(
-        f"{_quoted(name)} {kind}" for name, kind in known.items() if name not in hidden
-    )
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in known.items() if name not in hidden)
 
 
 def _comment(position: Position) -> str:

@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from strandline import catalog
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.kind import shifted
 from strandline.core.table import Derived, Ingested, Recomputed, Table
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.accounting.gate_files import refuse_behind
+from strandline.engine.ask.explain_gold import reached
 from strandline.engine.flow.batch.event_joins import Again
 from strandline.engine.flow.plan import emits_over_time
 from strandline.engine.flow.recompute import Afresh
@@ -50,26 +50,18 @@ from strandline.engine.repair.closed_range import (
 
 def above(table: Table, lake: Lake) -> list[Table]:
     """Return the existing tables downstream of a table that are fed, each after those that it reads."""
-    return fed(_reached(table, lake), lake)
+    return fed(reached(table, lake), lake)
 
 
 def retired_above(table: Table, lake: Lake) -> list[Table]:
     """Return those that are not: all that read one of them are retired as well."""
     known = retired(lake)
-    return [each for each in _reached(table, lake) if each.id in known] if known else []
+    return [each for each in reached(table, lake) if each.id in known] if known else []
 
 
 def left_behind(table: Table, lake: Lake) -> list[Table]:
     """Return the retired tables downstream that keep the old rows when those of a table change, and must be rebuilt to follow."""
     return [each for each in retired_above(table, lake) if not follows(each, table, lake)]
-
-
-def _reached(table: Table, lake: Lake) -> list[Table]:
-    reached = [table]
-    for other in catalog.tables():
-        if lake.exists(other) and any(source in reached for source in other.needs):
-            reached.append(other)
-    return reached[1:]
 
 
 def refuse_open_above(table: Table, lake: Lake, span: Span) -> None:
@@ -161,7 +153,7 @@ def _later(other: Table, table: Table, lake: Lake) -> timedelta | None:
 
 def _between(other: Table, table: Table, lake: Lake) -> list[Table]:
     """Return the tables, among those that one reads, that are or depend on another one."""
-    changed = [table, *_reached(table, lake)]
+    changed = [table, *reached(table, lake)]
     return [each for each in other.upstream if each in changed]
 
 
@@ -235,7 +227,7 @@ def _kept(table: Table, lake: Lake, span: Span | None) -> Span | None:
 
 def follows(other: Table, table: Table, lake: Lake) -> bool:
     """Return whether a table notices a change by itself: it is recomputed afresh, or only looks up dimensions there."""
-    changed = [table, *_reached(table, lake)]
+    changed = [table, *reached(table, lake)]
     return isinstance(other, Recomputed) or not any(source in changed for source in other.upstream)
 
 
