@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -22,6 +24,7 @@ from strandline.engine.ask.lake_views import Source
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import committed_at
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.log.vacuum import cut
 from strandline.engine.repair.backfill import backfill
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import backfill_above
@@ -30,6 +33,7 @@ from tests.support import lakes
 from tests.support.events import commits, readings, received
 from tests.support.literal import appended
 from tests.support.modes import derive
+from tests.support.packs import small_packs, with_checkpoints
 from tests.support.rows import at
 from tests.support.shapes import INTERVALS
 
@@ -192,6 +196,44 @@ def test_a_version_is_named_by_its_number_or_by_a_moment(seed: Repaired) -> None
     for wrong in (str(latest + 1), "yesterday", "-3"):
         with pytest.raises(DefinitionError, match="version"):
             version_of(lake, table, wrong, is_first=False)
+
+
+def test_groups_beyond_the_limit_are_counted(seed: Repaired) -> None:
+    table, before = silver.TABLE, seed.before[silver.TABLE.id]
+    until = latest_version(seed.lake.table(table))
+
+    found = difference(table, seed.lake, before, until, tables=TABLES, by=["event_id"], most=2)
+    none = difference(table, seed.lake, before, until, tables=TABLES, by=["event_id"], most=0)
+
+    assert (len(found.groups), found.more_groups) == (2, len(SENT) - 2)
+    assert (none.groups, none.more_groups) == ((), len(SENT))
+
+
+def test_a_version_whose_log_was_cut_is_refused_with_the_oldest_that_can_be_read(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_packs(monkeypatch)
+    path = lake.table(silver.TABLE)
+    with_checkpoints(path, 36)
+    cut(path, needed=36)
+
+    with pytest.raises(DefinitionError, match="its log was cut") as refused:
+        difference(silver.TABLE, lake, 3, 35, tables=TABLES)
+
+    assert "the oldest version that can be read is 20" in str(refused.value)
+
+
+def test_a_column_with_lists_of_numbers_has_no_sum(lake: Lake) -> None:
+    """It is compared as any other."""
+    path = lake.table(windows.TABLE)
+    key = {name: pa.array(["a"]) for name in windows.TABLE.key}
+    for numbers in ([1, 2], [1, 3]):
+        rows = pa.table({**key, "numbers": pa.array([numbers]), "many": pa.array([len(numbers)])})
+        write_deltalake(str(path), rows, mode="overwrite")
+
+    found = difference(windows.TABLE, lake, 0, 1, tables=TABLES)
+
+    assert (found.changed, found.columns, found.sums) == (1, {"numbers": 1}, {})
 
 
 def test_values_that_are_masked_are_neither_shown_nor_grouped_by(

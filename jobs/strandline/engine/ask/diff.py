@@ -299,7 +299,7 @@ def difference(  # noqa: PLR0913  # what, where, between which versions, and how
     with _compared(path, since, until, columns) as duck:
         causes = _attributed(duck, path, since, until, columns)
         came, went, changed = _counts(duck)
-        groups = _groups(duck, columns, by, masked)
+        groups, more = _groups(duck, columns, by, masked, most)
         return Difference(
             table=table.id,
             since=since,
@@ -312,8 +312,8 @@ def difference(  # noqa: PLR0913  # what, where, between which versions, and how
             columns=_changed_columns(duck, columns),
             sums=_sums_of_all(duck, columns, masked),
             causes=causes,
-            groups=(*groups[:most],),
-            more_groups=max(0, len(groups) - most),
+            groups=(*groups,),
+            more_groups=more,
             rows=(*_rows(duck, columns, masked, most),),
             masked=(*sorted(masked),),
         )
@@ -390,7 +390,9 @@ def _numbers(columns: Columns, but: Collection[str]) -> list[str]:
     return [
         each
         for each in _others(columns)
-        if each not in but and columns.kinds[each].startswith(NUMBERS)
+        if each not in but
+        and columns.kinds[each].startswith(NUMBERS)
+        and not columns.kinds[each].endswith("]")  # a list of them
     ]
 
 
@@ -412,10 +414,11 @@ def _sums_of_all(
 
 
 def _groups(
-    duck: Duck, columns: Columns, by: Sequence[str], masked: Collection[str]
-) -> list[Group]:
+    duck: Duck, columns: Columns, by: Sequence[str], masked: Collection[str], most: int
+) -> tuple[list[Group], int]:
+    """Return the largest groups, and how many more there are; a key of a million values is not fetched."""
     if not by:
-        return []
+        return [], 0
     key = {*[*columns.kinds][: columns.key]}
     of = [
         quoted(each)
@@ -426,10 +429,13 @@ def _groups(
     names = [each for each in _numbers(columns, masked) if each not in by]
     found = duck.execute(
         f"SELECT {', '.join(of)}, count_if(__what = 'came'), count_if(__what = 'went'), count_if(__what = 'changed'){_sums(names)} "  # noqa: S608  # as above
-        f"FROM moved GROUP BY {', '.join(of)} ORDER BY count(*) DESC, {', '.join(of)}"
+        f"FROM moved GROUP BY {', '.join(of)} ORDER BY count(*) DESC, {', '.join(of)} LIMIT {most}"
+    ).fetchall()
+    ((every,),) = duck.execute(
+        f"SELECT count(*) FROM (SELECT DISTINCT {', '.join(of)} FROM moved)"  # noqa: S608  # as above
     ).fetchall()
     here = len(by)
-    return [
+    groups = [
         Group(
             of=dict(zip(by, row[:here], strict=True)),
             came=row[here],
@@ -439,6 +445,7 @@ def _groups(
         )
         for row in found
     ]
+    return groups, every - len(groups)
 
 
 def _rows(duck: Duck, columns: Columns, masked: Collection[str], most: int) -> Iterator[Moved]:

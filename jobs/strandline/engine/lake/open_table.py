@@ -461,12 +461,12 @@ def _unread(name: str, features: Iterable[str]) -> DefinitionError:
 
 
 def refuse_deleted_files(path: Place, name: str, version: int) -> None:
-    """Refuse a version some of whose files are gone.
+    """Refuse a version that cannot be read, because some of its files are gone or its log was cut.
 
     Raises:
-        DefinitionError: Some are.
+        DefinitionError: It cannot.
     """
-    files = live_files(opened(path, version))
+    files = live_files(open_version(path, name, version))
     gone = sum(not Place.of(file).exists() for file in files)
     if gone:
         raise DefinitionError(
