@@ -20,11 +20,9 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 PACKAGE = Path(__file__).parent
 ROOT = PACKAGE.parents[1]
@@ -136,6 +134,8 @@ def origin() -> dict[str, str | bool]:
 
     An installer writes it down (direct_url.json): a file, a folder or a repository that it was given.
     """
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  # it imports what reads mail, which takes long
+
     try:
         noted = json.loads(distribution("strandline").read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
@@ -151,6 +151,8 @@ def as_uv_has_it(noted: Mapping[str, Any]) -> dict[str, str | bool]:
             return {"git": url, "rev": commit, **inside}
         case {"url": str(url)} if url.startswith("file:"):
             editable = noted.get("dir_info", {}).get("editable", False)
+            from urllib.request import url2pathname  # noqa: PLC0415  # as above
+
             path = url2pathname(urlsplit(url).path)
             return {"path": path, **({"editable": True} if editable else {})}
         case {"url": str(url), "archive_info": _}:
@@ -299,6 +301,8 @@ class Installed(Place):
 
     def wanted_packages(self) -> str:
         """Return what changes when pip installs another version."""
+        from importlib.metadata import version  # noqa: PLC0415  # as above
+
         return f"strandline {version('strandline')}"
 
 
@@ -338,6 +342,7 @@ EXTRAS = {
     "lineage": Extra(
         modules=("openlineage",), for_what="events for a catalog of lineage, by OpenLineage"
     ),
+    "mcp": Extra(modules=("mcp",), for_what="tools for agents, by the Model Context Protocol"),
     "notebook": Extra(
         modules=("jupyterlab", "ipykernel", "nbclient", "nbformat"),
         for_what="notebooks over a lake",
@@ -361,7 +366,9 @@ EXTRAS = {
 }
 """Each extra of a user by its name; ``dev`` has all of them, and the tools."""
 
-IMAGE = ("alerts", "dagster", "ducklake", "iceberg", "lineage", "otel", "postgres", "quality")
+IMAGE = (
+    *("alerts", "dagster", "ducklake", "iceberg", "lineage", "mcp", "otel", "postgres", "quality"),
+)
 """What an image has, in which everything runs that a cluster runs."""
 
 BY_MODULE = {module: name for name, extra in EXTRAS.items() for module in extra.modules}

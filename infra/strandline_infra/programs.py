@@ -12,10 +12,13 @@ import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, PackagePath, distribution
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from strandline_infra import java
+
+if TYPE_CHECKING:
+    from importlib.metadata import PackagePath
 
 HOST = "127.0.0.1"
 PROPERTIES = "server.properties"
@@ -121,9 +124,7 @@ PACKAGES = (
 )
 REGISTERED = (
     *("fastavro", "jsonschema-rs", "orjson", "googleapis-common-protos"),
-    *("obstore", "fsspec", "pydantic-settings"),  # a schema is read from the lake
-    *("pydantic", "pydantic-core", "annotated-types", "python-dotenv"),  # of the latter
-    *("typing-extensions", "typing-inspection"),
+    *("obstore", "fsspec", "typing-extensions"),  # a schema is read from the lake
 )
 """What decodes payloads of a schema registry (jobs/strandline/core/parse_registered.py); those that are installed."""
 
@@ -139,7 +140,9 @@ def pack(file: Path) -> None:
                 archive.add(each.locate(), arcname=str(each), recursive=False)
 
 
-def _files() -> Iterator[PackagePath]:
+def _files() -> "Iterator[PackagePath]":
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  # it imports what reads mail, which takes long
+
     for name in PACKAGES:
         yield from distribution(name).files or ()
     for name in REGISTERED:

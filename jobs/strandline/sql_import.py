@@ -5,29 +5,32 @@ It is known to Python from the first import of the public interface on, because 
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 LAYERS = ("silver", "gold")
 SUFFIX = ".sql"
 
 
-class SqlLoader(Loader):
+class SqlLoader:
     """Makes the module of a file."""
 
     def __init__(self, file: Path) -> None:
         """Keep the file."""
         self.file = file
 
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let Python make the module."""
+
     def exec_module(self, module: ModuleType) -> None:
         """Fill the module."""
         _execute(module, self.file)
 
 
-class SqlFinder(MetaPathFinder):
+class SqlFinder:
     """Finds the file of a table: in the folder of a layer, where no module in Python has the name."""
 
     def find_spec(
@@ -40,7 +43,10 @@ class SqlFinder(MetaPathFinder):
         for folder in path:
             file = Path(folder) / f"{name}{SUFFIX}"
             if file.is_file():
-                return spec_from_file_location(fullname, file, loader=SqlLoader(file))
+                loader: Any = SqlLoader(
+                    file
+                )  # a loader by what it has: the class of one takes long to import
+                return spec_from_file_location(fullname, file, loader=loader)
         return None
 
 

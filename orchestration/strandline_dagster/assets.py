@@ -78,6 +78,7 @@ from strandline_dagster.resources import (
     let_the_second_pass,
     linked,
     model_key,
+    ordered_by,
     parent_of,
     plain,
     pool,
@@ -147,11 +148,15 @@ def made(
         Failure: The table cannot be computed, or its gate is shut.
         RetryRequested: It cannot be computed at the moment, and retries are left.
     """
+    names = {"tables": (table.id,)}
     try:
         if span is None or isinstance(table, Recomputed):  # it finds changed windows itself
-            report = lake.catch_up(table, spark, parent_of(context))
+            with ordered_by(context, "run", lake.lake(), **names):
+                report = lake.catch_up(table, spark, parent_of(context))
         else:
-            report = lake.recompute(table, span, spark, parent_of(context))
+            range_ = {"since": span.since.isoformat(), "until": span.until.isoformat()}
+            with ordered_by(context, "backfill", lake.lake(), **names, **range_):
+                report = lake.recompute(table, span, spark, parent_of(context))
     except GateShutError as error:
         yield from resources.of_gate(table, key(table), error, linked(lake))
         raise failure(error) from error
@@ -186,6 +191,7 @@ def figures(report: Report) -> dict[str, int | float | str]:
         "made_by_function": report.made_by_function,
         "written": report.written,
         "seconds": report.seconds,
+        "core_seconds": report.core_seconds,
     }
 
 
@@ -281,7 +287,8 @@ def _asset(model: Model) -> AssetsDefinition:
         try:
             chosen = both(config.since or None, config.until or None, "leave both out")
             span = chosen or everything(spark.spark_session, model, where)
-            words = train(spark.spark_session, model, where, span, clock.now())
+            with ordered_by(context, "models train", where, name=model.name):
+                words = train(spark.spark_session, model, where, span, clock.now())
         except LakeError as error:
             raise again_or_failed(error, context.retry_number) from error
         made = words["certificate"]

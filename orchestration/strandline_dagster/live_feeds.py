@@ -64,6 +64,7 @@ from strandline_dagster.resources import (
     is_back_only_now,
     model_key,
     models,
+    ordered_by,
     topic_key,
     unless_away,
 )
@@ -164,14 +165,16 @@ RESTARTS = "launch the job `restart_alerts` or type `strandline alerts --backgro
 @op(description="Stop the process that raises alerts, and keep it stopped.")
 def pause_alerts_process(context: OpExecutionContext, config: Reason, lake: LakeResource) -> None:
     """Pause."""
-    stopped = _process(context, lake).pause(config.why)
+    with ordered_by(context, "alerts", lake.lake(), pause=True, why=config.why):
+        stopped = _process(context, lake).pause(config.why)
     context.log.info("the process is stopped" if stopped else "no process of this lake was running")
 
 
 @op(description="Stop the process that raises alerts, if it runs, and start it.")
 def restart_alerts_process(context: OpExecutionContext, config: Reason, lake: LakeResource) -> None:
     """Restart."""
-    started(context, lambda process: process.restart(config.why), _process(context, lake))
+    with ordered_by(context, "alerts", lake.lake(), background=True, why=config.why):
+        started(context, lambda process: process.restart(config.why), _process(context, lake))
 
 
 @op(

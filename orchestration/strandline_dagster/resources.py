@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from enum import StrEnum
 from functools import wraps
@@ -62,6 +63,7 @@ from strandline.engine.repair.backfill import MODE
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.outage import AWAY
+from strandline.engine.runtime.roles import RoleError
 from strandline.engine.runtime.settings import settings
 from strandline.engine.runtime.webhook import post
 from strandline.engine.service.background_stream import ALERTS, Always
@@ -69,6 +71,7 @@ from strandline.engine.service.stream_health import SILENT, Ill, Watch
 from strandline.operate import lakes, session
 from strandline.operate.audit import dangers_of, dangers_to, report_of, write_report
 from strandline.operate.backfill import backfilled
+from strandline.operate.orders import DAGSTER, ordered
 from strandline.operate.stream import always
 from strandline_dagster.placed import asset_key, named, ours, placement, run_failure_sensor, sensor
 from strandline_infra import installation
@@ -286,6 +289,29 @@ class SparkResource(LazyPySparkResource):
 def parent_of(context: OpExecutionContext | AssetExecutionContext) -> Parent:
     """Return the run of Dagster that a step belongs to, for a catalog of lineage."""
     return Parent(run=context.run.run_id, job=context.run.job_name, namespace="dagster")
+
+
+BY_ITSELF = ("dagster/schedule_name", "dagster/sensor_name")
+"""Tags of a run that no person has launched."""
+
+
+@contextmanager
+def ordered_by(
+    context: OpExecutionContext | AssetExecutionContext, verb: str, lake: Lake, **given: object
+) -> Iterator[None]:
+    """Write down what a step does before it does it; what a schedule began only where it changes rows after the fact.
+
+    Raises:
+        Failure: The roles of the lake do not allow it to who runs Dagster.
+    """
+    by = next((context.run.tags[each] for each in BY_ITSELF if each in context.run.tags), "")
+    run = {"run": context.run.run_id[:8], "job": context.run.job_name, "by": by}
+    words = {**given, **run}
+    try:
+        with ordered(verb, words, says=note, lake=lake, over=DAGSTER, is_automatic=bool(by)):
+            yield
+    except RoleError as error:
+        raise failure(error) from error
 
 
 class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resource is its own value

@@ -52,7 +52,7 @@ from strandline.engine.repair.expire import declares, expire, is_due
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import settings
 from strandline.engine.service.background_stream import Always
-from strandline.engine.service.maintain import Maintained, maintain, refuse_idle
+from strandline.engine.service.maintain import Left, Maintained, maintain, refuse_idle
 from strandline.engine.service.stream_health import heartbeat
 from strandline.operate import lakes
 from strandline.operate.audit import refuse_different, refuse_untrusted
@@ -69,6 +69,7 @@ from strandline_dagster.resources import (
     key,
     linked,
     log_answer,
+    ordered_by,
     plain,
     pool,
     tables,
@@ -221,19 +222,24 @@ def maintain_lake(context: OpExecutionContext, config: Upkeep, lake: LakeResourc
     os.nice(GENTLE)  # the process is that of the run
     where = lake.lake()
     try:
-        done, policy = [], policy_of(config.keep, config.most)
-        for each in maintain(where, clock.now(), policy):
-            done.append(each)
-            if each != Maintained(table=each.table):
-                context.log.info("%s", each.sentence)
-        _refuse_damaged(context, done)
-        for line in bring_up_to_date(settings(), where, clock.now, policy.is_over):
-            context.log.info("%s", line)
-        taken = orphans(where, go=True)
+        with ordered_by(context, "maintain", where, keep=config.keep, most=config.most):
+            taken = _maintained(context, config, where)
     except LakeError as error:
         raise failure(error) from error
     for orphan in taken:
         context.log.info("%s: %s bytes, %s", orphan.path, orphan.size, orphan.why)
+
+
+def _maintained(context: OpExecutionContext, config: Upkeep, where: Lake) -> list[Left]:
+    done, policy = [], policy_of(config.keep, config.most)
+    for each in maintain(where, clock.now(), policy):
+        done.append(each)
+        if each != Maintained(table=each.table):
+            context.log.info("%s", each.sentence)
+    _refuse_damaged(context, done)
+    for line in bring_up_to_date(settings(), where, clock.now, policy.is_over):
+        context.log.info("%s", line)
+    return orphans(where, go=True)
 
 
 def _refuse_damaged(context: OpExecutionContext, done: list[Maintained]) -> None:
@@ -277,8 +283,11 @@ def expire_rows(context: OpExecutionContext, lake: LakeResource, spark: SparkRes
     """Let old rows of all tables expire."""
     where, failed = lake.lake(), list[LakeError]()
     for table in due(where):
+        names = {"tables": (table.id,)}
         try:
-            for each in expire(spark.spark_session, table, where, clock.now()):
+            with ordered_by(context, "expire", where, go=True, **names):
+                done = [*expire(spark.spark_session, table, where, clock.now())]
+            for each in done:
                 context.log.info(
                     "%s: %s rows before %s expired", each.table, f"{each.rows:,}", each.until
                 )
@@ -370,9 +379,11 @@ def certify_tables(
     context.log.info("seed %s", trial.seed)
     rest = _Rest(stream)
     try:
-        if rest.begin():
-            bring_up(context, lake, spark)
-        found = verify(proven, where, trial, spark.site(), note=context.log.info, pinned=rest.end)
+        with ordered_by(context, "verify", where, everything=True):
+            if rest.begin():
+                bring_up(context, lake, spark)
+            site = spark.site()
+            found = verify(proven, where, trial, site, note=context.log.info, pinned=rest.end)
     except LakeError as error:
         raise failure(error) from error
     finally:

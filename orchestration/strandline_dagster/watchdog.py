@@ -78,6 +78,7 @@ from strandline_dagster.resources import (
     is_back_only_now,
     key,
     note,
+    ordered_by,
     page,
     parent_of,
     refuse_away,
@@ -125,14 +126,16 @@ class Incident(Config):
 @op(description="Stop the stream after its running batches, and keep it stopped.")
 def pause_stream(context: OpExecutionContext, config: Reason, lake: LakeResource) -> None:
     """Pause."""
-    stopped = _stream(context, lake).pause(config.why)
+    with ordered_by(context, "pause", lake.lake(), why=config.why):
+        stopped = _stream(context, lake).pause(config.why)
     context.log.info("the stream is stopped" if stopped else "no stream of this lake was running")
 
 
 @op(description="Start the stream, unless it runs, and wait for its first heartbeat.")
 def resume_stream(context: OpExecutionContext, config: Reason, lake: LakeResource) -> None:
     """Resume."""
-    _start(context, lambda stream: stream.resume(None, config.why), lake)
+    with ordered_by(context, "resume", lake.lake(), why=config.why):
+        _start(context, lambda stream: stream.resume(None, config.why), lake)
 
 
 @op(
@@ -140,7 +143,8 @@ def resume_stream(context: OpExecutionContext, config: Reason, lake: LakeResourc
 )
 def restart_stream(context: OpExecutionContext, config: Reason, lake: LakeResource) -> None:
     """Restart."""
-    _start(context, lambda stream: stream.restart(config.why), lake)
+    with ordered_by(context, "restart", lake.lake(), why=config.why):
+        _start(context, lambda stream: stream.restart(config.why), lake)
 
 
 @op(
@@ -150,8 +154,9 @@ def drain_stream(
     context: OpExecutionContext, config: Reason, lake: LakeResource, spark: SparkResource
 ) -> None:
     """Drain."""
-    _stream(context, lake).pause(config.why)
-    bring_up(context, lake, spark)
+    with ordered_by(context, "drain", lake.lake(), why=config.why):
+        _stream(context, lake).pause(config.why)
+        bring_up(context, lake, spark)
 
 
 @op(
@@ -190,11 +195,12 @@ def go_back(
             return
         span = rewindable(table, where, plan)
         session, parent = spark.spark_session, parent_of(context)
-        for each, entry in backfilled(
-            session, table, where, span, downstream=True, says=note, parent=parent
-        ):
-            if entry:
-                context.log_event(_again(each, entry))
+        with ordered_by(context, "rewind", where, table=table.id, to=config.to, go=True):
+            for each, entry in backfilled(
+                session, table, where, span, downstream=True, says=note, parent=parent
+            ):
+                if entry:
+                    context.log_event(_again(each, entry))
     except LakeError as error:
         raise failure(error) from error
 

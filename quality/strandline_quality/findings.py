@@ -262,6 +262,77 @@ class TableFindings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """The rows of a table's closed days that are not what they were when these days were last reported.
+
+    Args:
+        table: The table.
+        rows: How many; None where too many files were written for a look, or some are gone.
+        days: The first day of these rows, and the last; empty where they are not known.
+        causes: What moved them, with the rows of each, the most first.
+        commits: How many commits they are of; the first of more are not looked at.
+        since: The version before these commits.
+        until: The version of the last of them.
+        command: What shows these rows.
+    """
+
+    table: str
+    rows: int | None
+    days: tuple[str, ...]
+    causes: tuple[tuple[str, int | None], ...]
+    commits: int
+    since: int
+    until: int
+    command: str
+
+    @property
+    def because(self) -> str:
+        """Return what moved the rows, in words."""
+        return ", ".join(
+            what if rows is None else f"{what} ({rows:,})" for what, rows in self.causes
+        )
+
+    @property
+    def sentence(self) -> str:
+        """Return it as a sentence."""
+        many = "rows" if self.rows is None else f"{self.rows:,} row{'s' * (self.rows != 1)}"
+        when = " to ".join(dict.fromkeys(self.days))
+        of = f" of {when}" if when else ""
+        return f"{self.table}: {many}{of} not what they were, by {self.because}: {self.command}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsOf:
+    """The newest moment at which tables belong together, and which of them have gone on since.
+
+    Args:
+        moment: Its number; None where it was not noted.
+        at: When the newest commit was made that is part of it.
+        beyond: The tables that have newer versions than it.
+        behind: The tables that are no part of it.
+    """
+
+    moment: int | None
+    at: str
+    beyond: tuple[str, ...]
+    behind: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """Return it as a sentence."""
+        name = f"moment {self.moment}" if self.moment else "a moment"
+        at = self.at.replace("T", " ")
+        if not (self.beyond or self.behind):
+            return f"The sums of all tables are as of {name} of {at}, so they belong together."
+        said = f"The newest moment at which tables belong together is {name} of {at}."
+        if self.beyond:
+            said += f" Sums of {', '.join(self.beyond)} are of later versions."
+        if self.behind:
+            said += f" No part of it: {', '.join(self.behind)}."
+        return said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """The findings about a lake.
 
@@ -277,6 +348,9 @@ class Findings:
         judged: The judged rows by outcome.
         tables: The tables, in the order in which data flows.
         unread: What readers of topics have not read; none where the radar never looked.
+        reported: When the days before were last reported, or when the judged day began, where they never were.
+        revisions: What is not what it was then.
+        as_of: The moment of which the sums are; None where there is none.
     """
 
     lake: str
@@ -290,6 +364,9 @@ class Findings:
     judged: Flow
     tables: tuple[TableFindings, ...]
     unread: tuple[Unread, ...] = ()
+    reported: str | None = None
+    revisions: tuple[Revision, ...] = ()
+    as_of: AsOf | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the findings as JSON values."""

@@ -44,8 +44,8 @@ EXCEPTIONS = {
         "reads the certificate and the key of Kafka's client, which are in no lake and may be links, as in a pod",
     ),
     "runtime/settings.py": (
-        PROCESS,
-        "reads the environment; a relative folder becomes absolute",
+        {*PROCESS, "read_text"},
+        "reads the environment; a relative folder becomes absolute; reads whom a pod works for, which is in no lake",
     ),
     "runtime/profiles.py": (
         {"pathlib", "read_text"},
@@ -64,8 +64,23 @@ EXCEPTIONS = {
         "starts programs with a log as their output, and asks the kernel about a pid; writes the kernel's file about a pid; reads the kernel's files about a pid; asks the kernel whether the process that started it is there; names to the kernel the folders below which it may write",
     ),
     "runtime/code_files.py": (
-        {"glob", "pathlib", "read_bytes", "rglob"},
-        "reads the project's own source, which is in no lake; reads former texts of that source, out of an archive, and those of a project",
+        {
+            *PROCESS,
+            "glob",
+            "iterdir",
+            "mkdir",
+            "open",
+            "read_bytes",
+            "rglob",
+            "stat",
+            "unlink",
+            "write_bytes",
+        },
+        "reads the project's own source, which is in no lake; reads former texts of that source, out of an archive, and those of a project; keeps hashes of them beside what set-up made",
+    ),
+    "runtime/statements.py": (
+        {"pathlib", "read_bytes"},
+        "reads the project's own source, which is in no lake",
     ),
     "runtime/log_files.py": (
         {*PROCESS, "fcntl", "glob", "open", "shutil", "stat"},

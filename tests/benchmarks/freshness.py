@@ -50,7 +50,7 @@ METHOD = """\
 Age is from the moment at which an event was to be sent to the moment at which the commit with its row is a file in Delta's log; both clocks are the machine's. \
 `with Dagster` has `strandline ui` beside the stream: the daemon asks the checks of all tables, and the page answers. \
 Every event has a row in each layer, and a run with fewer or more rows ends the benchmark. The first {warm:.0f} s are not counted. \
-`others' CPU` is all but the stream and Dagster: the sender and the broker are in it. Each table begins a batch at every tick of its own, so an event waits up to a tick in each layer. \
+`others' CPU` is all but the stream and Dagster: the sender and the broker are in it. Bronze begins a batch at every tick; a table above it looks five times in a tick whether the one below has a new commit. \
 Gold is a table with a row for each event: one that closes windows is older by its window and by the lateness that its tables allow.
 """
 

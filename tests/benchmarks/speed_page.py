@@ -175,7 +175,21 @@ QUOTES = (
         columns=("wall, ms", "CPU, ms"),
     ),
     Quote(
-        what="the same joined to a static side of a thousand rows",
+        what="the same with a million",
+        report="costs.md",
+        under="# With a million",
+        row="1,000,000 keys in state",
+        columns=("wall, ms", "CPU, ms"),
+    ),
+    Quote(
+        what="the same with ten million",
+        report="costs.md",
+        under="# With a million",
+        row="10,000,000 keys in state",
+        columns=("wall, ms", "CPU, ms"),
+    ),
+    Quote(
+        what="one joined to a static side of a thousand rows",
         report="costs.md",
         under="# What a batch",
         row="1,000 rows of the static side",
@@ -571,9 +585,10 @@ def _quote(each: Quote) -> str:
     report = (REPORTS / each.report).read_text()
     cells = quoted(report, each.under, each.row)
     figures = "; ".join(f"{name}: {cells[name]}" for name in each.columns)
+    of_its_part = report[report.find(each.under) :]
     named = [
         word.partition(" ")[2]
-        for text in report.splitlines()
+        for text in (of_its_part + report).splitlines()
         if text.startswith("Machine: ")
         for word in text.removeprefix("Machine: ").split(", ")
         if word.startswith("commit ")

@@ -25,7 +25,7 @@ from fleet.play.plan import Plan
 from fleet.silver import device_telemetry as silver
 from strandline.engine.kafka.broker import create_topic
 from strandline.engine.lake.lake import Lake
-from strandline.engine.proof.verify import kept
+from strandline.engine.proof.certificate import kept
 from tests.benchmarks.feed import has_all
 from tests.cli.typed import ENVIRONMENT, PROGRAM, succeeded
 from tests.support.sending import send

@@ -6,18 +6,22 @@ tests/cli/typed.py. A verb that needs Spark gets the one of the suite, which out
 
 import copy
 import io
+import json
 import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
+from jsonschema import Draft202012Validator
 from pyspark.sql import SparkSession
 
 from strandline.cli import main, screen
+from strandline.cli.answers import ANSWERS, schema
 from strandline.engine.runtime import spark_session
 from tests.cli.typed import ENVIRONMENT, Answer
 from tests.support import engine
@@ -37,7 +41,35 @@ def strandline(*words: object, env: Mapping[str, str] | None = None) -> Answer:
         except SystemExit as end:
             code = end.code
     assert isinstance(code, int), code
+    judge([str(word) for word in words], out.getvalue())
     return Answer(code, out.getvalue(), err.getvalue())
+
+
+def judge(words: Sequence[str], printed: str) -> None:
+    """Judge an answer for programs by the schema of its verb: a whole one, or each line of one that is in lines.
+
+    Raises:
+        ValidationError: It is not as it is declared.
+    """
+    if "--json" not in words or "--to" in words or not printed:  # the answer is in a file
+        return
+    for name in (" ".join(words[:2]), words[0]):
+        if name in ANSWERS:
+            for each in _records(printed):
+                _judge_of(name).validate(each)
+            return
+
+
+@cache
+def _judge_of(name: str) -> Draft202012Validator:
+    return Draft202012Validator(schema(name))
+
+
+def _records(printed: str) -> list[object]:
+    try:
+        return [json.loads(printed)]
+    except ValueError:
+        return [json.loads(line) for line in printed.splitlines()]
 
 
 def succeeded(*words: object, env: Mapping[str, str] | None = None) -> Answer:

@@ -80,7 +80,7 @@ def files(served: Served) -> dict[str, int]:
         str(path): path.stat().st_mtime_ns
         for root in roots
         for path in root.rglob("*")
-        if path.is_file() and path.relative_to(root).parts[0] not in {"_logs", "_serve"}
+        if path.is_file() and path.relative_to(root).parts[0] not in {"_logs", "_serve", "_who"}
     }
 
 

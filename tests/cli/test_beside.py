@@ -26,7 +26,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def asked(lake: Lake, cores: int, *, beside: bool = True) -> tuple[int, int, list[tuple[int, int]]]:
     """Ask for Spark; return the cores that it would have, how much it would give way, and the processes that did."""
-    found = Settings.model_construct(cores=cores, memory="1g", shuffle_partitions=2, master=None)
+    found = Settings(cores=cores, memory="1g", shuffle_partitions=2, master=None)
     gave: list[tuple[int, int]] = []
     with (
         patch.object(spark_session, "start", side_effect=StartedError) as start,

@@ -8,7 +8,7 @@ from rich.console import Console
 from strandline.cli.verbs.play import picture
 from strandline.core.errors import DataError
 from strandline.engine.lake.lake import Lake
-from strandline.engine.proof.verify import Certificate
+from strandline.engine.proof.certificate import Certificate
 from strandline.operate.audit import refuse_different, sheets_of
 from tests.cli.inside import strandline
 

@@ -163,7 +163,8 @@ def test_a_program_of_ones_own_gets_the_same_sentence(
     env["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
     env["SPARK_REMOTE"] = "sc://127.0.0.1:1"
     script = (
-        "import strandline; from pathlib import Path; from pydantic import SecretStr;"
+        "import strandline; from pathlib import Path; "
+        "from strandline.engine.runtime.profiles import SecretStr;"
         "from strandline.engine.kafka.schema_registry import Registry;"
         "from strandline.engine.service.dagster_process import Console;"
         "from strandline.engine.lake.lake import Lake;"

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from strandline.core.errors import DataError
-from strandline.engine.runtime.settings import Settings
+from strandline.engine.runtime.settings import FIELDS
 from strandline.operate.lint import lint, schemas
 from strandline.project import Project
 from tests.architecture.tree import ROOT
@@ -285,7 +285,7 @@ def test_an_editor_underlines_what_the_settings_refuse(
 def test_each_setting_has_a_sentence_that_an_editor_shows() -> None:
     values = schemas()["strandline.schema.json"]["properties"]["profile"]["additionalProperties"]
     found = values["properties"]
-    assert {*found} == {*Settings.model_fields, "environment"}
+    assert {*found} == {*FIELDS, "environment"}
     assert all(len(each["description"]) > 10 for each in found.values())
 
 

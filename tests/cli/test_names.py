@@ -43,7 +43,7 @@ def test_the_version_is_that_of_the_package() -> None:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("strandline wh", ["why"]),
+        ("strandline wh", ["why", "who"]),
         ("strandline ledger silver.device_t", ["silver.device_telemetry"]),
         ("strandline why e1 --in gold.confirmed", ["gold.confirmed_logins"]),
         ("strandline quarantine repl", ["replay"]),

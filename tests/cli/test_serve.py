@@ -7,12 +7,16 @@ import stat
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 
 import pytest
+from strandline import catalog
 
 from fleet.silver import dhcp_events, user_confirmations
+from strandline.engine.ask.moments import note
+from strandline.engine.lake.order_log import Asked, newest
 from strandline.engine.service import sql_server
 from tests.cli.attempts import ATTEMPTS
 from tests.cli.questions import QUESTIONS
@@ -23,8 +27,9 @@ from tests.support import certificate
 from tests.support.jdbc import Connection, Driver, SqlError, beeline, driver
 
 GROWING = user_confirmations.TABLE
-"""The table that gets rows while the server runs; no other test asks for it."""
+"""The table that gets rows while the server runs; who asks for it compares with what was there."""
 
+GROWN = "SELECT count(*) FROM silver.user_confirmations"
 DAMAGED = dhcp_events.TABLE
 ELSEWHERE = {"HIVE_SERVER2_THRIFT_BIND_HOST": "127.0.0.3", "HIVE_SERVER2_THRIFT_PORT": "1"}
 """Hive's server prefers variables to its configuration: it would listen elsewhere, without TLS."""
@@ -177,12 +182,101 @@ def test_a_query_that_wants_too_much_memory_ends_alone(ana: Connection) -> None:
 @pytest.mark.whole
 def test_a_commit_is_seen_by_the_next_query(served: Served, ana: Connection) -> None:
     """Without a restart."""
-    asked = "SELECT count(*) FROM silver.user_confirmations"
-    assert ana.value(asked) == "1"
+    before = int(ana.value(GROWN) or 0)
 
     written(served.lake.table(GROWING), numbers(2), entry(GROWING).encoded())
 
-    assert ana.value(asked) == "3"
+    assert ana.value(GROWN) == str(before + 2)
+
+
+def moment(connection: Connection, sql: str) -> str | None:
+    """Run a statement about the moment; return what it says that the session reads at."""
+    ((name, value),) = connection.rows(sql)
+    assert name == "strandline.moment"
+    return value
+
+
+@pytest.mark.whole
+def test_a_session_reads_at_a_moment_until_it_is_unset(served: Served, jdbc: Driver) -> None:
+    """It and no other; its tables, its masks and its database are as before."""
+    users = "SELECT user_id FROM silver.user_actions ORDER BY action_id"
+    noted = note(served.lake, catalog.tables(), "a test")
+    assert noted is not None
+    with (
+        jdbc.connected(served.at("silver"), "ana", PASSWORD) as one,
+        jdbc.connected(served.at(), "ana", PASSWORD) as other,
+    ):
+        before, masked = int(one.value(GROWN) or 0), one.rows(users)
+        assert moment(one, "SET strandline.moment") == "live"
+        assert str(moment(one, "SET strandline.moment = 'LATEST'")).startswith("moment ")
+        written(served.lake.table(GROWING), numbers(2), entry(GROWING, batch=1).encoded())
+
+        assert (one.value(GROWN), other.value(GROWN)) == (str(before), str(before + 2))
+        assert one.rows(users) == masked
+        assert one.value("SELECT count(*) FROM user_confirmations") == str(before)
+        tables = {row[2] for row in one.metadata("getTables", "", "silver", "%", None)}
+        assert {"user_actions", GROWING.name} <= tables
+        assert one.value("SELECT count(*) FROM quarantine.user_actions") == "1"
+        for refused in ("SELECT * FROM ledger.entries", "DROP VIEW silver.user_actions"):
+            with pytest.raises(SqlError):
+                one.rows(refused)
+
+        for wrong in ("'noon'", "99", "'2020-01-01'", "../x"):
+            with pytest.raises(SqlError, match="strandline moments"):
+                one.rows(f"SET strandline.moment = {wrong}")
+        assert str(moment(one, "SET strandline.moment;")).startswith("moment ")
+        assert one.value(GROWN) == str(before)
+        assert moment(one, "RESET strandline.moment") == "live"
+        assert one.value(GROWN) == str(before + 2)
+        named = f"moment {noted.number} of "
+        assert str(moment(one, f"set strandline.moment={noted.number}")).startswith(named)
+        assert one.value(GROWN) == str(before)
+        assert moment(one, "SET strandline.moment = ''") == "live"
+        assert one.value(GROWN) == str(before + 2)
+
+
+@pytest.mark.whole
+def test_who_sees_sensitive_columns_sees_them_at_a_moment_too(served: Served, jdbc: Driver) -> None:
+    """And each question is written down as ever; an address may name the moment, as a dashboard's does."""
+    note(served.lake, catalog.tables(), "a test")
+    pinned = served.at(more="?strandline.moment=LATEST")
+    with jdbc.connected(pinned, "eve", PASSWORD) as eve:
+        assert str(moment(eve, "SET strandline.moment")).startswith("moment ")
+        asked = "SELECT DISTINCT user_id FROM silver.user_actions ORDER BY 1"
+        assert eve.rows(asked) == [("alice",), ("bob",)]
+    assert newest(served.lake, Asked(last=1)).orders[0].asked["sql"] == asked
+    wrong = served.at(more="?strandline.moment=noon")
+    with pytest.raises(SqlError), jdbc.connected(wrong, "ana", PASSWORD):
+        pass
+    asked = "SET strandline.moment; SELECT count(*) FROM silver.user_actions"
+    assert "moment " in beeline(pinned, "ana", PASSWORD, asked).stdout
+
+
+@pytest.mark.whole
+def test_moments_that_no_session_reads_at_make_room_for_others(
+    served: Served, jdbc: Driver
+) -> None:
+    """A dashboard that asks for the latest again and again; too many at the same time are refused."""
+    with ExitStack() as open_:
+        held = [
+            open_.enter_context(jdbc.connected(served.at(), "ana", PASSWORD))
+            for _ in range(sql_server.AT_ONCE)
+        ]
+        for number, each in enumerate(held):
+            written(served.lake.table(GROWING), numbers(1), entry(GROWING, batch=number).encoded())
+            note(served.lake, catalog.tables(), "a test")
+            moment(each, "SET strandline.moment = LATEST")
+        written(served.lake.table(GROWING), numbers(1), entry(GROWING, batch=9).encoded())
+        note(served.lake, catalog.tables(), "a test")
+        with jdbc.connected(served.at(), "ana", PASSWORD) as one:
+            with pytest.raises(SqlError, match=r"sessions read at 4 other moments"):
+                moment(one, "SET strandline.moment = LATEST")
+            counts = [each.value(GROWN) for each in held]
+            moment(held[0], "RESET strandline.moment")
+            moment(one, "SET strandline.moment = LATEST")
+            newest = one.value(GROWN)
+            assert int(newest or 0) == int(counts[-1] or 0) + 1
+            assert len({*counts}) == len(counts)
 
 
 @pytest.mark.whole
@@ -193,15 +287,49 @@ def test_sensitive_values_are_masked(served: Served, jdbc: Driver, ana: Connecti
     assert first == second != third
     assert "alice" not in str(first)
     assert ana.value("SELECT count(*) FROM silver.user_actions WHERE user_id = 'alice'") == "0"
-    log = served.lake.log("unmasked")
-    assert not log.exists()
+    before = newest(served.lake, Asked()).orders
+    assert not [each for each in before if each.verb == "unmask"]
+    assert ana.rows(asked) == [first, second, third]
 
     with jdbc.connected(served.at(), "eve", PASSWORD) as connection:
         shown = connection.rows(asked)
 
     assert shown == [("alice",), ("alice",), ("bob",)]
-    line = log.text() or ""
-    assert all(word in line for word in ("eve", "fraud team", asked))
+    shown = newest(served.lake, Asked(last=1)).orders[0]
+    assert (shown.who, shown.why, shown.asked["sql"]) == ("eve", "fraud team", asked)
+    assert (shown.over, shown.state) == ("jdbc", "shown")
+
+
+@pytest.mark.whole
+def test_the_roles_of_the_lake_say_who_is_let_in_and_sees_what_is_masked(
+    served: Served, jdbc: Driver
+) -> None:
+    """Within seconds of a change, and as the users were added where there are none; a log-in that is refused is in the log of orders."""
+    asked = "SELECT user_id FROM silver.user_actions WHERE action_id = 'a0'"
+
+    def shown(user: str) -> str:
+        with suppress(SqlError), jdbc.connected(served.at(), user, PASSWORD) as connection:
+            return str(connection.value(asked))
+        return "refused"
+
+    def becomes(user: str, wanted: str, of: Callable[[str], str] = shown) -> bool:
+        until = time.monotonic() + 30
+        while (found := of(user)[: len(wanted)]) != wanted and time.monotonic() < until:
+            time.sleep(0.2)
+        return found == wanted
+
+    served.lake.roles.put('[people]\neve = ["read"]\n')
+    try:
+        assert becomes("ana", "refused")
+        assert becomes("eve", "[")
+        found = partial(newest, served.lake, Asked(by="ana"))
+        assert becomes("ana", "log in", lambda _: found().orders[0].verb if found().orders else "")
+        served.lake.roles.put('[people]\neve = ["unmask"]\nana = ["unmask"]\n')
+        assert becomes("eve", "alice")
+        assert becomes("ana", "[")
+    finally:
+        served.lake.roles.remove()
+    assert becomes("ana", "[")
 
 
 @pytest.mark.whole
@@ -555,8 +683,10 @@ def untouched(served: Served, ana: Connection) -> Iterator[None]:
 
 
 def _unchanging(served: Served) -> dict[str, int]:
-    """Return the files that no test changes."""
-    return {name: at for name, at in files(served).items() if f"/{GROWING.name}/" not in name}
+    """Return the files that no test changes, in tables that grow or by the moments that it notes."""
+    own = (f"/{GROWING.name}/", "/_moments/")
+    found = files(served).items()
+    return {name: at for name, at in found if not any(each in name for each in own)}
 
 
 @pytest.mark.whole

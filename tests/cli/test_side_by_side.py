@@ -123,7 +123,7 @@ def test_an_error_that_ends_all_lets_what_runs_end_and_begins_nothing_more() -> 
 def test_how_many_at_a_time_follows_from_cores_and_memory_or_is_chosen(
     given: dict[str, object], most: int
 ) -> None:
-    assert at_once(Settings.model_construct(**given)) == most  # type: ignore[arg-type]  # as settings are given
+    assert at_once(Settings(**given)) == most  # type: ignore[arg-type]  # as settings are given
 
 
 def test_whichever_table_fails_first_the_exit_code_is_that_of_the_first_in_the_list(
@@ -150,7 +150,7 @@ def test_whichever_table_fails_first_the_exit_code_is_that_of_the_first_in_the_l
     monkeypatch.setattr(operate_run, "_ready", lambda *_: None)
     said: list[str] = []
     done = operate_run.catch_up(
-        Settings.model_construct(cores=2, memory="2g"),
+        Settings(cores=2, memory="2g"),
         Lake(tmp_path).open_for_writing(),
         [first, second, third],
         says=said.append,

@@ -34,7 +34,11 @@ def test_a_person_gets_the_sentence_first(filled: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("nowhere/0/1",), ("e1", "--in", "gold.nothing"), ("e1", "--in", "bronze.device_telemetry")],
+    [
+        ("nowhere/0/1",),
+        ("e1", "--in", "gold.nothing"),
+        ("e1", "--in", "bronze.device_telemetry"),
+    ],
 )
 def test_a_question_about_nothing_is_refused(filled: Path, words: tuple[str, ...]) -> None:
     """As every other wrong argument is."""
@@ -43,3 +47,11 @@ def test_a_question_about_nothing_is_refused(filled: Path, words: tuple[str, ...
     assert answer.code == 2
     assert "hint:" in answer.err
     assert "Traceback" not in answer.printed
+
+
+@pytest.mark.parametrize("number", ["²", "9" * 5_000, "\0"])
+def test_what_only_looks_like_a_place_is_a_key(filled: Path, number: str) -> None:
+    """It was an error that no one had foreseen."""
+    answer = succeeded("why", f"device-telemetry/0/{number}", "--quick", "--lake", filled)
+
+    assert "unknown" in answer.out

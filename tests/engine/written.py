@@ -1,7 +1,9 @@
 """Delta tables with ledger entries, made without a JVM, for tests of what only reads logs."""
 
+import json
 import os
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -12,9 +14,11 @@ from fleet.gold import device_signal_10m
 from fleet.silver import device_telemetry as silver
 from strandline.core.table import Table
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.lake.open_table import delta_options
 from strandline.engine.lake.place import Place
+from tests.support.rows import NOON
 
 BRONZE, SILVER, GOLD = silver.TABLE.upstream[0], silver.TABLE, device_signal_10m.TABLE
 NUMBER = pa.schema([("number", pa.int64())])
@@ -50,6 +54,16 @@ def entry(table: Table, **fields: object) -> Entry:
 def numbers(count: int) -> list[dict[str, object]]:
     """Return so many rows."""
     return [{"number": number} for number in range(count)]
+
+
+def long_log(lake: Lake, commits: int) -> None:
+    """Let bronze have so many commits more, all of one day, that change no row."""
+    path = lake.table(BRONZE)
+    first = latest_version(path) + 1
+    for version in range(first, first + commits):
+        at = round((NOON + timedelta(milliseconds=version)).timestamp() * 1000)
+        line = {"commitInfo": {"timestamp": at, "operation": "OPTIMIZE", "said": "x" * 2_000}}
+        commit_file(path, version).local.write_text(json.dumps(line) + "\n")
 
 
 def small_lake(root: Place | Path) -> Lake:

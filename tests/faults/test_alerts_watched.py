@@ -4,11 +4,14 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import pytest
 from dagster import DagsterInstance, build_sensor_context
 
+from strandline.engine.accounting.process_lines import processes
+from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from strandline.engine.service.background_stream import Always
 from strandline_dagster import live_feeds as feeds_module
@@ -78,3 +81,6 @@ def test_killed_in_the_background_it_is_started_again_and_goes_on(
     assert process.pid() is None
     assert found.run_requests == []
     assert all(each.passed for each in found.asset_events)
+    # One that is killed before its first minute is over has written nothing.
+    ever = processes(Lake(fresh), date(2000, 1, 1), date(2100, 1, 1))
+    assert {each.program for each in ever} == {"alerts"}

@@ -33,6 +33,7 @@ SHOWN = (
 )
 LIVE = "killed while it runs in test_alerts_killed.py, test_counted_killed.py and test_delivery_killed.py"
 BROKER = "our local broker for trials; what it loses a real Kafka keeps, and test_broker_away.py kills it"
+LEASE = "a lease on a store, which expires; tests/engine/lake/test_store_lease.py takes it from the dead"
 LOCK = "a lock, which ends with its process; its text is for people"
 SPARK = "Spark's own writes begin here; the recorder meets each of them"
 DOMAIN = "killed at random in test_random_kills.py, with all tables of the domain"
@@ -63,14 +64,33 @@ IMPORTED = "a small file, whole or not there; killed and typed again in test_imp
 
 BEGUN = "a small file, whole or not there; interrupted and typed again in test_history_first.py"
 
+ORDERED = "a line of the log of orders, before what it is about: killed in tests/cli/test_who.py"
+
+NAMED_MOMENT = "a folder that is no moment without its last file: tests/engine/ask/test_moments.py"
+
+HASHES = "hashes of code, in no lake; torn or gone they are made anew: tests/engine/runtime/test_kept_hashes.py"
+
 REASONS = {
+    "strandline.engine.runtime.code_files:keep": HASHES,
+    "strandline.engine.runtime.code_files:_forget_others": HASHES,
     "strandline.engine.runtime.log_files:bound": PROGRAM,
+    "strandline.engine.runtime.log_files:alone": ORDERED,
     "strandline.engine.runtime.processes:let_give_way": "a file of the kernel, about a process that runs",
     "strandline.engine.service.sql_server:_write": AGAIN,
+    "strandline.engine.service.sql_server:admitted": AGAIN,
+    "strandline.operate.mcp_server:_keep": AGAIN,
     "strandline.engine.proof.verify:add_imported": "in the scratch lake of a verification, which a kill ends as a whole",
     "strandline.engine.repair.import_files:import_file": "one commit a slice; killed between two in test_import_killed.py",
     "strandline.engine.service.alarms:_store": "one file of this machine, put whole; where it is torn, alarms are sent once more",
     "strandline.cli.verbs.project:lint": "files beside a project, which are no lake's; typed again they are written again",
+    "strandline.engine.ask.moments:note": "one file, put whole; without it the next run or look notes one",
+    "strandline.engine.ask.named_moments:keep_named": NAMED_MOMENT,
+    "strandline.engine.ask.named_moments:_keep": NAMED_MOMENT,
+    "strandline.engine.ask.named_moments:drop": NAMED_MOMENT,
+    "strandline.engine.lake.duckdb_table:write_rows": NAMED_MOMENT,
+    "strandline.engine.ask.named_moments:remove_half": NAMED_MOMENT,
+    "strandline.engine.lake.import_notes:_write_to_follow": "one file, put whole before the first commit: tests/faults/test_replay_killed.py",
+    "strandline.engine.ask.named_moments:forget_in": "removes tables of moments that have a name; typed again it goes on",
     "strandline.engine.service.edited_code:answer": "one file, put whole; who asked asks again",
     "strandline.engine.service.edited_code:ask": "one file, put whole; typed again it is another request",
     "strandline.engine.proof.trial_lakes:_take_along": "in a scratch folder, which a kill ends as a whole",
@@ -140,9 +160,12 @@ REASONS = {
     "strandline.operate.drafts.drift:_put": "a module of the user's, whole or as it was; the same command edits it again",
     "strandline.operate.alerts.draft:write": AGAIN,
     "strandline.operate.demo:toured": AGAIN,
+    "strandline.operate.lake_page:_report": "nothing is written: the address of a page that is there",
     "strandline.operate.audit:written": AGAIN,
     "strandline.operate.alerts.backtest:keep_figures": AGAIN,
     "strandline.engine.accounting.table_books:_close_all": "compaction is one commit of delta-rs; both sides of it read the same",
+    "strandline.engine.accounting.process_lines:note_process": "one small file, put whole; a kill loses the last minute of what a process used",
+    "strandline.engine.accounting.process_lines:fold": "a file of a day made once, then what is in it is removed: tests/engine/service/test_process_cost.py",
     "strandline.engine.accounting.commit_history:catch_up": "as above; its rows are derived from the ledger, each once by its claim",
     "strandline.engine.kafka.broker:_format": BROKER,
     "strandline.engine.kafka.broker:_launch": BROKER,
@@ -158,7 +181,7 @@ REASONS = {
     "strandline.engine.flow.feed_query:start": LIVE,
     "strandline.engine.flow.ingest:make": DOMAIN,
     "strandline.engine.flow.recompute:_put": DOMAIN,
-    "strandline.engine.proof.verify:keep": AGAIN,
+    "strandline.engine.proof.certificate:keep": AGAIN,
     "strandline.engine.proof.trial_lakes:_append": "in the scratch lake of a verification, which a kill ends as a whole",
     "strandline.engine.accounting.browse_held:export": AGAIN,
     "strandline.engine.repair.rebuild:compute_anew": "removes what no undo may use any more; the scrub removes the rest",
@@ -189,6 +212,10 @@ REASONS = {
     "strandline.engine.service.maintain:take_away": "removes what belongs to nothing; the next tidy removes the rest",
     "strandline.alerting.notice:send": LIVE,
     "strandline.engine.lake.store_lease:hold": LOCK,
+    "strandline.engine.lake.store_lease:_renewed": LEASE,
+    "strandline.engine.lake.store_lease:release": LEASE,
+    "strandline.engine.lake.store_lease:take": LEASE,
+    "strandline.engine.lake.store_lease:take_again": LEASE,
     "strandline.engine.lake.locks:_write": LOCK,
     "strandline.engine.lake.locks:end": LOCK,
     "strandline.engine.lake.locks:_lease": LOCK,
@@ -231,7 +258,9 @@ REASONS = {
     "strandline.engine.lake.completeness:remove": BESIDE,
     "strandline.engine.lake.completeness:remove_stale": BESIDE,
     "strandline.engine.lake.completeness:sweep": BESIDE,
-    "strandline.engine.lake.plain_files:write_down": "an audit's line, appended before the answer is printed",
+    "strandline.engine.lake.order_log:_added_on_store": ORDERED,
+    "strandline.engine.lake.order_log:forget_calls": "replaces words in a log, whole; typed again it goes on",
+    "strandline.engine.lake.order_log:_replace": "replaces words in a part of the log, whole; typed again it goes on",
 }
 
 

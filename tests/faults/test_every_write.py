@@ -64,6 +64,16 @@ def test_what_needs_no_spark_is_killed_before_any_change(
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.whole("thin notes")
+@pytest.mark.parametrize("name", ["note moment", "thin notes", "keep moment", "drop moment"])
+def test_a_moment_is_there_or_is_not_whenever_it_is_killed(
+    spark: SparkSession, tmp_path: Path, chance: random.Random, name: str
+) -> None:
+    """Also one with a name, of which a kill leaves no room that is never free again."""
+    (operation,) = (each for each in BRIEF if each.name == name)
+    assert not ends_alike(operation, spark, tmp_path, chance, 10_000)
+
+
 def ends_alike(
     operation: Operation, spark: SparkSession, folder: Path, chance: random.Random, most: int
 ) -> list[str]:

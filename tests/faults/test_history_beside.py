@@ -11,7 +11,7 @@ from threading import Barrier
 
 import pytest
 
-from strandline.engine.accounting.commit_history import SCHEMA, catch_up
+from strandline.engine.accounting.commit_history import catch_up, figure_columns
 from strandline.engine.lake.commit.delta_commit import ClaimedRows
 from strandline.engine.lake.lake import Lake
 from tests.support.days import TABLES, morning, once
@@ -38,7 +38,7 @@ def test_several_may_begin_the_history_of_a_lake_at_the_same_time(tmp_path: Path
 
         def begin(lake: Lake = lake, together: Barrier = together) -> str:
             together.wait()
-            return ClaimedRows(lake.history, SCHEMA)._table.table_uri
+            return ClaimedRows(lake.history, figure_columns)._table.table_uri
 
         with ThreadPoolExecutor(6) as pool:
             found = [pool.submit(begin) for _ in range(6)]

@@ -183,7 +183,7 @@ def test_an_image_has_no_tools_and_a_clone_that_became_lean_gets_them_again(
     lean.packages_note.write_text(lean.wanted_packages())
     assert setup.has_packages(lean)
     assert not setup.has_packages(place)
-    everything = f"{place.root}[alerts,dagster,ducklake,iceberg,lineage,otel,postgres,quality]"
+    everything = f"{place.root}[alerts,dagster,ducklake,iceberg,lineage,mcp,otel,postgres,quality]"
     assert (lean.requirement, place.requirement) == (everything, f"{place.root}[dev]")
     steps = {lean: "object store", place: "archive"}
     assert {each: setup.steps_of(each)[-1].name for each in steps} == steps

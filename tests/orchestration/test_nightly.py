@@ -13,8 +13,8 @@ from fleet.silver import device_telemetry as silver
 from strandline.core.table import Table
 from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
+from strandline.engine.proof.certificate import kept
 from strandline.engine.proof.day_verdicts import CERTIFICATE
-from strandline.engine.proof.verify import kept
 from strandline_dagster import schedules
 from strandline_dagster.resources import RESOURCES, LakeResource, key
 from strandline_dagster.schedules import END, START, last_closed, re_read_nightly

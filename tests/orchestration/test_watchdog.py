@@ -22,6 +22,7 @@ from strandline import catalog
 from strandline.core.errors import TransientError
 from strandline.engine.kafka import broker
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.order_log import Asked, newest
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_files import logger
 from strandline.engine.runtime.processes import own
@@ -149,6 +150,48 @@ def test_the_run_that_gives_up_has_what_to_do_and_why(
     left = order(lake)
     assert left is not None
     assert left.gave_up
+
+
+def test_a_run_that_a_person_launches_is_in_the_log_of_orders_and_asks_the_roles(
+    lake: Lake, instance: DagsterInstance
+) -> None:
+    """With the run and the reason; one that is not allowed fails with who could allow it, and does nothing."""
+    write_desired(lake, ASKED)
+    (lake.root / "bronze" / "x").put("")
+
+    def paused() -> Any:  # noqa: ANN401  # what Dagster returns
+        return on_call.pause.execute_in_process(
+            run_config={"ops": {on_call.pause_stream.name: {"config": {"why": "the disk"}}}},
+            instance=instance,
+            resources=RESOURCES,
+            raise_on_error=False,
+        )
+
+    lake.roles.put('[people]\nann = ["operate"]\n')
+    refused = paused()
+    before = order(lake)
+    lake.roles.put('[people]\n"*" = ["operate"]\n')
+    done = paused()
+
+    (failed,) = refused.get_step_failure_events()[:1]
+    failure = failed.step_failure_data.user_failure_data
+    assert failure is not None
+    assert "needs the role operate" in str(failure.description)
+    assert before is not None
+    assert before.runs
+    assert done.success
+    after = order(lake)
+    assert after is not None
+    assert not after.runs
+    given, denied = newest(lake, Asked()).orders
+    assert (given.verb, given.over, given.why, given.state) == (
+        "pause",
+        "dagster",
+        "the disk",
+        "done",
+    )
+    assert given.asked["run"] == done.run_id[:8]
+    assert denied.state == "refused"
 
 
 def test_a_table_that_falls_behind_fails_its_check_after_several_looks(

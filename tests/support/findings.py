@@ -1,6 +1,7 @@
 """A report's structure with one of everything, and whatever text a test wants to see in it."""
 
 from strandline_quality.findings import (
+    AsOf,
     Day,
     Drift,
     Failing,
@@ -12,6 +13,7 @@ from strandline_quality.findings import (
     Open,
     Proof,
     Reason,
+    Revision,
     Sample,
     Sheet,
     TableFindings,
@@ -47,6 +49,20 @@ def report(odd: str = "", verdict: Verdict = Verdict.HELD, days: int = 1) -> Fin
                 says=f"device-telemetry/0: kept for another 1 d 1 h at least{odd}",
             ),
         ),
+        reported="2026-11-21T06:00:00+00:00",
+        revisions=(
+            Revision(
+                table=f"{table.table}{odd}",
+                rows=214,
+                days=("2026-11-14", "2026-11-15"),
+                causes=((f"a backfill{odd}", 200), ("late events", 14)),
+                commits=2,
+                since=12,
+                until=15,
+                command=f"strandline diff {table.table} --from 12 --to 15{odd}",
+            ),
+        ),
+        as_of=AsOf(moment=17, at=MADE, beyond=(f"gold.x{odd}",), behind=()),
     )
 
 

@@ -11,7 +11,7 @@ from strandline.engine.lake.forgotten import keep as keep_request
 from strandline.engine.lake.import_notes import notes_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
-from strandline.engine.proof.verify import Certificate, keep
+from strandline.engine.proof.certificate import Certificate, keep
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import TABLES, morning
 

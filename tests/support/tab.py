@@ -110,6 +110,16 @@ class Tab:
             key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
             self.browser.send("Input.dispatchKeyEvent", self.session, type=kind, **key)
 
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, each by its name or its letter."""
+        for key in keys:
+            text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+            for kind in ("keyDown", "keyUp"):
+                more = text if kind == "keyDown" else {}
+                self.browser.send(
+                    "Input.dispatchKeyEvent", self.session, type=kind, key=key, **more
+                )
+
     def click_out(self, words: str, **options: Any) -> "Tab":  # noqa: ANN401  # handed on as they are
         """Click on what opens another tab, and return that."""
         before = {each["targetId"] for each in self._pages()}
@@ -149,12 +159,16 @@ def opened_tab(folder: Path) -> Iterator[Tab]:
         yield tab(browser, pictures)
 
 
-def tab(browser: Browser, pictures: Path, *, width: int = 1600, height: int = 1000) -> Tab:
-    """Open a tab of a size."""
+def tab(
+    browser: Browser, pictures: Path, *, width: int = 1600, height: int = 1000, dark: bool = False
+) -> Tab:
+    """Open a tab of a size, by day or by night."""
     target = browser.send("Target.createTarget", url="about:blank")["targetId"]
     new = _attached(browser, target, pictures)
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.send("Emulation.setDeviceMetricsOverride", new.session, **size)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.send("Emulation.setEmulatedMedia", new.session, features=[scheme])
     return new
 
 

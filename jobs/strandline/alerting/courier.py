@@ -22,8 +22,8 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import uuid4
 
+import confluent_kafka
 import orjson
-from confluent_kafka import Message
 
 from strandline.alerting.alert_rule import Severity
 from strandline.alerting.notice import Alert, Digest, NoAlertError, Payload, RuleWords, Sink, notice
@@ -330,7 +330,7 @@ class Inbox:
         books.lag = sum(end - books.offsets[number] for number, (_, end) in bounds.items())
         self._looked_at = time.monotonic()
 
-    def _take(self, messages: Iterable[Message]) -> None:
+    def _take(self, messages: "Iterable[confluent_kafka.Message]") -> None:
         books = self._books
         bad = []
         for message in messages:
@@ -361,7 +361,7 @@ class Inbox:
                 reason=reason,
             )
 
-    def _remember(self, message: Message) -> None:
+    def _remember(self, message: "confluent_kafka.Message") -> None:
         try:
             alert = Alert.of(message)
         except NoAlertError:
@@ -369,7 +369,7 @@ class Inbox:
         self._recent.is_copy(*place(message), alert.id)
 
 
-def place(message: Message) -> tuple[int, int]:
+def place(message: "confluent_kafka.Message") -> tuple[int, int]:
     """Return the partition and the offset of a record."""
     return message.partition() or 0, message.offset() or 0
 

@@ -19,8 +19,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import confluent_kafka
 import orjson
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from strandline.alerting.alert_rule import Rule, Severity
 from strandline.alerting.tables import gold
@@ -71,7 +71,7 @@ class Alert:
     """Whether it was raised so long after its event that it is recorded and wakes no person."""
 
     @classmethod
-    def of(cls, record: Message) -> "Alert":
+    def of(cls, record: "confluent_kafka.Message") -> "Alert":
         """Read an alert.
 
         Raises:
@@ -98,11 +98,11 @@ class Alert:
             raise NoAlertError(str(error)) from error
 
 
-def _is_old(record: Message, event_at: datetime) -> bool:
+def _is_old(record: "confluent_kafka.Message", event_at: datetime) -> bool:
     """Return whether a record came to the topic when its event was old; one without a time says nothing about it."""
     kind, stamp = record.timestamp()
     return (
-        kind != TIMESTAMP_NOT_AVAILABLE
+        kind != confluent_kafka.TIMESTAMP_NOT_AVAILABLE
         and stamp / 1000 - event_at.timestamp() > RECENT.total_seconds()
     )
 

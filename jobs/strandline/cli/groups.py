@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
+from typer._coercion import RuntimeParam, build_runtime_param
 
 WIDTH = 11
 """The longest name of a verb, so that the lines of all groups begin at one column."""
@@ -106,6 +107,15 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "Prove where every event is.",
             "the entries in the logs of the tables; with --audit all of them",
         ),
+        "cost": Verb(
+            "Show what each table takes: CPU, bytes, a price.",
+            "the entries of the days that are asked for, in the logs of the tables; with --keys some of their files, masked",
+        ),
+        "moments": Verb(
+            "List versions of all tables that belong together.",
+            "the newest entries in the logs of the tables, and the moments that are noted",
+            "nothing; note: a small file with the versions; name, drop: second names of the files of a moment",
+        ),
         "query": Verb(
             "Answer a small SQL question in about a second.",
             "the tables that it names, masked",
@@ -122,9 +132,19 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "the folder of the notebooks",
             extra="notebook",
         ),
+        "mcp": Verb(
+            "Answer agents by tools that read, each with its verdict.",
+            "the tables, masked; ledgers, history, and what Kafka keeps",
+            "nothing but its own log of who asked what; add-client and remove-client its clients",
+            extra="mcp",
+        ),
         "why": Verb(
             "Explain why one event is in a table, or is not.",
             "Kafka, the ledger, and the files that may have the event",
+        ),
+        "who": Verb(
+            "Show who changed or revealed what, the newest first.",
+            "the newest parts of the log of orders",
         ),
         "diff": Verb(
             "Show what changed between two versions, and why.",
@@ -347,7 +367,51 @@ ABOUT = {name: verb for verbs in GROUPS.values() for name, verb in verbs.items()
 """Each verb by its name."""
 
 
-class Grouped(typer.core.TyperGroup):
+@dataclass(frozen=True)
+class _AsTyped(RuntimeParam):
+    """Takes what needs no conversion as it was typed: typer asks pydantic for each option, whose import takes longer than most answers.
+
+    Args:
+        descriptor: What the parameter is.
+    """
+
+    descriptor: Any
+
+    def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401  # typer keeps its click private
+        info: Any = self.descriptor.parameter_info
+        kind: Any = self.descriptor.annotation
+        if info.parser is None:
+            is_default = kind in {int, float} and value == param.default
+            if type(value) is kind and (kind is str or is_default):
+                return value
+            if kind == list[str] and isinstance(value, list | tuple):
+                return [*value]
+        return build_runtime_param(self.descriptor)._coerce_value(value, param, ctx)  # noqa: SLF001  # as typer itself
+
+
+class Eased(typer.core.TyperGroup):
+    """A group that takes its options so, and those of its verbs."""
+
+    def get_params(self, ctx: Any) -> Any:  # noqa: ANN401  # as above
+        """Return the options of the group."""
+        return _eased(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  # as above
+        """Return a verb."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            _eased(found.get_params(ctx))
+        return found
+
+
+def _eased(params: Any) -> Any:  # noqa: ANN401  # as above
+    for each in params:
+        of = each.type_descriptor
+        each._runtime_param = _AsTyped(of.parameter_info, of.annotation, of)  # noqa: SLF001  # there is no public way
+    return params
+
+
+class Grouped(Eased):
     """The program: its help has the verbs in groups."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # typer keeps its click private
@@ -360,7 +424,7 @@ class Grouped(typer.core.TyperGroup):
                     formatter.write_dl(rows)
 
 
-class Whole(typer.core.TyperGroup):
+class Whole(Eased):
     """A verb with verbs of its own: their sentences are broken, and not cut."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # typer keeps its click private

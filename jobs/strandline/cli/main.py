@@ -1,10 +1,13 @@
 """``strandline``: the verbs, the one boundary at which an error becomes a sentence, and how a signal ends them.
 
+Here, too, every verb passes that is typed: who orders what is written down before it is done (jobs/strandline/operate/orders.py).
+
 A foreseen error prints its message and its hint, because a stack trace does not help at 3 a.m. An unforeseen error
 writes its trace to a file and names it.
 """
 
 import atexit
+import functools
 import gc
 import importlib
 import inspect
@@ -16,20 +19,19 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile, gettempdir
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import psutil
 import typer
 from strandline import catalog
 
 from strandline.cli.groups import ABOUT, Grouped, Whole
-from strandline.cli.screen import complain
+from strandline.cli.screen import complain, note
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.jvm import SparkGoneError
@@ -195,16 +197,19 @@ VERBS = {
     "ui": "serve",
     "tables": "ledger",
     "ledger": "ledger",
+    "cost": "cost",
     "radar": "ledger",
-    "diff": "verify",
+    "diff": "cost",
     "accept-loss": "gate",
     "retire": "maintain",
     "move": "maintain",
     "import": "backfill",
+    "moments": "moments",
     "query": "query",
     "shell": "query",
     "notebook": "serve",
     "serve": "serve",
+    "mcp": "serve",
     "compare": "verify",
     "gate": "gate",
     "rules": "alerts",
@@ -212,9 +217,10 @@ VERBS = {
     "alerts": "alerts",
     "deliver": "alerts",
     "check": "verify",
-    "history": "verify",
-    "report": "verify",
+    "history": "ledger",
+    "report": "ledger",
     "why": "ledger",
+    "who": "ledger",
     "drift": "migrate",
     "verify": "verify",
     "backfill": "backfill",
@@ -269,6 +275,8 @@ app = typer.Typer(
 
 def _version(is_asked: bool) -> None:  # noqa: FBT001  # as typer calls it
     if is_asked:
+        from importlib.metadata import version  # noqa: PLC0415  # it imports what reads mail
+
         typer.echo(f"strandline {version('strandline')}")
         raise typer.Exit
 
@@ -306,6 +314,11 @@ def main() -> None:
         processes.end_with_starter()
     try:
         _prepare(sys.argv[1:])
+        if (
+            not gc.isenabled()
+        ):  # the program has begun so (__main__.py); what there is now stays to its end
+            gc.freeze()
+            gc.enable()
         app()
     except BaseException as error:  # noqa: BLE001  # the boundary: every error becomes a sentence
         if asked.is_set():  # where it interrupts decides which error arrives here
@@ -391,9 +404,49 @@ def _load(words: list[str]) -> None:
     for group in app.registered_groups:
         group.cls = Whole
     groups = [group.typer_instance for group in app.registered_groups]
+    for name, each in typed():
+        each.callback = _ordered(name, each.callback)
     for command in chain(*(each.registered_commands for each in (app, *groups) if each)):
         # In a raw docstring \\b is two letters; the formatter wants the one that keeps lines as they are.
         command.help = (inspect.getdoc(command.callback) or "").replace("\\b", "\b")
+
+
+def typed() -> Iterator[tuple[str, Any]]:
+    """Yield each verb that is registered, such as ``quarantine replay``, with what has its function."""
+    for command in app.registered_commands:
+        yield _name(command), command
+    for group in app.registered_groups:
+        inside = group.typer_instance
+        if inside is None:
+            continue
+        own = inside.registered_callback
+        if own is not None and own.callback is not None:
+            yield str(group.name), own
+        for command in inside.registered_commands:
+            yield f"{group.name} {_name(command)}", command
+
+
+def _name(command: Any) -> str:  # noqa: ANN401  # typer keeps its click private
+    return str(command.name or command.callback.__name__.replace("_", "-"))
+
+
+def _ordered(verb: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a verb write down who orders what, before it is done."""
+    if hasattr(run, "is_ordered"):  # a group of verbs is one object, however often it is registered
+        return run
+
+    @functools.wraps(run)
+    def ordered(**given: Any) -> Any:  # noqa: ANN401  # what the verb takes
+        if any(getattr(each, "invoked_subcommand", None) for each in given.values()):
+            return run(**given)  # the verb below it is what was typed
+        from strandline.operate import orders  # noqa: PLC0415  # a Tab or --version should not wait for it
+
+        plain = {name: each for name, each in given.items() if not isinstance(each, typer.Context)}
+        with orders.ordered(verb, plain, says=note):
+            return run(**given)
+
+    ordered.is_ordered = True  # type: ignore[attr-defined]  # a mark of ours
+    return ordered
 
 
 def register(name: str, into: typer.Typer) -> None:

@@ -1,17 +1,20 @@
-"""May the numbers be believed? Published rows are audited, tables verified and compared, days reported; what is found is refused."""
+"""May the numbers be believed? Published rows are audited, tables verified and compared, days reported; what is found is refused.
+
+What needs half of the engine is imported where it is asked for: most questions are answered from logs alone, in less time than that
+import takes.
+"""
 
 import importlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import date, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
 from strandline import catalog
 
 from strandline.core.errors import DamagedError, DataError, DefinitionError
 from strandline.core.static import Static
 from strandline.core.table import Ingested, Judged, Table
-from strandline.engine.accounting import gate_files
+from strandline.engine.accounting import cost, gate_files
 from strandline.engine.accounting.balance_sheet import (
     LIVE,
     UNSOUGHT,
@@ -36,22 +39,25 @@ from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake import static_versions
 from strandline.engine.lake.completeness import fed, retired
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import Entry, last_entry
+from strandline.engine.lake.log.ledger import last_entry
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.open_table import live_rows
 from strandline.engine.lake.place import Place, damage
-from strandline.engine.proof.compare import Audit, Comparison, audit, compare, expected
-from strandline.engine.proof.daily_report import Period, gather, newest_day
-from strandline.engine.proof.verify import Certificate, status
-from strandline.engine.repair.closed_range import Span
+from strandline.engine.proof.certificate import Certificate, status
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import Settings
-from strandline.engine.service.condition import stored_offsets
 from strandline.operate import lakes
 from strandline.operate.listener import Says
 from strandline_infra import installation
-from strandline_quality.findings import Findings
-from strandline_quality.page import page
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from strandline.engine.accounting.history_queries import Past
+    from strandline.engine.proof.compare import Audit, Comparison
+    from strandline.engine.proof.daily_report import Period
+    from strandline.engine.repair.closed_range import Span
+    from strandline_quality.findings import Findings
 
 
 def audited_tables(names: Sequence[str] | None, lake: Lake) -> list[Table]:
@@ -87,19 +93,21 @@ def _refuse_received(table: Table) -> None:
 
 
 def refuse_unbelieved(
-    spark: SparkSession, table: Table, lake: Lake, span: Span, says: Says
+    spark: "SparkSession", table: Table, lake: Lake, span: "Span", says: Says
 ) -> None:
     """Audit rows that replaced others.
 
     Raises:
         GateShutError: A critical expectation failed; the gate behind the rows is shut.
     """
+    from strandline.engine.proof.compare import audit  # noqa: PLC0415  # see the module's docstring
+
     found = audit(spark, table, lake, clock.now, span)
     says(f"{table.id}: {verdict(found)}")
     refuse_critical(table, lake, found)
 
 
-def refuse_critical(table: Table, lake: Lake, found: Audit) -> None:
+def refuse_critical(table: Table, lake: Lake, found: "Audit") -> None:
     """Refuse rows that an audit found critical faults in, and behind which the gate is shut.
 
     Raises:
@@ -110,10 +118,12 @@ def refuse_critical(table: Table, lake: Lake, found: Audit) -> None:
         raise GateShutError.of_rows(shut)
 
 
-def published(tables: Sequence[Table], lake: Lake, audits: Sequence[Audit]) -> Path | None:
+def published(tables: Sequence[Table], lake: Lake, audits: "Sequence[Audit]") -> Path | None:
     """Write the pages of Great Expectations, whose import takes seconds; None where it is not installed."""
     if not installation.is_installed("quality"):
         return None
+    from strandline.engine.proof.compare import expected  # noqa: PLC0415  # as above
+
     library = importlib.import_module("strandline_quality.suite")
     asked = [
         library.Asked(
@@ -127,7 +137,7 @@ def published(tables: Sequence[Table], lake: Lake, audits: Sequence[Audit]) -> P
     return page
 
 
-def verdict(found: Audit) -> str:
+def verdict(found: "Audit") -> str:
     """Return in words what an audit found."""
     failed = [each for each in found.findings if not each.holds]
     if not failed:
@@ -234,7 +244,7 @@ def named_derived(names: Sequence[str] | None) -> list[Table]:
 
 def compared(
     first: str, second: str, says: Says, *, without: Collection[str] = ()
-) -> list[Comparison]:
+) -> "list[Comparison]":
     """Compare silver, quarantine and gold of two lakes row for row.
 
     Args:
@@ -246,6 +256,8 @@ def compared(
     Raises:
         DefinitionError: They have no such table in common.
     """
+    from strandline.engine.proof.compare import compare  # noqa: PLC0415  # as above
+
     left, right = Lake(Place.of(first)), Lake(Place.of(second))
     derived = [table for table in catalog.tables() if not isinstance(table, Ingested)]
     shared = [table for table in derived if left.exists(table) and right.exists(table)]
@@ -260,7 +272,7 @@ def compared(
     return [result for table in shared for result in compare(table, left, right, without=without)]
 
 
-def refuse_unlike(found: Sequence[Comparison]) -> None:
+def refuse_unlike(found: "Sequence[Comparison]") -> None:
     """Refuse lakes that differ.
 
     Raises:
@@ -277,22 +289,38 @@ def refuse_unlike(found: Sequence[Comparison]) -> None:
 # The report of a day or of several: gathered, written to the lake, and refused where the numbers cannot be trusted.
 
 
-DAY = timedelta(days=1)
-
-
 def report_of(
-    lake: Lake, *, day: str | None = None, since: str | None = None, until: str | None = None
-) -> Findings:
+    lake: Lake,
+    *,
+    day: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    writes: bool = True,
+) -> "Findings":
     """Gather the findings of the named day or days of a lake.
+
+    Args:
+        lake: The lake.
+        day: The day, or ``today`` or ``yesterday``; the newest when nothing is named.
+        since: The first of several.
+        until: The day after the last.
+        writes: Whether the lake's history is brought up to date; else it is read on from where it is.
 
     Raises:
         DefinitionError: They are no days, or nothing was written yet.
     """
+    from strandline.engine.accounting.commit_history import catch_up, read_on  # noqa: PLC0415  # as above
+    from strandline.engine.accounting.history_queries import Past  # noqa: PLC0415  # as above
+    from strandline.engine.proof.daily_report import gather  # noqa: PLC0415  # as above
+
     tables = lakes.filled(lake)
-    return gather(lake, tables, _period(lake, tables, day, since, until))
+    if writes:
+        catch_up(lake, tables)
+    past = Past(lake) if writes else read_on(lake, tables)
+    return gather(lake, tables, _period(lake, tables, day, since, until, past), past=past)
 
 
-def refuse_untrusted(found: Findings) -> None:
+def refuse_untrusted(found: "Findings") -> None:
     """Refuse findings that cannot be trusted.
 
     Raises:
@@ -306,47 +334,55 @@ def refuse_untrusted(found: Findings) -> None:
         )
 
 
-def _period(
-    lake: Lake, tables: list[Table], day: str | None, since: str | None, until: str | None
-) -> Period:
+def _period(  # noqa: PLR0913, PLR0917  # of which lake, and the words as they were typed
+    lake: Lake,
+    tables: list[Table],
+    day: str | None,
+    since: str | None,
+    until: str | None,
+    past: "Past | None",
+) -> "Period":
+    from strandline.engine.proof.daily_report import Period, newest_day  # noqa: PLC0415  # as above
+
     now = clock.now()
-    if day and (since or until):
+    if (since or until) and not day and not (since and until):
         raise DefinitionError(
-            "--day names one day, --since and --until several", hint="give one or the other."
+            "a range has two ends, and one was given",
+            hint="give --since and --until, or --day.",
         )
-    if since or until:
-        if not (since and until):
-            raise DefinitionError(
-                "a range has two ends, and one was given",
-                hint="give --since and --until, or --day.",
-            )
-        first, last = _day("--since", since, now.date()), _day("--until", until, now.date())
-        if first >= last:
-            raise DefinitionError(
-                f"the range is empty: {since} is not before {until}",
-                hint="--until is the day after the last.",
-            )
-        return Period(since=first, until=last, now=now)
-    chosen = _day("--day", day, now.date()) if day else newest_day(tables, lake) or now.date()
-    return Period(since=chosen, until=chosen + DAY, now=now)
+    named = lakes.days(now.date(), day, since, until)
+    if named:
+        return Period(since=named[0], until=named[1], now=now)
+    chosen = newest_day(tables, lake, past) or now.date()
+    return Period(since=chosen, until=chosen + lakes.DAY, now=now)
 
 
-def _day(option: str, text: str, today: date) -> date:
-    named = {"today": today, "yesterday": today - DAY}
-    try:
-        return named[text] if text in named else date.fromisoformat(text)
-    except ValueError as error:
-        raise DefinitionError(
-            f"{option} {text!r} is no day", hint="write it like 2026-11-01, or today, or yesterday."
-        ) from error
+def costs_of(  # noqa: PLR0913  # which tables of which days, and what is paid
+    lake: Lake,
+    found: Settings,
+    names: Sequence[str] | None = None,
+    *,
+    day: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+) -> cost.Costs:
+    """Return what tables took on the named day or days; without one the day of their newest commit."""
+    tables, today = lakes.filled(lake, names), clock.now().date()
+    first, last = lakes.days(today, day, since, until) or (None, None)
+    if first is None or last is None:
+        first = cost.newest_day(lake, tables) or today
+        last = first + lakes.DAY
+    return cost.costs(lake, tables, first, last, cost.Prices.said_in(found))
 
 
-def write_report(found: Findings, lake: Lake, to: Path | None = None) -> Place:
+def write_report(found: "Findings", lake: Lake, to: Path | None = None) -> Place:
     """Write the page, to the lake by default; a reader sees the old one or the new one.
 
     Raises:
         DefinitionError: It cannot be written there.
     """
+    from strandline_quality.page import page  # noqa: PLC0415  # as above
+
     return written(page(found), Place.of(to) if to else lake.report(found.since[:10]))
 
 
@@ -456,11 +492,16 @@ def lost_words(sheet: Balance) -> str:
 def table_rows(where: Lake) -> tuple[list[dict[str, object]], list[DataError]]:
     """Return a row for each table, and why some cannot be read; those have an empty one."""
     rows, damaged = [], list[DataError]()
-    tables = catalog.tables()
+    tables, ended = catalog.tables(), retired(where)
+    gates = gate_files.summaries(tables, where)
     statics = {static.id: static for table in tables for static in table.static}
     for each in (*tables, *statics.values()):
         try:
-            row = _static_row(each, where) if isinstance(each, Static) else _row(each, where)
+            row = (
+                _static_row(each, where)
+                if isinstance(each, Static)
+                else _row(each, where, is_retired=each.id in ended, gate=gates[each.id])
+            )
         except Exception as error:
             found = damage(error, each)
             if found is None:
@@ -521,8 +562,9 @@ def _of_static(static: Static) -> dict[str, object]:
     }
 
 
-def _row(table: Table, where: Lake) -> dict[str, object]:
+def _row(table: Table, where: Lake, *, is_retired: bool, gate: str) -> dict[str, object]:
     newest = last_entry(where.table(table))
+    mode = newest[1].mode if newest else "never run"
     return {
         "table": table.id,
         "reads": ", ".join(map(str, (*table.reads, *table.static))),
@@ -530,10 +572,10 @@ def _row(table: Table, where: Lake) -> dict[str, object]:
         "quarantined": held_rows(table, where) if isinstance(table, Judged) else None,
         "copies": _copies(table),
         "version": newest[0] if newest else None,
-        "mode": _mode(table, where, newest[1] if newest else None),
+        "mode": "retired" if is_retired else mode,
         "watermark": newest[1].watermark if newest else None,
         "certificate": None if isinstance(table, Ingested) else status(table, where),
-        "gate": gate_files.summary(table, where),
+        "gate": gate,
     }
 
 
@@ -542,13 +584,6 @@ def _copies(table: Table) -> str | None:
     if not isinstance(table, Judged):
         return None
     return UNSOUGHT if table.keeps_copies else "left out"
-
-
-def _mode(table: Table, where: Lake, newest: Entry | None) -> str:
-    """Return how a table was written last, or that it no longer is."""
-    if table.id in retired(where):
-        return "retired"
-    return newest.mode if newest else "never run"
 
 
 def _damaged_row(table: Table | Static) -> dict[str, object]:
@@ -568,8 +603,8 @@ def _damaged_row(table: Table | Static) -> dict[str, object]:
 ALERTS = "bronze.alerts"
 
 
-def dangers_of(found: Settings, where: Lake) -> list[Danger]:
-    """Look at all readers of a lake, and keep what was found for its report.
+def dangers_of(found: Settings, where: Lake, *, keeps: bool = True) -> list[Danger]:
+    """Look at all readers of a lake, and keep what was found for its report, unless nothing is to be written.
 
     Raises:
         DefinitionError: No broker is known.
@@ -583,7 +618,8 @@ def dangers_of(found: Settings, where: Lake) -> list[Danger]:
             *topic_dangers(readers, address, found.kafka_options, clock.now()),
             *dangers,
         ]
-    keep(where, dangers, clock.now())
+    if keeps:
+        keep(where, dangers, clock.now())
     return dangers
 
 
@@ -633,6 +669,8 @@ def _hint(lost: Sequence[Danger], alarming: Sequence[Danger]) -> str:
 
 def _receivers(where: Lake) -> Iterator[TopicReader]:
     """Yield the receivers of notices; they read the topic of alerts, go on where a record is gone, and count it."""
+    from strandline.engine.service.condition import stored_offsets  # noqa: PLC0415  # as above
+
     alerts = next((table for table in catalog.tables() if table.id == ALERTS), None)
     topics = alerts.topics if alerts else ()
     for topic in topics:

@@ -1,37 +1,43 @@
 """The past is computed beside the stream: a closed range, a whole table that is swapped in, history from files."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 from strandline import catalog
 
-from strandline.core.errors import DamagedError, DefinitionError, LakeError
+from strandline.core.errors import DamagedError, DefinitionError, LakeError, TransientError
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import Topic
 from strandline.engine.accounting.batch_check import Guard
 from strandline.engine.accounting.gate_files import Where
 from strandline.engine.accounting.held_records import Signed
 from strandline.engine.accounting.table_books import close_or_reason
+from strandline.engine.ask.find_moment import FOLLOWED
 from strandline.engine.ask.locate import Spot
 from strandline.engine.flow import shadow_lake
 from strandline.engine.flow.runner import Site
-from strandline.engine.flow.running import Parent, Wrote
+from strandline.engine.flow.running import Parent, Wrote, with_threads
 from strandline.engine.lake.completeness import refuse_expired
 from strandline.engine.lake.import_notes import (
     ImportNote,
+    ToFollow,
     begun_import,
     note_begun,
     note_ended,
+    note_followed,
+    note_to_follow,
     unfinished_file,
 )
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import WriterWatch, handed_over, lease
-from strandline.engine.lake.log.ledger import IMPORT, Entry
+from strandline.engine.lake.log.ledger import IMPORT, Entry, latest_version
 from strandline.engine.lake.open_table import broken_files
 from strandline.engine.lake.place import Place, damage
 from strandline.engine.lake.plain_files import HistoryFile, files_of, milliseconds_of
+from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.proof.compare import Comparison, compare
 from strandline.engine.repair import closed_range, rebuild
 from strandline.engine.repair.backfill import MODE, backfill
@@ -53,6 +59,7 @@ from strandline.engine.repair.downstream import (
 )
 from strandline.engine.repair.import_files import Plan, give_up, import_file, planned
 from strandline.engine.runtime import clock
+from strandline.engine.runtime.processes import own
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.service.set_aside import SetAside, mend
 from strandline.operate import lakes, session
@@ -71,17 +78,52 @@ def backfilled(  # noqa: PLR0913  # what, where, which range, and the run that i
     parent: Parent | None = None,
 ) -> Iterator[tuple[Table, Entry | None]]:
     """Recompute a range of a table, then on request the tables above, and audit each as `strandline check` does."""
-    with session.recorder(lake, says, parent=parent)(spark, table, MODE, lake) as wrote:
+    recorded = session.recorder(lake, says, parent=parent)(spark, table, MODE, lake)
+    with _followed(table, lake, span) if downstream else nullcontext(), recorded as wrote:
         own = guarded(spark, table, lake, span)
         wrote(table, own)
         yield table, own
         refuse_unbelieved(spark, table, lake, span, says)
         for each, entry in backfill_above(spark, table, lake, span) if downstream else ():
+            note_followed(lake, table.id, span.in_text(), each.id)
             if entry:
                 wrote(each, entry)
             yield each, entry
             if entry:
                 refuse_unbelieved(spark, each, lake, span, says)
+
+
+@contextmanager
+def _followed(table: Table, lake: Lake, span: Span) -> Iterator[None]:
+    """Let a table and those above it be in no moment until the last of them has followed.
+
+    Where it ends before that, those that have not followed are written down. The same again, or a repair of theirs, is what ends it.
+
+    Raises:
+        TransientError: Another process computes them again.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(hold(lake.lease(table, FOLLOWED), json.dumps(own()), waits=False))
+        except HeldError as error:
+            raise TransientError(
+                f"{table.id} and the tables above it are being computed again already: {error.note}",
+                hint="type the same again when that has ended.",
+                table=table.id,
+            ) from error
+        since, until = span.in_text()
+        left = {each.id: latest_version(lake.table(each)) for each in led(table, lake)}
+        after = latest_version(lake.table(table))
+        note_to_follow(
+            lake, ToFollow(table=table.id, since=since, until=until, after=after, left=left)
+        )
+        try:
+            yield
+        except BaseException:
+            if latest_version(lake.table(table)) == after:  # nothing is to be followed
+                note_followed(lake, table.id, span.in_text())
+            raise
+        note_followed(lake, table.id, span.in_text())
 
 
 def guarded(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Entry:
@@ -190,8 +232,10 @@ def rebuilt(
         says("starting Spark …")
         site = session.site(found, lake, None, says=says, beside=True)
         made = rebuild.rebuild(table, lake, site, on_commit=on_commit)
+        with site.apart(table.id) as also, with_threads(also):
+            differ = compared(table, lake, made, says)
         site.spark.stop()
-        return compared(table, lake, made, says)
+        return differ
 
 
 def promoted(
@@ -239,6 +283,7 @@ def _exchanged(  # noqa: PLR0913, PLR0917  # what is done to which table, where,
         with (
             handed_over(table, lake, clock.now, verb, note=says),
             site.record(site.spark, table, verb, lake) as wrote,
+            site.apart(table.id),
         ):
             entry = act(site)
             wrote(table, entry)

@@ -18,25 +18,28 @@ from strandline.core.model import Model
 from strandline.core.table import Feed, Ingested, Recomputed, Table
 from strandline.engine.accounting.held_records import REPLAY, Signed
 from strandline.engine.accounting.routes import remedy, undeclared
+from strandline.engine.ask.named_moments import forget_in
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake import shelves
+from strandline.engine.lake import order_log, shelves
 from strandline.engine.lake.completeness import Retirement
 from strandline.engine.lake.forgotten import Forgotten
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import handed_over
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.log.ledger_sums import name_of
 from strandline.engine.lake.open_table import let_go
+from strandline.engine.lake.order_log import FORGOTTEN, Whom
 from strandline.engine.repair import replay, retire
 from strandline.engine.repair.close import Accepted, accept, accept_of_feed
 from strandline.engine.repair.closed_range import Span, moment
 from strandline.engine.repair.expire import Scrubbed, due, scrub
 from strandline.engine.repair.forget import Forgetting, Part, carry_out
-from strandline.engine.repair.forget_request import Request
+from strandline.engine.repair.forget_request import Condition, Request
 from strandline.engine.repair.replay import Choice, Replayed
 from strandline.engine.repair.retire import Leaving
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.processes import own
-from strandline.engine.runtime.settings import Settings
+from strandline.engine.runtime.settings import Settings, settings
 from strandline.engine.service.maintain import Left, Policy, left, take_away
 from strandline.operate import lakes, session
 from strandline.operate.backfill import change
@@ -73,8 +76,27 @@ def forgotten(  # noqa: PLR0913  # the request, where, how far, and who hears of
         )
     parts = [part for part in work.parts() if part.rows or part.mentions]
     done = [*carry_out(work, lake, request, clock.now, parts)] if go else []
+    _forget_in_orders(lake, request, work.condition, says, go=go)
     spark.stop()
+    names = [name_of(path) for path in work.concerned()] if go else []
+    for name, lost in forget_in(lake, names, clock.now()).items():
+        says(f"moment {name} keeps {', '.join(lost)} no more, of which it had rows of before")
     return work, parts, done
+
+
+def _forget_in_orders(
+    lake: Lake, request: Request, condition: Condition, says: Says, *, go: bool
+) -> None:
+    """Go through the logs of orders and of agents, because a question or a reason may name whom to forget."""
+    columns = [parts[-1] for parts in condition.columns]
+    whom = Whom.of(request.where, condition.words, columns)
+    what = f"and has {FORGOTTEN} there now" if go else "which --go replaces there"
+    for log, of, count in (
+        ("the log of orders", "order", order_log.forget(lake, whom, go=go)),
+        ("the log of agents on this machine", "request", order_log.forget_calls(lake, whom, go=go)),
+    ):
+        if count:
+            says(f"{log} names it in {count:,} {of}{'' if count == 1 else 's'}, {what}")
 
 
 def scrubbed(
@@ -262,13 +284,18 @@ def replayed(  # noqa: PLR0913  # which rows of what, where, how far, and who he
     """
     replay.refuse_unfit(table, where)
     says("starting Spark …")
-    spark = session.site(found, where, None, is_brief=True, says=says).spark
+    site = session.site(found, where, None, is_brief=True, says=says)
+    spark = site.spark
     done: list[Entry | None] = []
     if dry_run:
-        result = replay.rehearse(spark, table, where, choice)
+        with site.apart(table.id):
+            result = replay.rehearse(spark, table, where, choice)
     else:
         signed = Signed(who=clock.login(), at=clock.now())
-        with session.recorder(where, says)(spark, table, REPLAY, where) as wrote:
+        with (
+            session.recorder(where, says)(spark, table, REPLAY, where) as wrote,
+            site.apart(table.id),
+        ):
 
             def on_table(each: Table, entry: Entry | None) -> None:
                 if entry:
@@ -375,6 +402,7 @@ def policy_of(keep: str, most: str, *, go: bool = True) -> Policy:
         is_over=lambda: time.monotonic() > begun + allowed,
         is_half_over=lambda: time.monotonic() > begun + allowed / 2,
         go=go,
+        moments=timedelta(seconds=settings().moments_kept),
     )
 
 

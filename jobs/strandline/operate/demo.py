@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from strandline.engine.kafka.send_records import Sent, at_once, send_records
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.order_log import FOLDER as ORDERS
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime.settings import Settings, environment, settings
 from strandline.operate import session
@@ -325,14 +326,14 @@ def environment_of(found: Settings, lake: Lake, folder: Path) -> dict[str, str]:
         "IPYTHONDIR": own / "ipython",
         "TMPDIR": own / "tmp",
     }
-    same = environment(found.model_copy(update={"lake": str(lake.root)}))
+    same = environment(replace(found, lake=str(lake.root)))
     return {**same, **{name: str(path) for name, path in kept.items()}}
 
 
 def writable(lake: Lake, folder: Path) -> list[Path]:
-    """Return where a session may write: its folder with its temporary files, and the logs, of what was shown unmasked too."""
-    logs = lake.log("unmasked").parent.make().local
-    return [folder, logs, Path("/dev")]
+    """Return where a session may write: its folder with its temporary files, the logs, and the log of orders, which has what was shown unmasked."""
+    logs = [lake.log("notebook").parent, *([lake.root / ORDERS] if lake.root.is_local else [])]
+    return [folder, *(each.make().local for each in logs), Path("/dev")]
 
 
 def execute(file: Path, variables: dict[str, str]) -> float:

@@ -1,6 +1,7 @@
 """What is worked on, as people name it: the settings and their lake, the named tables, the address of Kafka, a length of time."""
 
 from collections.abc import Sequence
+from datetime import date, timedelta
 
 from strandline import catalog
 
@@ -178,7 +179,7 @@ def demanded_address(found: Settings, lake: Lake) -> str:
     return where
 
 
-# What people write, parsed: a length of time (500ms, 5s, 1m, 2h, 7d), a place in Kafka. Alone, because what parses one starts at once.
+# What people write, parsed: a length of time (500ms, 5s, 1m, 2h, 7d), a place in Kafka, days. Alone, because what parses one starts at once.
 
 UNITS = (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0), ("d", 86_400.0))
 
@@ -191,7 +192,7 @@ def seconds(text: str) -> float:
     """
     for suffix, factor in UNITS:
         digits = text.removesuffix(suffix)
-        if text.endswith(suffix) and digits.replace(".", "", 1).isdigit() and float(digits) > 0:
+        if text.endswith(suffix) and digits.replace(".", "", 1).isdecimal() and float(digits) > 0:
             return float(digits) * factor
     raise DefinitionError(
         f"{text!r} is no length of time", hint="write it like 500ms, 5s, 1m, 2h or 7d."
@@ -207,9 +208,53 @@ def placed(at: str | None) -> tuple[str, int, int] | None:
     if at is None:
         return None
     topic, *numbers = at.rsplit("/", 2)
-    if not topic or len(numbers) != 2 or not all(each.isdigit() for each in numbers):  # noqa: PLR2004  # partition and offset
+    if not topic or len(numbers) != 2 or not all(map(_is_number, numbers)):  # noqa: PLR2004  # partition and offset
         raise DefinitionError(
             f"--at {at!r} is no place in Kafka",
             hint="write topic/partition/offset, such as device-telemetry/0/17.",
         )
     return topic, int(numbers[0]), int(numbers[1])
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number that a column can have; of a longer one Python makes none."""
+    return text.isascii() and text.isdecimal() and len(text) <= 18  # noqa: PLR2004  # of 64 bits
+
+
+DAY = timedelta(days=1)
+
+
+def days(
+    today: date, day: str | None, since: str | None, until: str | None
+) -> tuple[date, date] | None:
+    """Return the first of the days that are named and the day after the last; None where none is named."""
+    if day and (since or until):
+        raise DefinitionError(
+            "--day names one day, --since and --until several", hint="give one or the other."
+        )
+    if day:
+        chosen = _day("--day", day, today)
+        return chosen, chosen + DAY
+    if not (since or until):
+        return None
+    last = _day("--until", until, today) if until else today + DAY
+    first = _day("--since", since, today) if since else last - DAY
+    if first >= last:
+        raise DefinitionError(
+            f"the range is empty: {since} is not before {until or last}",
+            hint="--until is the day after the last.",
+        )
+    return first, last
+
+
+def _day(option: str, text: str, today: date) -> date:
+    named = {"today": today, "yesterday": today - DAY}
+    try:
+        found = named[text] if text in named else date.fromisoformat(text)
+    except ValueError:
+        found = date.max
+    if not date.min < found < date.max:  # a range has a day on either side
+        raise DefinitionError(
+            f"{option} {text!r} is no day", hint="write it like 2026-11-01, or today, or yesterday."
+        )
+    return found

@@ -290,9 +290,9 @@ def _of_setting(name: str, value: object) -> Iterator[tuple[str, str, str]]:
         is_secret_name,
         secret_in,
     )
-    from strandline.engine.runtime.settings import Settings  # noqa: PLC0415  # as above
+    from strandline.engine.runtime.settings import FIELDS  # noqa: PLC0415  # as above
 
-    known = [*Settings.model_fields, OTHERS]
+    known = [*FIELDS, OTHERS]
     if name not in known:
         yield name, "unknown", f"{name} is not a setting; {near(name, known)}"
     is_section = isinstance(value, dict) and not {*value} <= {"env", "file"}
@@ -449,7 +449,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 def _of_toml() -> dict[str, Any]:
     from strandline.engine.runtime.profiles import OPTIONS, OTHERS  # noqa: PLC0415  # as above
-    from strandline.engine.runtime.settings import Settings  # noqa: PLC0415  # as above
+    from strandline.engine.runtime.settings import FIELDS, bounds_of  # noqa: PLC0415  # as above
 
     secret = {
         "type": "object",
@@ -459,15 +459,14 @@ def _of_toml() -> dict[str, Any]:
         "maxProperties": 1,
         "additionalProperties": False,
     }
-    own = Settings.model_json_schema()["properties"]
     values: dict[str, Any] = {}
-    for name, field in Settings.model_fields.items():
-        kinds = [each for each in _kinds(own[name]) if each.get("type") != "null"]
+    for name in FIELDS:
+        kind = _kind(name)
         if name in OPTIONS:
             texts = {"anyOf": [{"type": "string"}, {"$ref": "#/definitions/secret"}]}
-            kinds = [{"type": "object", "additionalProperties": texts}]
-        about = field.description or name
-        values[name] = {"description": about, "anyOf": [*kinds, {"$ref": "#/definitions/secret"}]}
+            kind = {"type": "object", "additionalProperties": texts}
+        about = bounds_of(name).description
+        values[name] = {"description": about, "anyOf": [kind, {"$ref": "#/definitions/secret"}]}
     values[OTHERS] = {
         "type": "object",
         "description": "variables for the store, for lineage and for telemetry",
@@ -503,11 +502,15 @@ def _of_toml() -> dict[str, Any]:
     }
 
 
-def _kinds(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what a value may be, without what is said of it elsewhere; a date is a text in JSON and a date in TOML."""
-    kept = ("type", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-    kinds = found.get("anyOf", [found])
-    return [{key: each[key] for key in kept if key in each} for each in kinds]
+def _kind(name: str) -> dict[str, Any]:
+    """Return what the value of a setting may be; a date is a text in JSON and a date in TOML."""
+    from strandline.engine.runtime.settings import bounds_of, kind_of  # noqa: PLC0415  # as above
+
+    bounds = bounds_of(name)
+    asked = {"pattern": bounds.pattern, "minimum": bounds.ge, "maximum": bounds.le}
+    types = {int: "integer", float: "number", bool: "boolean"}
+    known = {key: each for key, each in asked.items() if each is not None}
+    return {"type": types.get(kind_of(name), "string"), **known}
 
 
 def _of_a_rule() -> dict[str, Any]:

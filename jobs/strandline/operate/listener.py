@@ -1,9 +1,12 @@
 """Who hears what a use case says while it works: lines, and how far it is. The screen is one, the log of a Dagster step another, a log in JSON a third."""
 
+import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol, TypeAlias
+from decimal import Decimal
+from typing import Any, Protocol, TypeAlias
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 from strandline.project import missing
@@ -110,3 +113,54 @@ def exit_code(error: BaseException) -> int:
     """Return the exit code of an error."""
     known = foreseen(error)
     return UNFORESEEN if known is None else known.exit_code
+
+
+# What is heard as JSON.
+
+
+def of_json(value: Any) -> Any:  # noqa: ANN401  # whatever is answered
+    """Return a value in which each number that JSON does not have (NaN, Infinity) is its name, a text."""
+    match value:
+        case float() if not math.isfinite(value):
+            return {"nan": "NaN", "inf": "Infinity"}.get(str(value), "-Infinity")
+        case dict():
+            return {name: of_json(each) for name, each in value.items()}
+        case list() | tuple():
+            return [of_json(each) for each in value]
+        case _:
+            return value
+
+
+# A Variant comes from its file as two byte strings that are not readable, so it is shown as JSON.
+
+VARIANT = {"metadata", "value"}
+
+
+def plain(value: object, as_read: Callable[[str], object]) -> Any:  # noqa: ANN401  # whatever a column holds
+    """Return a value in which each Variant is replaced by its JSON, as ``as_read`` reads it."""
+    match value:
+        case dict() if set(value) == VARIANT and all(isinstance(v, bytes) for v in value.values()):
+            # Not imported above, because the help needs none of Spark.
+            from pyspark.sql.types import VariantVal  # noqa: PLC0415  # as above
+
+            try:
+                return as_read(VariantVal(value["value"], value["metadata"]).toJson())
+            except Exception:  # noqa: BLE001  # a struct of these names that is no Variant
+                return value
+        case dict():
+            return {name: plain(each, as_read) for name, each in value.items()}
+        case list():
+            return [plain(each, as_read) for each in value]
+        case _:
+            return value
+
+
+def exact_json(text: str) -> object:
+    """Return what a text of JSON says; a number that a double cannot hold exactly stays a text."""
+    return json.loads(text, parse_float=_exact)
+
+
+def _exact(text: str) -> float | str:
+    number = float(text)
+    is_same = number - number == 0 and Decimal(repr(number)) == Decimal(text)
+    return number if is_same else text

@@ -21,6 +21,7 @@ from strandline.core.table import Ingested, Table
 from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.balance_sheet import waiting
 from strandline.engine.accounting.gate_files import GateShutError
+from strandline.engine.ask.moments import note_or_reason
 from strandline.engine.flow.batch.governor import FIRST
 from strandline.engine.flow.preflight import (
     Verdict,
@@ -35,7 +36,7 @@ from strandline.engine.flow.runner import Site, run
 from strandline.engine.flow.running import Report
 from strandline.engine.kafka import broker
 from strandline.engine.kafka.slices import Backlog, Part, range_ends, unread_offsets
-from strandline.engine.lake.completeness import fed, refuse_retired, with_below
+from strandline.engine.lake.completeness import fed, needed_in, refuse_retired, with_below
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import HasWriterError, is_held, refuse_if_taken
 from strandline.engine.lake.log.ledger import Entry, last_entry
@@ -398,7 +399,14 @@ def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
     failed.errors = {name: failed.errors[name] for name in order if name in failed.errors}
     passed.why = {name: passed.why[name] for name in order if name in passed.why}
     done.shut = next((shut[name] for name in order if name in shut), None)
+    _note_moment(where, says)
     return done
+
+
+def _note_moment(where: Lake, says: Says) -> None:
+    """Note the versions of all tables that belong together now."""
+    if why := note_or_reason(where, catalog.tables(), "a run"):
+        says(f"no moment is noted: {why}")
 
 
 def _closed(  # noqa: PLR0913, PLR0917  # which table, how, with what, by whom, and who hears of it
@@ -489,14 +497,7 @@ def _unread_of_kafka(table: Ingested, lake: Lake, site: Site) -> Callable[[], in
 
 def with_sources(tables: Sequence[Table], lake: Lake) -> list[Table]:
     """Return tables and all that they read and that are fed, each after those that it reads."""
-    wanted = {each.id for each in tables}
-    for table in reversed(catalog.tables()):
-        if table.id in wanted:
-            # A dimension may be absent; the table then lacks its columns.
-            wanted |= {
-                each.id for each in table.needs if each in table.upstream or lake.exists(each)
-            }
-    return fed([each for each in catalog.tables() if each.id in wanted], lake)
+    return fed(with_below(*tables, sources=needed_in(lake))[::-1], lake)
 
 
 def _ready(found: Settings, where: Lake, chosen: list[Table], says: Says, how: Mode) -> Site:

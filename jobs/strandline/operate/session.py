@@ -6,7 +6,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -31,7 +31,7 @@ from strandline.engine.flow.batch.event_joins import frame_of_now
 from strandline.engine.flow.function_plan import hidden_if_run
 from strandline.engine.flow.provisional import moment_of, over_now, reads_from, since
 from strandline.engine.flow.runner import Site
-from strandline.engine.flow.running import Parent, Recorder, together, unrecorded
+from strandline.engine.flow.running import Parent, Recorder, together, unmeasured, unrecorded
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.completeness import PROVISIONAL
 from strandline.engine.lake.lake import Lake
@@ -47,6 +47,7 @@ from strandline.engine.runtime.settings import (
     trace_above,
 )
 from strandline.engine.service.backlog import GroupOffsets
+from strandline.engine.service.process_cost import account_of
 from strandline.engine.service.stream_health import beats
 from strandline.operate.lakes import address
 from strandline.operate.listener import Says
@@ -67,6 +68,7 @@ def site(  # noqa: PLR0913  # what a run needs from outside
     locate: Callable[[], str | None] = lambda: None,
     parent: Parent | None = None,
     beside: bool = False,
+    feeds: bool = False,
 ) -> Site:
     """Start Spark and return it with the clock, the address of Kafka, and what records runs.
 
@@ -79,6 +81,7 @@ def site(  # noqa: PLR0913  # what a run needs from outside
         locate: Finds Kafka.
         parent: What started this, of which its runs are parts.
         beside: Whether this is work beside a stream, and gives way to one that lives on this machine.
+        feeds: Whether it is for feeds, of whose runs no record hears.
     """
     record = recorder(lake, says, lambda: where or locate(), parent)
     if found.consumer_group and not is_scratch(lake.root):
@@ -87,10 +90,16 @@ def site(  # noqa: PLR0913  # what a run needs from outside
     if gives_way:
         let_give_way(os.getpid(), BESIDE)
         if found.master is None:  # of a cluster, the cores say how many partitions state has
-            found = found.model_copy(update={"cores": max(1, found.cores // 2)})
+            found = replace(found, cores=max(1, found.cores // 2))
     log = lake.program_log("spark")
     nice = BESIDE if gives_way else 0
     spark = spark_session.start(found, log, is_brief=is_brief, nice=nice)
+    apart = unmeasured
+    if not is_scratch(lake.root):
+        account = account_of(lake, spark, clock.now, found.cores)
+        record, apart = together(record, account.record), account.apart
+        if feeds:
+            account.has_feeds()
     return Site(
         spark=spark,
         clock=clock.now,
@@ -99,6 +108,7 @@ def site(  # noqa: PLR0913  # what a run needs from outside
         options=found.kafka_options,
         says=says,
         record=record,
+        apart=apart,
     )
 
 
@@ -197,7 +207,7 @@ def trial_spark(folder: Path) -> Iterator[SparkSession]:
     A function that is called meanwhile joins its static tables with what their sources have, as if that were the one version.
     """
     # The settings of the environment are for a lake.
-    sizes = Settings.model_construct(cores=2, memory="1g", shuffle_partitions=2)
+    sizes = Settings(cores=2, memory="1g", shuffle_partitions=2)
     added = spark_session.Added(options=PLAIN)
     session = spark_session.start(sizes, folder / "spark.log", is_brief=True, added=added)
     try:

@@ -55,6 +55,7 @@ from strandline.engine.service.condition import (
     overdue,
     unrouted,
 )
+from strandline.engine.service.moment_maker import MomentMaker
 from strandline.engine.service.stream_health import (
     SILENT,
     Failing,
@@ -106,6 +107,17 @@ def of_share(tables: list[Table], share: Shard | None) -> list[Table]:
             shard=str(share),
         )
     return found
+
+
+def moments_beside(
+    found: Settings, where: Lake, stop: threading.Event, says: Callable[[str], None]
+) -> Callable[[Table], bool]:
+    """Note moments beside a stream until it stops, where the settings want some; return what says whether a table waits for one."""
+    every, within = found.moments_every, found.moments_within
+    maker = MomentMaker(where, catalog.tables, stop, every=every, within=within, says=says)
+    if every:
+        maker.start()
+    return maker.holds
 
 
 # Whether the programs of a lake are alive, and its own broker brought up.

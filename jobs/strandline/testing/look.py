@@ -20,6 +20,7 @@ from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.held_records import held
 from strandline.engine.accounting.routes import seen_by
 from strandline.engine.flow.plan import emits_over_time
+from strandline.engine.lake.completeness import every_need, with_below
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.open_table import opened
@@ -531,15 +532,7 @@ class Look:
 
 def below(table: Table) -> list[Table]:
     """Return a table and all that it needs, each after those that it needs."""
-    found: dict[str, Table] = {}
-
-    def add(each: Table) -> None:
-        for source in each.needs:
-            add(source)
-        found.setdefault(each.id, each)
-
-    add(table)
-    return [*found.values()]
+    return with_below(table, sources=every_need)[::-1]
 
 
 def fed(table: Table, sent_to: Collection[str], named: Collection[str]) -> list[Table]:

@@ -7,7 +7,7 @@ import pytest
 
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.accounting.table_books import SCHEMA, close, subject_of
+from strandline.engine.accounting.table_books import close, entry_columns, subject_of
 from strandline.engine.lake.commit.delta_commit import ClaimedRows
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger_sums import name_of, snapshot_file
@@ -91,7 +91,7 @@ def test_an_entry_that_was_changed_after_the_books_were_closed_is_a_fault(lake: 
 def test_an_entry_that_was_copied_twice_is_a_fault(lake: Lake) -> None:
     """No close does so, but another program might write there."""
     path = lake.table(GOLD)
-    copies = ClaimedRows(lake.closed_entries, SCHEMA)
+    copies = ClaimedRows(lake.closed_entries, entry_columns)
     row = {"table": name_of(path), "log": table_id(path), "version": 0, "entry": "{}"}
     copies.append([row], {subject_of(path): 1})
 

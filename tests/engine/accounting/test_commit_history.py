@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from strandline.core.errors import TransientError
 from strandline.engine.accounting import commit_history
 from strandline.engine.accounting.balance_sheet import balance
-from strandline.engine.accounting.commit_history import MANY, catch_up
-from strandline.engine.accounting.history_queries import Past
+from strandline.engine.accounting.commit_history import MANY, catch_up, read_on
+from strandline.engine.accounting.history_queries import Batch, Past
 from strandline.engine.lake.commit.delta_commit import ClaimedRows
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.log.vacuum import cut
-from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
+from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.days import HOUR, NINE, TABLES, Came, commit, figures, morning, once, receive
 
 
@@ -223,3 +225,32 @@ def test_points_are_those_of_the_batches(tmp_path: Path) -> None:
 
     assert [(p.value, p.is_believed) for p in read] == [(5, True), (4, True), (5, False)]
     assert [(p.at, p.value) for p in held] == [(NINE, 0.2), (NINE + HOUR, 0.0)]
+
+
+def test_a_reader_that_may_write_nothing_reads_the_same_history(tmp_path: Path) -> None:
+    """Before it was written at all, half written and whole: the commits that it lacks are read beside it, each once."""
+    lake, tables = small_lake(tmp_path / "lake"), (BRONZE, SILVER, GOLD)
+
+    def seen(past: Past) -> list[list[Batch]]:
+        return [past.last(table, 10) for table in tables]
+
+    unwritten = seen(read_on(lake, tables))
+    assert not is_table(lake.history)
+    catch_up(lake, [BRONZE])
+    half = seen(read_on(lake, tables))
+    catch_up(lake, tables)
+
+    assert unwritten == half == seen(Past(lake)) == seen(read_on(lake, tables))
+    assert [len(each) for each in unwritten] == [2, 1, 1]
+
+
+def test_one_that_is_far_behind_is_refused_with_the_way_to_bring_it_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of the history would be taken for all of it."""
+    lake = small_lake(tmp_path / "lake")
+    monkeypatch.setattr(commit_history, "SLICE", 1)
+
+    with pytest.raises(TransientError, match="lacks more than 1 commits of bronze"):
+        read_on(lake, [BRONZE])
+    assert read_on(lake, [SILVER]).newest(SILVER) is not None

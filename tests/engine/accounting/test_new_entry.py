@@ -40,6 +40,18 @@ class Spent:
         """Return those of all cores."""
         return 70
 
+    def own_ms(self) -> int:
+        """Return those that were its own."""
+        return 50
+
+    def part_ms(self, name: str) -> int:
+        """Return those of a part of it."""
+        return {"gate": 4, "ledger": 6}[name]
+
+    def uneven_ms(self) -> tuple[int, int] | None:
+        """Return those of its longest task, and of the median one."""
+        return 30, 10
+
 
 KINDS = {
     "topics": (
@@ -65,6 +77,10 @@ KINDS = {
             written=2,
             duration_ms=40,
             cpu_ms=70,
+            own_ms=50,
+            uneven_ms=(30, 10),
+            gate_ms=4,
+            ledger_ms=6,
         ),
     ),
     "tables": (
@@ -147,6 +163,10 @@ KINDS = {
             written=3,
             duration_ms=40,
             cpu_ms=70,
+            own_ms=50,
+            uneven_ms=(30, 10),
+            gate_ms=4,
+            ledger_ms=6,
             code=CODE,
         ),
     ),

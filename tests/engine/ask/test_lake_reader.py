@@ -1,6 +1,5 @@
 """A lake in Python gives its tables with their types and masks, at any version, and changes nothing."""
 
-import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -13,8 +12,9 @@ from pyspark.sql import SparkSession
 from fleet.silver import user_actions
 from strandline.core.errors import DefinitionError
 from strandline.engine.ask.lake_reader import Readable, lake
-from strandline.engine.lake.duckdb_table import DuckError
+from strandline.engine.lake.duckdb_table import duck_error
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.order_log import Asked, newest
 from tests.engine.written import small_lake, written
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -78,9 +78,10 @@ def test_what_is_read_unmasked_is_written_down_first(logins: Lake) -> None:
     readable = opened(logins, unmasked="case 17")
     assert set(readable[NAME].polars()["user_id"]) == {"anna", "ben"}
 
-    lines = [json.loads(line) for line in (logins.log("unmasked").text() or "").splitlines()]
-    assert [line["why"] for line in lines] == ["case 17"] * 2
-    assert NAME.partition(".")[2] in lines[1]["python"]
+    read, opened_ = newest(logins, Asked()).orders
+    assert [read.why, opened_.why] == ["case 17"] * 2
+    assert NAME.partition(".")[2] in read.asked["python"]
+    assert (read.over, read.state) == ("python", "shown")
     with pytest.raises(DefinitionError, match="for a reason only"):
         opened(logins, unmasked=" ")
 
@@ -121,9 +122,9 @@ def test_a_relation_reaches_nothing_but_its_tables(logins: Lake, tmp_path: Path)
     relation = opened(logins)[NAME].duckdb()
 
     (tmp_path / "secret.csv").write_text("x")
-    with pytest.raises(DuckError):
+    with pytest.raises(duck_error()):
         relation.query("r", f"FROM read_csv('{tmp_path}/secret.csv')").fetchall()
-    with pytest.raises(DuckError):
+    with pytest.raises(duck_error()):
         relation.to_parquet(str(logins.root / "silver" / "user_actions" / "x.parquet"))
     (tmp_path / "secret.csv").unlink()
     after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}

@@ -1,14 +1,17 @@
 """A query can read the lake's tables and do nothing else."""
 
+import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
+from strandline.engine.ask.lake_views import ENTRIES, sources, view_of
 from strandline.engine.ask.sql_query import Answer, ask
 from strandline.engine.lake.lake import Lake
-from tests.engine.written import SILVER, small_lake
+from tests.engine.written import SILVER, small_lake, written
 
 SECRET = "the moon is made of it"  # noqa: S105  # what a query must not be able to read
 
@@ -138,3 +141,62 @@ def test_asking_changes_nothing(sound: Lake, tmp_path: Path) -> None:
     answer("SELECT count(*) FROM silver.device_telemetry", sound)
 
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_an_entry_of_a_table_with_masks_has_no_names_out_of_payloads(sound: Lake) -> None:
+    """A name that no module declares, and a kind, may itself be a value; of other tables they are shown."""
+    found = json.dumps({"read": 3, "drift": {"x alice": [1, "a/0/1", "t"]}, "kinds": {"alice": 1}})
+    rows = [
+        {"table": name, "log": "", "version": 0, "entry": found}
+        for name in (SILVER.id, "silver.user_actions", "bronze.user_actions")
+    ]
+    written(sound.closed_entries, rows)
+
+    shown = dict(answer('SELECT "table", entry FROM ledger.entries', sound).rows)
+
+    assert shown[SILVER.id] == found
+    assert json.loads(str(shown["silver.user_actions"])) == {"read": 3}
+    assert json.loads(str(shown["bronze.user_actions"])) == {"read": 3}
+
+
+@pytest.mark.whole
+def test_an_entry_over_jdbc_is_masked_alike(spark: SparkSession, sound: Lake) -> None:
+    """Its view is Spark's; who sees sensitive columns sees it as it is."""
+    entry = {"read": 3, "took": 1.25, "offsets": {"a/0": [0, 3]}, "x": None, "many": 2**60}
+    found = json.dumps({**entry, "drift": {"x alice": [1, "a/0/1", "t"]}, "kinds": {"alice": 1}})
+    names = (SILVER.id, "silver.user_actions", "bronze.user_actions")
+    rows = [{"table": name, "log": "", "version": 0, "entry": found} for name in names]
+    written(sound.closed_entries, rows)
+    tables = catalog.tables()
+
+    view = view_of(ENTRIES, sources(tables, sound)[ENTRIES], tables, sound, "salt")
+
+    assert view is not None
+    masked = {row["table"]: row["entry"] for row in spark.sql(view.masked).collect()}
+    assert masked[SILVER.id] == found
+    assert json.loads(masked["silver.user_actions"]) == entry
+    assert json.loads(masked["bronze.user_actions"]) == entry
+    assert {row["entry"] for row in spark.sql(view.clear).collect()} == {found}
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        *("now() + INTERVAL 1 DAY", "today() + 1", "current_timestamp", "DATE '2999-01-01' - 3"),
+        *("date_trunc('day', now() + INTERVAL '2 days')", "'2999-01-01'::TIMESTAMPTZ"),
+    ],
+)
+def test_a_time_is_said_in_many_ways(at: str, sound: Lake) -> None:
+    """Of DuckDB's own; what could be computed for ever is refused."""
+    sql = f"SELECT count(*) FROM {SILVER.id} AT (TIMESTAMP => {at})"  # noqa: S608  # a test's own
+
+    assert answer(sql, sound).rows == ((3,),)
+    with pytest.raises(DefinitionError, match=r"repeat\(\) gives no time"):
+        answer(f"FROM {SILVER.id} AT (TIMESTAMP => repeat('x', 2000000000))", sound)
+
+
+def test_a_time_may_have_any_letter_before_its_hour(sound: Lake) -> None:
+    """Also one that would end a name."""
+    sql = "SELECT count(*) FROM silver.device_telemetry AT (TIMESTAMP => '2999-11-20\"12:00')"
+
+    assert answer(sql, sound).rows == ((3,),)

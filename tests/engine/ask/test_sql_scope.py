@@ -8,7 +8,7 @@ from strandline import catalog
 from fleet.silver import user_actions
 from strandline.core.errors import DataError, DefinitionError
 from strandline.engine.ask.sql_query import ask
-from strandline.engine.lake.duckdb_table import Duck, DuckError, session
+from strandline.engine.lake.duckdb_table import Duck, duck_error, session
 from strandline.engine.lake.lake import Lake
 from tests.engine.written import entry, small_lake, written
 
@@ -105,7 +105,7 @@ def test_a_function_of_this_duckdb_that_shows_a_variable_is_refused(lake: Lake) 
 def _shows(duck: Duck, call: str) -> bool:
     try:
         return SALT in str(duck.execute(call).fetchall())
-    except DuckError as error:
+    except duck_error() as error:
         return SALT in str(error)
 
 

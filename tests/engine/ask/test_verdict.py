@@ -1,5 +1,6 @@
 """The evidence for an event is readable by programs and shows no sensitive value."""
 
+import json
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -7,6 +8,7 @@ from decimal import Decimal
 from strandline.core.table import Appended, Ingested, Judged
 from strandline.core.topic import Topic
 from strandline.engine.ask.locate import Verdict, make_finding, shown_payload, shown_row
+from strandline.engine.lake.lake import Lake
 from strandline_quality.mask import SHOWN
 from tests.support.rows import NOON
 
@@ -17,15 +19,25 @@ ABOVE = Appended(name="above", reads=(GUARDED,), transform=print, key=("id",), e
 ROW = {"id": 7, "owner": "Ann", "_offset": 3}
 
 
-def test_sensitive_columns_are_masked_and_ours_are_left_out() -> None:
+def test_sensitive_columns_are_masked_and_ours_are_left_out(lake: Lake) -> None:
     """The reader sees that there is a value, and not which."""
-    assert shown_row(OPEN, ROW) == {"id": 7, "owner": "Ann"}
+    assert shown_row(OPEN, ROW, lake) == {"id": 7, "owner": "Ann"}
     assert (
-        shown_row(GUARDED, ROW)
-        == shown_row(ABOVE, ROW)
+        shown_row(GUARDED, ROW, lake)
+        == shown_row(ABOVE, ROW, lake)
         == {"id": 7, "owner": "[text, 3 to 4 long]"}
     )
-    assert shown_row(GUARDED, {"owner": None}) == {"owner": None}
+    assert shown_row(GUARDED, {"owner": None}, lake) == {"owner": None}
+
+
+def test_a_sensitive_value_under_another_name_is_masked_as_in_a_query(lake: Lake) -> None:
+    """`why` knew the declared names alone, and a table above had renamed one."""
+    made_of = {"id": [("silver.guarded", "id")], "person": [("silver.guarded", "owner")]}
+    lake.lineage(ABOVE).put(json.dumps({"code": "", "columns": made_of, "visible": made_of}))
+
+    shown = shown_row(ABOVE, {"id": 7, "person": "Ann"}, lake)
+
+    assert shown == {"id": 7, "person": "[text, 3 to 4 long]"}
 
 
 def test_a_payload_is_shown_only_where_nothing_in_it_is_sensitive() -> None:

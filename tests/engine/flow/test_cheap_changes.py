@@ -44,7 +44,7 @@ from strandline.engine.lake.open_table import (
     opened,
 )
 from strandline.engine.lake.spark_checkpoint import read_record
-from strandline.engine.proof.verify import keep, status
+from strandline.engine.proof.certificate import keep, status
 from strandline.engine.repair import migrate as repaired
 from strandline.engine.repair.migrate import Made, Migration, Step, made, migrate, planned, rename
 from strandline.engine.repair.rebuild import promote, rebuild, undo

@@ -24,6 +24,7 @@ from strandline.engine.flow.function_plan import (
 from strandline.engine.flow.runner import Site
 from strandline.engine.flow.shadow_lake import Shadow
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.order_log import Asked, newest
 from strandline.engine.proof.compare import compare
 from strandline.engine.repair.rebuild import promote, rebuild
 from strandline.engine.runtime.code_files import code_version
@@ -314,10 +315,9 @@ def test_an_unmasked_query_needs_a_reason_and_is_logged(logins: Lake) -> None:
     assert "anna" not in masked.printed
     assert "masked: silver.user_actions.user_id" in masked.err
     assert "anna" in clear.out
-    (line,) = logins.log("unmasked").local.read_text().splitlines()
-    logged = json.loads(line)
-    assert (logged["why"], logged["sql"]) == ("fraud case 17", sql)
-    assert logged["who"]
-    assert logged["at"]
+    (shown,) = newest(logins, Asked()).orders
+    assert (shown.why, shown.asked["sql"]) == ("fraud case 17", sql)
+    assert shown.who
+    assert shown.at
     refused = strandline(*words, "--unmasked", " ")
     assert (refused.code, "anna" in refused.printed) == (DefinitionError.exit_code, False)

@@ -37,6 +37,18 @@ MORE = """
 """
 
 
+@pytest.mark.parametrize(
+    ("every", "poll", "looks"),
+    [(5.0, 0.05, 1.0), (60.0, 0.05, 12.0), (5.0, 0.136, 2.72), (5.0, 0.6, 5.0), (0.5, 0.05, 0.5)],
+)
+def test_a_table_above_looks_more_often_than_bronze_has_batches_and_less_often_beside_many(
+    every: float, poll: float, looks: float, tmp_path: Path
+) -> None:
+    assert runner.looks_every(every, Lake(tmp_path), poll) == pytest.approx(looks)
+    on_store = Lake("s3a://lake/of/tables")
+    assert runner.looks_every(every, on_store, poll) == every, "each look is requests"
+
+
 @pytest.mark.whole
 def test_a_stream_does_not_follow_a_table_that_batches_replace(
     spark: SparkSession, lake: Lake

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from strandline.engine.lake.duckdb_table import (
-    DuckError,
+    duck_error,
     is_one_select,
     literal,
     seal,
@@ -58,7 +58,7 @@ def test_a_sealed_database_opens_no_file() -> None:
     """Also where a query asks for it."""
     with session() as duck:
         seal(duck)
-        with pytest.raises(DuckError, match="disabled"):
+        with pytest.raises(duck_error(), match="disabled"):
             duck.execute("SELECT * FROM read_text('/etc/hostname')")
-        with pytest.raises(DuckError):
+        with pytest.raises(duck_error()):
             duck.execute("SET enable_external_access = true")

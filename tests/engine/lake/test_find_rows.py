@@ -9,7 +9,7 @@ import pytest
 from deltalake import write_deltalake
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.lake.find_rows import Where, look, look_in, typed
+from strandline.engine.lake.find_rows import Where, look, look_at, look_in, typed
 from strandline.engine.lake.open_table import kinds
 from strandline.engine.lake.place import Place
 from tests.support.rows import NOON
@@ -149,3 +149,20 @@ def test_the_last_microseconds_of_a_file_are_searched(table: Place) -> None:
 
     assert "12:00:00.000001Z" not in log.local.read_text()
     assert len(look(table, Where(equal={"at": NOON + timedelta(microseconds=1)}))) == 1
+
+
+def test_of_places_far_apart_only_their_own_files_are_opened(table: Place) -> None:
+    """Those between them hold rubbish here; of 50,000 files that is all but a few."""
+    wanted = {
+        (each.row["n"], each.row["id"]) for each in look(table, Where()) if each.row["n"] in {0, 21}
+    }
+    keep = {look(table, Where(equal={"n": number}))[0].file.local for number in (0, 21)}
+    spoilt = [file for file in table.local.glob("*.parquet") if file not in keep]
+    for file in spoilt:
+        file.write_bytes(b"rubbish")
+
+    found = look_at(table, ("n", "id"), wanted, ("n", "id", "raw"))
+
+    assert spoilt
+    assert {(each.row["n"], each.row["id"]) for each in found} == wanted
+    assert look_at(table.parent / "none", ("n",), {(0,)}, ("n",)) == []

@@ -32,6 +32,10 @@ FULL = Entry(
     watermark="2026-11-20T10:45:00+00:00",
     duration_ms=182,
     cpu_ms=201,
+    own_ms=120,
+    uneven_ms=(90, 12),
+    gate_ms=3,
+    ledger_ms=5,
     code="0123456789ab",
 )
 

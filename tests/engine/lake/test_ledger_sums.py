@@ -1,10 +1,19 @@
 """What entries add up to: what is in force, what never begins again, and what of a repair is of today's rows."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from strandline.engine.lake.log.ledger import LOOKED_AGAIN, Entry
+from strandline.engine.lake.log.commit_log import commit_file
+from strandline.engine.lake.log.ledger import (
+    LOOKED_AGAIN,
+    Entry,
+    is_table,
+    latest_version,
+    look_again,
+    one_look,
+)
 from strandline.engine.lake.log.ledger_sums import Sums, follow, sums_of
 from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place
@@ -147,3 +156,34 @@ def test_items_of_records_are_no_part_of_what_is_summed_up() -> None:
     of_records = entry(SILVER, items=5)
     assert summed(of_records).items == 0
     assert summed(replace(of_records, table="gold.sold")).items == 5
+
+
+def test_within_one_look_a_table_is_what_it_was_at_first(tmp_path: Path) -> None:
+    """Its newest version and its sums alike; one that is made meanwhile is there, and who looks again sees what came."""
+    place = Place.of(tmp_path / "silver" / "t")
+    counts = {"read": 3, "good": 3, "written": 3}
+    with one_look():
+        assert not is_table(place)
+        written(place, numbers(3), entry(SILVER, **counts).encoded())
+        assert is_table(place)
+        assert (latest_version(place), sums_of(place).read) == (0, 3)
+        written(place, numbers(3), entry(SILVER, batch=1, **counts).encoded())
+        assert (latest_version(place), sums_of(place).read) == (0, 3)
+        look_again()
+        assert (latest_version(place), sums_of(place).read) == (1, 6)
+    written(place, numbers(3), entry(SILVER, batch=2, **counts).encoded())
+    assert (latest_version(place), sums_of(place).read) == (2, 9)
+
+
+def test_sums_end_before_a_commit_that_is_gone_within_a_look_as_without_one(tmp_path: Path) -> None:
+    """What follows it proves nothing."""
+    place = Place.of(tmp_path / "silver" / "t")
+    for batch in range(4):
+        one = entry(SILVER, batch=batch, read=3, good=3, written=3)
+        written(place, numbers(3), one.encoded())
+    commit_file(place, 2).remove_file()
+
+    with one_look():
+        within = sums_of(place)
+    assert (within.version, within.read) == (1, 6)
+    assert sums_of(place) == within

@@ -115,7 +115,7 @@ def test_a_reader_who_opened_the_old_file_reads_the_old_text(tmp_path: Path) -> 
 
 def test_lines_are_appended(tmp_path: Path) -> None:
     """For logs that are never cut."""
-    log = Place.of(tmp_path) / "logs" / "unmasked.log"
+    log = Place.of(tmp_path) / "logs" / "program.log"
 
     log.append("one")
     log.append("two")

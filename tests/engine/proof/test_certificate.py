@@ -6,7 +6,7 @@ import pytest
 
 from fleet.gold.device_signal_10m import TABLE
 from strandline.engine.lake.lake import Lake
-from strandline.engine.proof.verify import Certificate, keep, status
+from strandline.engine.proof.certificate import Certificate, keep, status
 from strandline.engine.runtime.code_files import code_version
 
 pytestmark = pytest.mark.whole

@@ -15,8 +15,8 @@ from strandline.engine.flow import readers
 from strandline.engine.flow.readers import Danger, Level
 from strandline.engine.lake.completeness import Retirement, write_down
 from strandline.engine.lake.lake import Lake
+from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.proof.daily_report import Period, gather, newest_day
-from strandline.engine.proof.verify import Certificate, keep
 from strandline_quality.findings import Flow, Gate, TableFindings, Verdict
 from strandline_quality.page import _steps, pictures
 from tests.engine.written import BRONZE, GOLD, SILVER

@@ -13,7 +13,8 @@ from strandline.core.errors import TransientError
 from strandline.engine.flow.runner import Site
 from strandline.engine.lake.lake import Lake
 from strandline.engine.proof import trial_lakes
-from strandline.engine.proof.verify import Certificate, Trial, verify
+from strandline.engine.proof.certificate import Certificate
+from strandline.engine.proof.verify import Trial, verify
 from strandline.engine.runtime.processes import family
 from tests.support.rows import NOON
 

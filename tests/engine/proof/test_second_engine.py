@@ -15,12 +15,12 @@ from strandline.core.stateful import Batch
 from strandline.core.table import Table
 from strandline.engine.flow import plan
 from strandline.engine.flow.runner import Site
-from strandline.engine.lake.duckdb_table import DuckError, spilling
+from strandline.engine.lake.duckdb_table import duck_error, spilling
 from strandline.engine.lake.lake import Lake
-from strandline.engine.proof import verify
+from strandline.engine.proof import certificate
+from strandline.engine.proof.certificate import Certificate
 from strandline.engine.proof.duckdb_words import MACROS, in_duckdb
 from strandline.engine.proof.second_engine import recompute
-from strandline.engine.proof.verify import Certificate
 from strandline.engine.repair.close import close, close_as_batch
 from strandline.sql_text import understood
 from tests.cli.inside import strandline
@@ -86,9 +86,9 @@ def test_a_certificate_names_its_instrument_and_has_a_file_of_its_own(
     assert (found.equal, found.rows) == (True, 2)
     assert found.instrument.startswith("DuckDB 1.")
     assert found.without == ("site", "model", "owner")
-    assert verify.kept(fleet_in_sql.SIGNALS, lake, by=verify.SECOND) == found
-    assert verify.kept(fleet_in_sql.SIGNALS, lake) is None
-    assert verify.status(fleet_in_sql.SIGNALS, lake) == "equal by DuckDB"
+    assert certificate.kept(fleet_in_sql.SIGNALS, lake, by=certificate.SECOND) == found
+    assert certificate.kept(fleet_in_sql.SIGNALS, lake) is None
+    assert certificate.status(fleet_in_sql.SIGNALS, lake) == "equal by DuckDB"
 
 
 @pytest.mark.parametrize("way", [in_batch, in_steps], ids=["batch", "stream"])
@@ -292,7 +292,7 @@ def test_what_duckdb_cannot_answer_as_spark_does_throws(column: str) -> None:
         duck.execute(MACROS)
         duck.execute("CREATE TABLE source_0 AS SELECT 'Straße' AS device_id, 300 AS n")
 
-        with pytest.raises(DuckError):
+        with pytest.raises(duck_error()):
             duck.execute(select).fetchall()
 
 

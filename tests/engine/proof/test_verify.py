@@ -21,15 +21,9 @@ from strandline.engine.lake.log.ledger import BATCH, IMPORT, PARTITION, part_of_
 from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import link_commit
+from strandline.engine.proof.certificate import Certificate, kept, status
 from strandline.engine.proof.trial_lakes import Log, resplit
-from strandline.engine.proof.verify import (
-    Certificate,
-    Trial,
-    kept,
-    refuse_unsettled,
-    status,
-    verify,
-)
+from strandline.engine.proof.verify import Trial, refuse_unsettled, verify
 from strandline.engine.repair.closed_range import Span
 from tests.engine.written import entry, numbers, small_lake, written
 from tests.support import by_hand, lakes

@@ -15,8 +15,9 @@ from strandline import catalog
 
 from fleet.gold import site_traffic_1h
 from strandline.engine.runtime import code_files
-from strandline.engine.runtime.code_files import Reading, digest, files_of, parsed
-from strandline.engine.runtime.code_files import hashes as hashes_of
+from strandline.engine.runtime.code_files import files_of
+from strandline.engine.runtime.statements import Reading, digest, parsed
+from strandline.engine.runtime.statements import hashes as hashes_of
 from tests.architecture.tree import ROOT, copied, search_path
 from tests.support import own_model
 
@@ -328,6 +329,28 @@ def test_a_release_that_makes_the_same_rows_is_known_by_its_own_hashes(release: 
     assert not code_files.is_code_of(today["silver.devices"], said["silver.dhcp_events"])
 
 
+VERSIONS = Path(__file__).with_name("versions.json")
+"""What this code says of them: every table of every user has another version when the vocabulary's is another."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the example's tables, of the vocabulary and of what queries rest on."""
+    found = {table.id: code_files.code_version(table) for table in catalog.tables()}
+    return {
+        **found,
+        "vocabulary": code_files.vocabulary_version(),
+        "queries": code_files.query_version(),
+    }
+
+
+def test_no_version_changes_by_accident() -> None:
+    """Where each row is made as before, the former vocabulary is kept first.
+
+    ``python -m tests.support.kept_release COMMIT``, of the last commit that landed, does it. Then ``python -m tests.engine.runtime.test_code_files`` writes the versions down.
+    """
+    assert versions() == json.loads(VERSIONS.read_text())
+
+
 def test_each_release_that_is_kept_is_one_whose_hashes_are_known() -> None:
     """An archive without them would be believed and never compared."""
     assert {file.stem for file in code_files.RELEASES.glob("*.zip")} == set(RELEASES)
@@ -462,3 +485,7 @@ def test_threads_that_read_modules_at_once_disturb_each_other_in_nothing() -> No
         gc.set_threshold(*often)
 
     assert len({*found}) == 1
+
+
+if __name__ == "__main__":
+    VERSIONS.write_text(json.dumps(versions(), indent=1, sort_keys=True) + "\n")

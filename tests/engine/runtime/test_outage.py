@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
-from pyspark.sql import SparkSession
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.util import _load_from_socket
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.engine.runtime.jvm import jvm
@@ -59,6 +61,19 @@ def test_a_disk_without_room_for_the_jvm(spark: SparkSession) -> None:
     stream = jvm(spark).java.io.FileOutputStream("/dev/full")
 
     assert "no room left" in str(absence(failure(lambda: stream.write(1))))
+
+
+def test_rows_that_did_not_come_from_the_jvm_in_time(spark: SparkSession) -> None:
+    """As the query of a stream says it, whose function fetches rows from a socket that is closed meanwhile."""
+
+    def fetch(_: DataFrame, __: int) -> None:
+        with _load_from_socket((1, "secret"), CPickleSerializer()):  # type: ignore[arg-type]  # as the JVM names one
+            pass
+
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    query = rows.writeStream.foreachBatch(fetch).trigger(availableNow=True).start()
+
+    assert "did not reach each other" in str(absence(failure(query.awaitTermination)))
 
 
 @pytest.mark.whole

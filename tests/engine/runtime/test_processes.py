@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,3 +121,8 @@ def test_a_port_that_is_given_away_already_is_not_given_twice() -> None:
 
     assert processes.free(wanted) == wanted
     assert processes.free(wanted, but=wanted) != wanted
+
+
+def test_the_age_of_a_process_is_of_no_clock_that_is_set() -> None:
+    """Beside what psutil computes by the clock of the machine, which is right here."""
+    assert processes.age() == pytest.approx(time.time() - psutil.Process().create_time(), abs=3)

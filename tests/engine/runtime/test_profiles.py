@@ -10,7 +10,7 @@ import pytest
 
 from strandline.core.errors import DefinitionError
 from strandline.engine.runtime import settings as door
-from strandline.engine.runtime.settings import CHOICE, Settings, settings
+from strandline.engine.runtime.settings import CHOICE, FIELDS, settings
 from strandline.project import Project
 
 Write = Callable[..., None]
@@ -26,7 +26,7 @@ def written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Write:
         monkeypatch.setattr(door, "project", lambda: made)
         monkeypatch.setenv(CHOICE, chosen)
 
-    for name in Settings.model_fields:
+    for name in FIELDS:
         monkeypatch.delenv(f"STRANDLINE_{name.upper()}", raising=False)
     return put
 

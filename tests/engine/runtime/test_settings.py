@@ -1,17 +1,18 @@
 """Settings are read once, and all mistakes in them are reported together."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from strandline.core.errors import DefinitionError
-from strandline.engine.runtime.settings import Settings, settings
+from strandline.engine.runtime.settings import FIELDS, environment, settings
 
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the settings of this machine."""
-    for name in Settings.model_fields:
+    for name in FIELDS:
         monkeypatch.delenv(f"STRANDLINE_{name.upper()}", raising=False)
 
 
@@ -56,10 +57,50 @@ def test_options_of_a_cluster_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.kafka_options == {"security.protocol": "SASL_SSL"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("CORES", " 12 ", 12),
+        ("LEASE", "2.5", 2.5),
+        ("MOMENTS_EVERY", "0", 0.0),
+        ("FIRST_DAY", "2025-06-30", date(2025, 6, 30)),
+        ("SCHEDULES", "Yes", True),
+        ("SCHEDULES", "0", False),
+        ("RULES", "", None),
+        ("UNITY_OPTIONS", '{"catalog": "lake"}', {"catalog": "lake"}),
+    ],
+)
+def test_a_variable_is_a_text_and_a_setting_has_a_type(
+    name: str, value: str, wanted: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in every other program: whole numbers, numbers, days, yes and no."""
+    monkeypatch.setenv(f"STRANDLINE_{name}", value)
+
+    found = settings()
+
+    assert getattr(found, name.lower()) == wanted
+    assert type(getattr(found, name.lower())) is type(wanted)
+    given = environment(found)
+    monkeypatch.setenv(f"STRANDLINE_{name}", given.get(f"STRANDLINE_{name}", ""))
+    assert settings() == found
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("CORES", "2.5"),
+        ("CORES", "257"),
+        ("LEASE", "nan"),
+        ("LEASE", "0.5"),
+        ("LEASE", "soon"),
+        ("FIRST_DAY", "yesterday"),
+        ("SCHEDULES", "sometimes"),
+        ("CURRENCY", "a long word"),
+        ("MCP_TOKEN", "short"),
+        ("IDENTITY", ""),
+        ("WEBHOOK", "http:" + "//127.0.0.1/T0\n"),
+        ("KAFKA_OPTIONS", '{"retries": 3}'),
         ("KAFKA", "localhost"),
         ("KAFKA", "localhost:kafka"),
         ("KAFKA", "http:" + "//localhost:9092"),

@@ -38,9 +38,10 @@ from strandline.engine.service.alarms import (
     figures_of,
     receivers,
 )
-from strandline.engine.service.metrics import BEHIND, GATE, LAG, UP, LedgerFigures
-from strandline.engine.service.metrics_page import AGE, METRICS, OVERDUE, PARTS
+from strandline.engine.service.metrics import AT, BEHIND, GATE, LAG, UP, LedgerFigures
+from strandline.engine.service.metrics_page import AGE, METRICS, OVERDUE, PARTS, SKEW, SKEW_WAIT
 from tests.architecture.tree import ROOT
+from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.watched_lake import look, watched_lake
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -341,6 +342,34 @@ def test_what_is_not_known_ends_no_alarm(watch: Watch, heard: Heard) -> None:
     assert len(heard.messages) == 1, "of another table it is known"
     watch.alarms.look([BALANCED.of(1, "silver.a")], {BALANCED, AGE})
     assert [each.is_over for each in heard.messages] == [False, True]
+
+
+def test_batches_that_wait_for_one_task_are_an_alarm_after_a_while(
+    tmp_path: Path, heard: Heard
+) -> None:
+    """By the newest entry of each table: not one whose tasks are alike, and no single batch, though the next one comes in an hour."""
+    lake = small_lake(tmp_path)
+    of = {BRONZE: (40_000, 1_000), SILVER: (30_000, 2_000), GOLD: (30_000, 9_000)}
+    for table, uneven in of.items():
+        written(lake.table(table), numbers(1), entry(table, batch=9, uneven_ms=uneven).encoded())
+    found = [each for each in look(lake, NOW).samples() if each.metric in {SKEW, SKEW_WAIT}]
+    times = [NOW]
+    watch = Alarms(lake, [heard], lambda: times[0], lambda _: None)
+    for _ in range(3):
+        ends = (AT.of(times[0].timestamp(), each.id) for each in (SILVER, GOLD))
+        watch.look([*found, AT.of(NOW.timestamp(), BRONZE.id), *ends])
+        times[0] += timedelta(minutes=10)
+    for _ in range(2):  # it is over with a batch that has little to do
+        watch.look([SKEW.of(0, SILVER.id), SKEW_WAIT.of(0, SILVER.id)])
+        times[0] += timedelta(minutes=10)
+    watch.end()
+
+    mine = [each for each in heard.messages if each.name == "StrandlineSkewed"]
+    assert [each.is_over for each in mine] == [False, True]
+    assert list(mine[0].says) == [
+        f"The longest task of {SILVER.id} takes 15 times as long as the median one, and its batches wait for it."
+    ]
+    assert mine[0].runbook.endswith("#batches-wait-for-one-task")
 
 
 def test_a_look_knows_what_it_could_not_read(

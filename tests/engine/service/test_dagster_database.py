@@ -7,9 +7,9 @@ from contextlib import closing
 
 import psycopg2
 import pytest
-from pydantic import SecretStr
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
+from strandline.engine.runtime.profiles import SecretStr
 from strandline.engine.service.dagster_process import (
     LOCK,
     Reservation,

@@ -8,11 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import confluent_kafka
 import pytest
 from strandline import catalog
 
 from strandline.core.table import Ingested
-from strandline.engine.kafka import topic_log
 from strandline.engine.kafka.slices import unread_offsets
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.jvm import BUSY
@@ -203,7 +203,7 @@ def test_a_table_that_cannot_be_asked_hides_the_lag_of_no_other_and_one_client_a
         written(lake.table(table), numbers(3), entry(table).encoded())
     commits = (lake.table(torn).local / "_delta_log").glob("*.json")
     max(commits).write_text('{"add": {"pa')
-    monkeypatch.setattr(topic_log, "Consumer", Cluster)
+    monkeypatch.setattr(confluent_kafka, "Consumer", Cluster)
     monkeypatch.setattr(Cluster, "made", [])
     monkeypatch.setattr(Cluster, "deleted", deleted.topics[0].name)
 

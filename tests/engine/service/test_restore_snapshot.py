@@ -17,7 +17,7 @@ from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.snapshot_files import MANIFEST, Taken, find
 from strandline.engine.lake.store_lease import hold
-from strandline.engine.proof import verify
+from strandline.engine.proof import certificate
 from strandline.engine.service import snapshot
 from strandline.engine.service.snapshot import RESTORED, check, restore, take
 from tests.engine.written import GOLD, SILVER
@@ -57,7 +57,7 @@ def test_the_lake_is_there_again_with_its_checkpoints_at_their_new_place(
     for table in TABLES:
         assert balance(table, into).balanced
         assert latest_version(into.table(table)) == 2
-    verified = verify.kept(SILVER, into)
+    verified = certificate.kept(SILVER, into)
     assert verified
     assert verified.equal
     origin = json.loads((into.root / RESTORED).text() or "")
@@ -82,14 +82,18 @@ def test_what_was_interrupted_is_interrupted_in_the_restored_lake(
 
 
 @pytest.mark.whole
-def test_what_is_retired_is_retired_in_the_restored_lake(tmp_path: Path, into: Lake) -> None:
+def test_what_is_retired_and_who_may_do_what_is_so_in_the_restored_lake(
+    tmp_path: Path, into: Lake
+) -> None:
     lake = full(tmp_path / "lake")
     write_down(GOLD.id, Retirement(who="ann", at=NOON.isoformat(), why="enough"), lake)
+    lake.roles.put('[people]\nann = ["read"]\n')
     found = take(lake, TABLES, Place.of(tmp_path / "backup"), NOON)
 
     restore(Taken(found.path), into, NOON)
 
     assert retired(into) == retired(lake) != {}
+    assert into.roles.text() == lake.roles.text()
 
 
 @pytest.mark.whole

@@ -10,9 +10,12 @@ from strandline import catalog
 
 from fleet.gold import device_signal_10m as gold
 from fleet.silver import device_telemetry as silver
+from strandline.core.errors import DefinitionError
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.accounting.gate_files import Where, read
 from strandline.engine.accounting.held_records import held
+from strandline.engine.ask.moments import FOLDER, LATEST, NAMED, chosen, named
+from strandline.engine.ask.sql_query import ask
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.log.ledger_sums import snapshot
@@ -129,6 +132,10 @@ OPERATIONS = (
     _program("promote_rules", _with()),
     _program("undo_rules", _with(programs.promote_rules)),
     _program("ask_to_run", _with()),
+    _program("note_moment", mistaken),
+    _program("thin_notes", _with(programs.many_notes)),
+    _program("keep_moment", mistaken),
+    _program("drop_moment", _with(programs.keep_moment)),
 )
 
 
@@ -147,8 +154,22 @@ def state(lake: Lake) -> dict[str, Any]:
         "entries": sorted(
             (row["table"], row["version"]) for row in _all(lake.closed_entries, "table", "version")
         ),
+        "at the latest moment": _counts(lake, LATEST),
+        "named": {each.name: _counts(lake, f"'{each.name}'") for each in named(lake)},
+        "kept": (lake.root / FOLDER / NAMED).names(),
         "orphans": [name for name in lake.table(silver.TABLE).names() if name.startswith("part-t")],
     }
+
+
+def _counts(lake: Lake, which: str) -> dict[str, object]:
+    """Return how many rows each table has at a moment; none of those that are no part of it."""
+    try:
+        names = sorted(chosen(which.strip("'"), (), catalog.tables(), lake).versions)
+    except DefinitionError as error:
+        return {"refused": type(error).__name__}
+    asked = ", ".join(f"(SELECT count(*) FROM {name})" for name in names)  # noqa: S608  # our own names
+    (row,) = ask(f"SELECT {asked} AT MOMENT {which}", catalog.tables(), lake).rows
+    return dict(zip(names, row, strict=True))
 
 
 def faults(lake: Lake) -> list[str]:

@@ -1,5 +1,6 @@
 """Operations that no verb does alone, as functions of a lake: run under the recorder, and again after a crash."""
 
+import json
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,6 +11,8 @@ from strandline import catalog
 from strandline.engine.accounting.gate_files import Shut, Where, clear, shut, write
 from strandline.engine.accounting.gate_files import open_ as open_gate
 from strandline.engine.accounting.table_books import close
+from strandline.engine.ask.moments import DENSE, LATEST, chosen, find_named, note, noted
+from strandline.engine.ask.named_moments import drop, keep_named, remove_half
 from strandline.engine.lake import shelves
 from strandline.engine.lake.lake import Lake
 from strandline.engine.service import stream_health
@@ -18,6 +21,7 @@ from tests.faults.disk.edits import EDITS, checkpoint
 
 SILVER = "silver.device_telemetry"
 AT = "2026-11-20T12:00:00+00:00"
+MONTH = "month-end"
 RULES = Path(__file__).parents[3] / "jobs" / "fleet" / "rules"
 
 
@@ -69,6 +73,39 @@ def ask_to_run(lake: Lake) -> None:
     stream_health.write_desired(lake, Order(runs=True, at=AT, by="ann"))
 
 
+def note_moment(lake: Lake) -> None:
+    """Note the latest moment, as a stream does."""
+    note(lake, catalog.tables(), "a stream")
+
+
+def many_notes(lake: Lake) -> None:
+    """Let there be the notes of an hour, as a stream leaves them that no maintenance follows."""
+    note_moment(lake)
+    (first,) = noted(lake)
+    text = json.dumps(json.loads(first.place.text() or "") | {"versions": {}})
+    for number in range(2, DENSE + 100):
+        (first.place.parent / first.place.name.replace("0000000001", f"{number:010d}", 1)).put(text)
+
+
+def thin_notes(lake: Lake) -> None:
+    """Note one more, with which some of the old ones go."""
+    note_moment(lake)
+
+
+def keep_moment(lake: Lake) -> None:
+    """Keep the latest moment under a name, unless it is kept."""
+    if find_named(lake, MONTH) is None:
+        latest = chosen(LATEST, (), catalog.tables(), lake)
+        keep_named(lake, catalog.tables(), MONTH, latest, "")
+
+
+def drop_moment(lake: Lake) -> None:
+    """Let it go, as maintenance does with one whose time is over."""
+    if find_named(lake, MONTH) is not None:
+        drop(lake, MONTH)
+    remove_half(lake)
+
+
 def make_orphans(lake: Lake) -> None:
     """Leave files that no commit names, as batches do that were killed long ago."""
     for name in ("one", "two", "three"):
@@ -92,5 +129,9 @@ PROGRAMS: dict[str, Callable[[Lake], None]] = {name: _edit(name) for name in EDI
         promote_rules,
         undo_rules,
         ask_to_run,
+        note_moment,
+        thin_notes,
+        keep_moment,
+        drop_moment,
     )
 }

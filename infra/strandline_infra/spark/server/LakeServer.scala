@@ -3,8 +3,9 @@ package org.apache.spark.sql.hive.thriftserver
 import java.lang.reflect.Field
 import java.net.InetAddress
 import java.util.{HashMap => JHashMap, List => JList, Map => JMap}
-import java.util.concurrent.{CountDownLatch, Future, LinkedBlockingQueue, RejectedExecutionException, RejectedExecutionHandler}
-import java.util.concurrent.{ScheduledThreadPoolExecutor, ThreadFactory, ThreadPoolExecutor, TimeUnit}
+import java.util.concurrent.{CompletableFuture, ConcurrentHashMap, CountDownLatch, ExecutionException, Future, LinkedBlockingQueue}
+import java.util.concurrent.{RejectedExecutionException, RejectedExecutionHandler, ScheduledThreadPoolExecutor, ThreadFactory}
+import java.util.concurrent.{ThreadPoolExecutor, TimeoutException, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -16,7 +17,7 @@ import org.apache.hive.service.server.HiveServer2
 import org.apache.thrift.protocol.TProtocol
 import org.apache.thrift.server.{ServerContext, TServer, TServerEventHandler, TThreadPoolServer}
 import org.apache.thrift.transport.{TSaslServerTransport, TServerSocket, TSocket, TTransport, TTransportFactory}
-import strandline.{Admission, ClientError, Roots, Users}
+import strandline.{Admission, ClientError, Root, Roots, Users}
 
 import org.apache.spark.sql.catalyst.CurrentUserContext
 import org.apache.spark.sql.classic.SparkSession
@@ -208,6 +209,65 @@ object Unmasked {
   def next(): Question = waiting.poll()
 }
 
+/** Sessions that read at a moment: each waits until there are views of its tables at the versions of that moment. */
+object AtMoment {
+  final class Asked(val handle: SessionHandle, val text: String, val seesClear: Boolean) {
+    private val answer = new CompletableFuture[(Root, String)]()
+
+    /** The session holds the root from now on, so that it is not taken for another moment. */
+    def done(root: Root, words: String): Unit = {
+      root.usedBy(handle)
+      answer.complete((root, words))
+    }
+
+    def refuse(words: String): Unit = answer.completeExceptionally(new HiveSQLException(words))
+
+    private[thriftserver] def await(): (Root, String) =
+      try answer.get(Patience, TimeUnit.SECONDS)
+      catch {
+        case error: ExecutionException => throw error.getCause
+        case _: TimeoutException => throw new HiveSQLException("the views of the moment were not made in time; say it again")
+      }
+  }
+
+  private val Patience = 180L
+
+  /** What a longer text says is no setting: an expression of Java's may take the square of its length. */
+  private val Most = 300
+
+  val Name = "strandline.moment"
+  val InAddress = s"set:hiveconf:$Name"
+  val Live = "live"
+  private val Setting = "(?is)\\s*SET\\s+strandline\\.moment\\s*(?:=(.*))?".r
+  private val Unsetting = "(?is)\\s*RESET\\s+strandline\\.moment\\s*".r
+
+  private val waiting = new LinkedBlockingQueue[Asked]()
+
+  /** What a statement says of the moment: None where it is another one; no text where it only asks. */
+  def said(text: String): Option[Option[String]] =
+    if (text == null || text.length > Most) None
+    else text.stripTrailing.stripSuffix(";") match {
+      case Unsetting() => Some(Some(""))
+      case Setting(value) => Some(Option(value).map(each => unquoted(each.strip)))
+      case _ => None
+    }
+
+  private def unquoted(text: String): String =
+    if (text.length > 1 && text.head == text.last && "'\"".contains(text.head)) text.substring(1, text.length - 1) else text
+
+  private[thriftserver] def ask(handle: SessionHandle, text: String, seesClear: Boolean): (Root, String) = {
+    val asked = new Asked(handle, text, seesClear)
+    waiting.put(asked)
+    asked.await()
+  }
+
+  /** The next session that waits, or null. */
+  def next(): Asked = waiting.poll()
+
+  /** Make a root for the views of a moment. */
+  def root(seesClear: Boolean): Root = Roots.pinned(new SparkSession(Roots.masked.sparkContext), seesClear)
+}
+
 /** The calls of a client. What a client sends beside a statement is dropped: it could set options of Spark, of Hive and of
   * the JVM.
   */
@@ -238,8 +298,23 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
           throw new HiveSQLException(s"there is no database $database: ${ClientError.of(error).getMessage}")
       }
     }
+    Option(asked).flatMap(options => Option(options.get(AtMoment.InAddress))).foreach { moment =>
+      try pin(handle, moment)
+      catch {
+        case error: Exception =>
+          closeSession(handle)
+          throw ClientError.of(error)
+      }
+    }
     handle
   }
+
+  override def closeSession(handle: SessionHandle): Unit =
+    try super.closeSession(handle)
+    finally {
+      Roots.leave(handle)
+      moments.remove(handle)
+    }
 
   override def openSessionWithImpersonation(
       protocol: TProtocolVersion, user: String, password: String, ip: String, asked: JMap[String, String],
@@ -248,7 +323,7 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
   override def executeStatement(
       handle: SessionHandle, text: String, overlay: JMap[String, String], timeout: Long): OperationHandle = {
     note(handle, text)
-    ClientError.safely(super.executeStatement(handle, text, new JHashMap[String, String](), timeout))
+    ClientError.safely(super.executeStatement(handle, settled(handle, text), new JHashMap[String, String](), timeout))
   }
 
   override def executeStatement(handle: SessionHandle, text: String, overlay: JMap[String, String]): OperationHandle =
@@ -257,7 +332,33 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
   override def executeStatementAsync(
       handle: SessionHandle, text: String, overlay: JMap[String, String], timeout: Long): OperationHandle = {
     note(handle, text)
-    ClientError.safely(super.executeStatementAsync(handle, text, new JHashMap[String, String](), timeout))
+    ClientError.safely(super.executeStatementAsync(handle, settled(handle, text), new JHashMap[String, String](), timeout))
+  }
+
+  /** The moment at which each session reads, in words; none for one that reads what there is. */
+  private val moments = new ConcurrentHashMap[SessionHandle, String]()
+
+  /** A statement as it is run: of one that sets the moment, or asks which it is, the question that answers it. */
+  private def settled(handle: SessionHandle, text: String): String = AtMoment.said(text).fold(text) { value =>
+    value.foreach(pin(handle, _))
+    val words = moments.getOrDefault(handle, AtMoment.Live)
+    s"SELECT '${AtMoment.Name}' AS key, '${words.replaceAll("[^\\w .:+-]", "?")}' AS value"
+  }
+
+  /** Let a session read at a moment from now on, or what there is: by another session of Spark, whose catalog has those views. */
+  private def pin(handle: SessionHandle, text: String): Unit = {
+    val before = contexts.get(handle).asInstanceOf[SparkSession]
+    val seesClear = Roots.seesClear(before)
+    val isLive = text.isEmpty || text.equalsIgnoreCase(AtMoment.Live)
+    val (root, words) =
+      if (isLive) (Roots.live(seesClear), AtMoment.Live) else AtMoment.ask(handle, text, seesClear)
+    val session = root.session.newSession()
+    session.conf.set(Asker.Pool, before.conf.get(Asker.Pool))
+    val database = before.catalog.currentDatabase
+    if (database != "default") session.sql(s"USE `${database.replace("`", "``")}`")
+    contexts.put(handle, session)
+    moments.put(handle, words)
+    Roots.leave(handle, Some(root))
   }
 
   override def executeStatementAsync(handle: SessionHandle, text: String, overlay: JMap[String, String]): OperationHandle =
@@ -337,9 +438,7 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
   private def note(handle: SessionHandle, text: String): Unit = {
     val name = getSessionManager.getSession(handle).getUsername
     val user = Users.find(name).getOrElse(throw new HiveSQLException(s"there is no user $name any more"))
-    val seesClear = contexts.get(handle).asInstanceOf[SparkSession].sharedState eq
-      Roots.clear.sharedState
-    if (seesClear) {
+    if (Roots.seesClear(contexts.get(handle).asInstanceOf[SparkSession])) {
       val why = user.unmasked.getOrElse(throw new HiveSQLException("your role has changed: connect again"))
       Unmasked.ask(name, why, text)
     }

@@ -77,7 +77,18 @@ object Users {
     each.getKey -> User(bytes("salt"), bytes("hash"), user.get("rounds").asInt, why)
   }.toMap
 
-  private[strandline] def refuse(): Nothing = {
+  /** Names that were refused, until they are asked for; few, because a stranger chooses them. */
+  private val Kept = 100
+  private val refused = java.util.concurrent.ConcurrentHashMap.newKeySet[String]()
+
+  /** The next name that was refused; null where there is none. */
+  def nextRefused(): String = {
+    val left = refused.iterator()
+    if (!left.hasNext) null else { val name = left.next(); left.remove(); name }
+  }
+
+  private[strandline] def refuse(name: String): Nothing = {
+    if (name != null && name.length <= 64 && refused.size < Kept) refused.add(name)
     Thread.sleep(Pause)
     throw new AuthenticationException("no user has this name and this password")
   }
@@ -87,6 +98,6 @@ object Users {
 class Users extends PasswdAuthenticationProvider {
   override def Authenticate(user: String, password: String): Unit = {
     LakeDoor.shown()
-    if (user == null || password == null || password.isEmpty || !Users.isRight(user, password)) Users.refuse()
+    if (user == null || password == null || password.isEmpty || !Users.isRight(user, password)) Users.refuse(user)
   }
 }

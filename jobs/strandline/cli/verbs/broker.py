@@ -22,6 +22,7 @@ from strandline.engine.kafka import broker
 from strandline.engine.kafka.topic_log import WAY
 from strandline.engine.lake.completeness import fed, retired
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import one_look
 from strandline.engine.lake.place import remedy
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.log_files import Level as LogLevel
@@ -122,7 +123,8 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     if where.root.is_local:  # of a store it is asked below, where it may be away
         lakes.refuse_absent(where)
     try:
-        _show(found, where, as_json=as_json)
+        with one_look():
+            _show(found, where, as_json=as_json)
     except AWAY as error:
         _show_near(where, error, as_json=as_json)
         raise SystemExit(TransientError.exit_code) from error

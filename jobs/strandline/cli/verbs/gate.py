@@ -58,8 +58,13 @@ def gate_(
     if open_ is not None:
         _open(chosen, where, open_, named=table is not None)
         return
-    found = [(each, gate_files.read(each, where, side)) for each in chosen for side in Where]
-    known = [(each, shut) for each, shut in found if shut is not None]
+    files = {(each.table, each.where): each for each in gate_files.every(where)}
+    known = [
+        (each, files[each.id, side])
+        for each in chosen
+        for side in Where
+        if (each.id, side) in files
+    ]
     if as_json:
         emit(
             [

@@ -1,6 +1,6 @@
-"""``ledger``, ``tables``, ``radar`` and ``why``: where every event is, and how long it may still be read.
+"""``ledger``, ``tables``, ``radar``, ``why``, ``who``, ``report``, ``history``: where every event is, who did what, may it be believed.
 
-``ledger`` and ``tables``: verbs that only read, and need no Spark.
+All are verbs that only read, and need no Spark.
 """
 
 import json
@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import compress, groupby
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from strandline import catalog
@@ -20,6 +21,7 @@ from strandline.cli.screen import (
     LakeOption,
     TablesArgument,
     emit,
+    named,
     note,
     progress,
     record,
@@ -29,25 +31,35 @@ from strandline.cli.screen import (
 )
 from strandline.core.errors import DamagedError, DefinitionError
 from strandline.core.table import Feed, Table
-from strandline.engine.accounting.balance_sheet import Balance
-from strandline.engine.ask.locate import World
-from strandline.engine.ask.why import explain_each, why
+from strandline.engine.accounting.balance_sheet import UNSOUGHT, Balance
 from strandline.engine.flow.publications import published
 from strandline.engine.flow.readers import URGENT, Danger, Level, last, span, worst
 from strandline.engine.lake.completeness import Retirement, retired
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import one_look
+from strandline.engine.lake.order_log import Asked, Order, roles_of
 from strandline.engine.runtime import clock
+from strandline.engine.runtime.roles import Role
 from strandline.operate import lakes
 from strandline.operate.audit import (
     dangers_of,
     lost_words,
+    near,
     notices,
     refuse_danger,
     refuse_imbalance,
+    refuse_untrusted,
+    report_of,
     sheets_of,
     static_lines,
     table_rows,
+    write_report,
 )
+from strandline.operate.orders import orders_of, since_of
+
+if TYPE_CHECKING:
+    from strandline.engine.accounting.history_queries import Batch, Mark
+    from strandline.engine.ask.locate import World
 
 SHEET = (
     "table",
@@ -112,7 +124,8 @@ def ledger(
     strandline ledger silver.device_telemetry --json
     """
     _, where = screen.existing(lake, briefly=True)
-    sheets = sheets_of(where, tables, audited=audit)
+    with one_look():
+        sheets = sheets_of(where, tables, audited=audit)
     if as_json:
         ended = retired(where)
         emit([_as_json(sheet, ended.get(sheet.table)) for sheet in sheets])
@@ -162,12 +175,6 @@ def print_sheets(sheets: list[Balance]) -> None:
             say(f"imported to {sheet.table}: {sheet.imported:,} of the rows read came from files")
 
 
-def named(counts: Mapping[str, int]) -> str:
-    """Return counts with their names, the largest first."""
-    found = sorted(counts.items(), key=lambda item: -item[1])
-    return ", ".join(f"{name} {count:,}" for name, count in found)
-
-
 def _say_recreated(where: Lake) -> None:
     """Say which topics the radar found deleted or made anew; the books end where they were read, and balance."""
     at, dangers = last(where) or ("", [])
@@ -187,7 +194,8 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     """
     _, where = lakes.asked(lake)
     lakes.say_newer(where, note)
-    rows, damaged = table_rows(where)
+    with one_look():
+        rows, damaged = table_rows(where)
     if as_json:
         emit(rows)
     else:
@@ -350,6 +358,8 @@ def why_(
     absent, window still open, left out by the table's function, in the table, replaced by a backfill,
     unaccounted for where the lake contradicts itself, and unknown where not everything could be searched.
 
+    Who may not unmask asks by no key that is masked, and no masked payload is searched for one.
+
     \b
     strandline why device-telemetry/2/1234
     strandline why evt-0001 --in silver.device_telemetry
@@ -357,6 +367,10 @@ def why_(
     strandline why dev-00042,temperature,2026-11-01T06:00 --in gold.device_signal_10m
     strandline why --quick - < places.txt
     """
+    # Not imported above, because no other verb here looks for an event.
+    from strandline.engine.ask.locate import World  # noqa: PLC0415  # as above
+    from strandline.engine.ask.why import why  # noqa: PLC0415  # as above
+
     found, where = screen.existing(lake, briefly=True)
     asked = catalog.find(table) if table else None
     world = World(
@@ -366,6 +380,7 @@ def why_(
         options=found.kafka_options,
         search=not quick,
         progress=progress,
+        sees_masked=roles_of(where).allows(clock.login(), Role.UNMASK),
     )
     if what == ["-"] or len(what) > 1:
         _explain_each(_lines_of_input() if what == ["-"] else iter(what), asked, world, as_json)
@@ -382,10 +397,12 @@ def why_(
 def _explain_each(
     events: Iterator[str],
     table: Table | None,
-    world: World,
+    world: "World",
     as_json: bool,  # noqa: FBT001  # it has one call, which names it
 ) -> None:
     """Print a line for each event, and to a person how many have each verdict."""
+    from strandline.engine.ask.why import explain_each  # noqa: PLC0415  # see why_
+
     verdicts: Counter[str] = Counter()
     for event, finding in explain_each(events, table, world):
         verdicts[finding.verdict] += 1
@@ -420,7 +437,214 @@ def _lines(evidence: Mapping[str, object], prefix: str = "") -> Iterator[tuple[s
             yield f"{prefix}{name}", str(value)
 
 
+# ``who``: the log of orders, the newest first.
+
+
+ORDERED = ("when", "who", "what", "of", "how", "why")
+
+
+def _add_who(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("who")(who)
+
+
+def who(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TABLE",
+            help="Only orders that name it, also within a question.",
+            autocompletion=screen.tables,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Only since then: 2026-11-01, 2026-11-01T06:00 in UTC, or 7d."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="PERSON", help="Only those of this person or service.")
+    ] = None,
+    last_: Annotated[int, typer.Option("--last", min=1, help="How many at most.")] = 50,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show who changed or revealed what in the lake, the newest first: orders, and questions that were answered unmasked.
+
+    An order is written down before it is done, and how it ended after it: one without an end runs, or was killed. Orders of
+    Dagster's runs are among them, with the run. `strandline forget` goes through them, too.
+
+    \b
+    strandline who
+    strandline who silver.user_actions --since 7d
+    strandline who --by ann --json
+    """
+    _, where = screen.existing(lake, briefly=True)
+    found = orders_of(where, Asked(since=since_of(since), by=by, table=table, last=last_))
+    if as_json:
+        emit([{**asdict(each), "state": each.state} for each in found.orders])
+    elif found.orders:
+        show(None, ORDERED, [_ordered_row(each) for each in found.orders])
+    else:
+        say("no such order was written down")
+    if found.unread:
+        note(f"{found.unread:,} lines of the log cannot be read")
+
+
+SHOWN = 80
+"""Characters of what was asked that a row has; --json has all that is kept."""
+
+
+def _ordered_row(each: Order) -> tuple[object, ...]:
+    named = dict(each.asked)
+    texts = [named.pop(name) for name in ("sql", "python") if name in named]
+    more = [f"{name}={value}" for name, value in named.items() if value != "True"]
+    flags = [f"--{name}" for name, value in named.items() if value == "True"]
+    of = " ".join([*each.tables, *texts, *flags, *more])
+    how = f"{each.state}: {each.message}" if each.message else each.state
+    at = each.at[:19].replace("T", " ")
+    return at, each.who, each.verb, _short(of), _short(how), _short(each.why)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+
+
+# ``report``: may the numbers be believed? One page for people, the same data for programs.
+
+
+def _add_report(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("report")(report)
+    _register_history(app)
+
+
+def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    day: Annotated[
+        str | None,
+        typer.Option(
+            help="A day of commits: 2026-11-01, today or yesterday; in UTC, and of a table of local days in its zone."
+        ),
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="The first of several days.")] = None,
+    until: Annotated[str | None, typer.Option(help="The day after the last.")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to write the page; in the lake when absent."),
+    ] = None,
+    opens: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Report whether the numbers of a day can be trusted, and why: one HTML file that needs nothing else.
+
+    Without --day it is the last day with a commit. Sensitive columns are masked. With --json the same data is
+    printed, and a file is written only with --to. Exits with 4 when the numbers cannot be trusted; the page is
+    written in any case.
+
+    \b
+    strandline report
+    strandline report --day yesterday --to trust.html
+    strandline report --since 2026-11-01 --until 2026-11-08 --json
+    """
+    _, where = screen.existing(lake, briefly=True)
+    with one_look():
+        found = report_of(where, day=day, since=since, until=until)
+    file = write_report(found, where, to) if to or not as_json else None
+    if as_json:
+        emit(found.as_json())
+    elif file:
+        say(found.sentence)
+        for why in found.because:
+            say(f"  {why}")
+        for each in found.revisions:
+            say(f"  {each.sentence}")
+        if found.as_of is not None:
+            say(found.as_of.sentence)
+        say(f"the page: {file}")
+    if opens and file:
+        import webbrowser  # noqa: PLC0415  # it imports what starts programs
+
+        webbrowser.open(near(file, where).local.as_uri())
+    refuse_untrusted(found)
+
+
+# ``history``: the last batches of each table, and their anomalies.
+
+
+USUAL = ("version", "at", "mode", "read", "good", "copies", "held", "late by", "ms", "drift")
+
+
+def _register_history(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("history")(history_)
+
+
+def history_(
+    tables: TablesArgument = None,
+    last: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many batches of each table to show.")
+    ] = 10,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show the last batches of each table: volumes, shares, delays, anomalies.
+
+    First brings the lake's history up to date from the ledgers. It is the Delta table quality/history inside the
+    lake: one row per figure. A volume or share is compared with the same hour of the week, or with all hours while
+    that one has fewer than 14 batches; before there are 14 batches nothing is marked.
+
+    \b
+    strandline history
+    strandline history silver.device_telemetry --last 30
+    strandline history --json
+    """
+    # Not imported above: what is usual is asked of a table of the lake, by DuckDB.
+    from strandline.engine.accounting import commit_history  # noqa: PLC0415  # as above
+    from strandline.engine.accounting.history_queries import MOST, Past, marks  # noqa: PLC0415  # as above
+
+    _, where = screen.existing(lake)
+    chosen = lakes.filled(where, tables)
+    with one_look():
+        commit_history.catch_up(where, chosen)
+    past = Past(where)
+    shown = [
+        (known[-last:], marks(known[-last:], known[:-last]))
+        for _, known in past.last_of(chosen, MOST + last)
+    ]
+    if as_json:
+        emit([_usual_json(batch, found) for batches, found in shown for batch in batches])
+        return
+    for table, (batches, found) in zip(chosen, shown, strict=True):
+        show(table.id, USUAL, [_usual_row(table, batch, found) for batch in batches])
+        say("")
+
+
+def _usual_row(table: Table, batch: "Batch", found: Sequence["Mark"]) -> tuple[object, ...]:
+    copies = batch.value("share:duplicates")
+    late = batch.values.get("freshness_s")
+    return (
+        batch.version,
+        f"{batch.at:%Y-%m-%d %H:%M:%S}",
+        batch.mode,
+        int(batch.value("read")),
+        int(batch.value("good")),
+        UNSOUGHT if table.keeps_copies and not copies else f"{copies:.1%}",
+        f"{batch.value('share:quarantined'):.1%}",
+        "" if late is None else f"{late:,.0f} s",
+        int(batch.value("duration_ms")),
+        "; ".join(mark.said for mark in found if mark.version == batch.version),
+    )
+
+
+def _usual_json(batch: "Batch", found: Sequence["Mark"]) -> dict[str, object]:
+    own = [{**asdict(m), "said": m.said} for m in found if m.version == batch.version]
+    return {**asdict(batch), "drift": own}
+
+
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
     _add_ledger(app)
+    _add_who(app)
     _add_why(app)
+    _add_report(app)

@@ -129,7 +129,7 @@ def _show(done: Sequence[Maintained], orphans: Sequence[Left], where: Lake) -> N
     if rows:
         show(None, KEPT, rows)
     if orphans:
-        show(None, ORPHANS, [(e.path.below(where.root), e.size, e.why) for e in orphans])
+        show(None, ORPHANS, [(e.path.seen_from(where.root), e.size, e.why) for e in orphans])
     if not rows and not orphans and not any(each.left or each.retimed for each in done):
         say("nothing to do")
 
@@ -160,6 +160,9 @@ def snapshot(  # noqa: PLR0913, PLR0917  # the options of a verb
             min=1, help="Remove older snapshots in TARGET, all but so many of the newest."
         ),
     ] = None,
+    moment: Annotated[
+        str | None, typer.Option(help="Of a moment: its name, its number, a time, or LATEST.")
+    ] = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -168,17 +171,20 @@ def snapshot(  # noqa: PLR0913, PLR0917  # the options of a verb
     It has their rows, ledgers, quarantine and its decisions, checkpoints, gates, promoted rules and certificates as one
     consistent set, each file with its hash. Named tables come with their sources. Each snapshot is whole, and shares
     unchanged files with the one before, so a repeated one takes the room and the time of what is new. On the disk of the lake
-    the files get a second name; on another they are copied.
+    the files get a second name; on another they are copied. One of a moment (`strandline moments`) has no checkpoints: it is read.
 
     \b
     strandline snapshot /backup/lake
+    strandline snapshot /backup/lake --moment month-end-october
     strandline snapshot /backup/lake gold.device_signal_10m --dry-run
     strandline snapshot /backup/lake --keep 7
     """
     _, where = screen.existing(lake, writes=not dry_run)
     chosen, store = lakes.filled(where, tables), Place.of(target)
     with _counted("files") as done:
-        found = take(where, chosen, store, clock.now(), note=note, progress=done, dry=dry_run)
+        found = take(
+            where, chosen, store, clock.now(), note=note, progress=done, dry=dry_run, of=moment
+        )
     gone = remove_old(store, keep) if keep and not dry_run else []
     if as_json:
         emit(
@@ -192,6 +198,7 @@ def snapshot(  # noqa: PLR0913, PLR0917  # the options of a verb
         return
     _show_copies(found.manifest.tables)
     what = "would be taken" if dry_run else f"are in {found.path}"
+    what += f", of {found.manifest.moment}" if moment else ""
     say(
         f"{found.manifest.files:,} files, {found.manifest.bytes:,} bytes, of them {found.new:,} new, {what}"
     )
@@ -283,12 +290,8 @@ def register(app: typer.Typer) -> None:
 # ``forget``: delete the rows that a condition means, in all layers, and prove that nothing is left.
 
 FOUND = (
-    "table",
-    "rows",
-    "of them for a text, not the condition",
-    "what happens to them",
-    "records that only mention it",
-    "waits for",
+    *("table", "rows", "of them for a text, not the condition", "what happens to them"),
+    *("records that only mention it", "waits for"),
 )
 DONE = ("table", "rows", "what was done")
 REQUESTS = ("request", "begun", "done", "history scrubbed")

@@ -11,6 +11,7 @@ from strandline.cli import screen
 from strandline.cli.screen import JsonOption, LakeOption, TablesArgument, emit, note, say, show
 from strandline.cli.verbs.backfill import note_batch, print_samples, rebuilt_row
 from strandline.core.errors import DefinitionError
+from strandline.engine.lake.log.ledger import one_look
 from strandline.engine.proof.trial_lakes import Tried
 from strandline.engine.repair import closed_range
 from strandline.engine.repair.migrate import Stage, Step
@@ -112,7 +113,8 @@ def migrate(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if undo:
         _print_done(work.take_back(found, where, note), as_json=as_json)
         return
-    stages = work.plan(found, where, tables, note, forward=forward)
+    with one_look():
+        stages = work.plan(found, where, tables, note, forward=forward)
     if try_:
         newest = timedelta(seconds=min(seconds(last), LONGEST))
         _print_tried(work.try_out(found, where, stages, newest, note), as_json=as_json)
@@ -343,7 +345,8 @@ def drift_(
     strandline drift silver.orders --apply
     """
     _, where = screen.existing(lake, briefly=True)
-    found = drift.looked_through(where, tables, _text_of(since))
+    with one_look():
+        found = drift.looked_through(where, tables, _text_of(since))
     if apply:
         for each in found if tables else drift.evolving(found):
             _apply(each)

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strandline.cli import main
+from strandline.cli.answers import ANSWERS, Schema
+from strandline.cli.answers import schema as schema_of
 from strandline.cli.groups import ABOUT
 from strandline.cli.screen import JsonOption, LakeOption, emit, say
 from strandline.core.errors import DataError, DefinitionError, TransientError
@@ -399,6 +401,14 @@ def _register_explain(app: typer.Typer) -> None:
 
 def explain(
     verb: Annotated[str, typer.Argument(metavar="VERB", help="Such as backfill.")],
+    own: Annotated[
+        str | None,
+        typer.Argument(metavar="WORD", help="With --schema a verb of its own, such as list."),
+    ] = None,
+    schema: Annotated[
+        bool,
+        typer.Option("--schema", help="Print the JSON schema of what it answers with --json."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     r"""Say what a verb reads, what it changes and its exit codes, before it is typed.
@@ -406,6 +416,7 @@ def explain(
     \b
     strandline explain backfill
     strandline explain quarantine --json
+    strandline explain quarantine list --schema
     """
     if verb not in main.VERBS:
         near = get_close_matches(verb, main.here(), 1)
@@ -414,11 +425,20 @@ def explain(
             hint=f"did you mean {near[0]!r}?" if near else "`strandline --help` lists the verbs.",
             verb=verb,
         )
-    about, own = ABOUT[verb], list(own_endings(verb))
+    if schema:
+        emit(_schema(f"{verb} {own}" if own else verb))
+        return
+    if own:
+        raise DefinitionError(
+            f"a verb is explained whole, and {own!r} is a part of {verb}",
+            hint=f"`strandline explain {verb}`, or `strandline {verb} {own} --help`.",
+        )
+    about, endings = ABOUT[verb], list(own_endings(verb))
     if as_json:
         facts = {"verb": verb, "line": about.line, "reads": about.reads, "changes": about.changes}
-        emit({**facts, "extra": about.extra or None, "exits": CODES, "of_its_own": own})
+        emit({**facts, "extra": about.extra or None, "exits": CODES, "of_its_own": endings})
         return
+    answers = [name for name in ANSWERS if name.partition(" ")[0] == verb]
     say(
         "\n".join(
             [
@@ -430,11 +450,33 @@ def explain(
                 "",
                 "exit code",
                 *(f"  {code:<5}{meaning}" for code, meaning in CODES.items()),
-                *(["", "of its own", *(f"  {each}" for each in own)] if own else []),
+                *(["", "of its own", *(f"  {each}" for each in endings)] if endings else []),
                 "",
                 f"`strandline {verb} --help` has its options and examples.",
+                *(
+                    f"`strandline explain {name} --schema` says what it answers with --json."
+                    for name in answers
+                ),
             ]
         )
+    )
+
+
+def _schema(name: str) -> Schema:
+    """Return the schema of what a verb answers.
+
+    Raises:
+        DefinitionError: It answers nothing for programs.
+    """
+    if name in ANSWERS:
+        return schema_of(name)
+    parts = [each for each in ANSWERS if each.startswith(f"{name.partition(' ')[0]} ")]
+    raise DefinitionError(
+        f"`strandline {name}` has no --json",
+        hint=f"of its own verbs {', '.join(parts)} have."
+        if parts
+        else "infra/docs/json.md lists the verbs that have.",
+        verb=name,
     )
 
 

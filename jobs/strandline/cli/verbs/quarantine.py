@@ -1,7 +1,7 @@
 """``quarantine``: the rows that are held back, and what can be done about them."""
 
 import importlib
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -11,14 +11,21 @@ from strandline import catalog
 
 from strandline.cli import screen
 from strandline.cli.screen import JsonOption, LakeOption, emit, note, say, show
-from strandline.core.table import Judged, Table
-from strandline.engine.accounting.browse_held import Held, Pile, export, harmless, piles, rows
-from strandline.engine.lake.lake import Lake
+from strandline.core.table import Judged
+from strandline.engine.accounting.browse_held import (
+    Held,
+    Pile,
+    export,
+    masked,
+    piles,
+    rows,
+    withheld,
+)
+from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.place import Place
-from strandline.engine.lake.plain_files import write_down
 from strandline.engine.runtime import clock
 from strandline.operate.lakes import placed
-from strandline_quality import mask
+from strandline.operate.orders import shown_unmasked
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="A silver table that reads bronze.")
@@ -69,7 +76,11 @@ def list_(
     """
     _, where = screen.existing(lake)
     chosen = (
-        [each for each in catalog.tables() if isinstance(each, Judged) and where.exists(each)]
+        [
+            each
+            for each in catalog.tables()
+            if isinstance(each, Judged) and is_table(where.quarantine(each))
+        ]
         if table is None
         else [catalog.find(table)]
     )
@@ -103,7 +114,7 @@ def show_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     r"""Show open rows, or the one of a place: original bytes, reasons, and what was done about it.
 
     Bytes are shown as text if they are UTF-8, else as hexadecimal digits. The payload of a table with sensitive
-    columns is masked unless --unmasked gives a reason.
+    columns, or of bronze below one, is masked unless --unmasked gives a reason.
 
     \b
     strandline quarantine show silver.device_telemetry --reason malformed --limit 5
@@ -114,10 +125,11 @@ def show_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     spot = placed(at)
     if unmasked is not None:
         asked = {"quarantine": judged.id, "reason": reason, "place": at}
-        write_down(where, asked, who=clock.login(), at=clock.now(), why=unmasked)
+        shown_unmasked(where, asked, unmasked)
     found = rows(judged, where, reason=reason, at=spot, limit=limit)
-    if judged.secret and unmasked is None:
-        found = [_masked(row, judged, where) for row in found]
+    secret = withheld(judged, catalog.tables())
+    if secret and unmasked is None:
+        found = [masked(row, judged, where, secret) for row in found]
     if as_json:
         emit([_as_json(row) for row in found])
         return
@@ -204,17 +216,6 @@ def export_(
         emit({"table": table, "file": str(to), "rows": count})
     else:
         say(f"{count:,} rows in {to}")
-
-
-def _masked(row: Held, table: Table, lake: Lake) -> Held:
-    """Return a record without its sensitive values."""
-    shown = mask.payload(row.payload, table.secret, harmless(table, lake)).encode()
-    return replace(
-        row,
-        payload=None if row.payload is None else shown,
-        key=None if row.key is None else str(mask.mask_value(row.key)).encode(),
-        headers=tuple((name, str(mask.mask_value(value)).encode()) for name, value in row.headers),
-    )
 
 
 def _row(pile: Pile) -> tuple[object, ...]:

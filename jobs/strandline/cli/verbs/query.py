@@ -13,39 +13,43 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
-from decimal import Decimal
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
 import typer
-from pyspark.sql.types import VariantVal
 from strandline import catalog
 
 from strandline.cli import screen
-from strandline.cli.screen import JsonOption, LakeOption, note, of_json, say, show
+from strandline.cli.screen import JsonOption, LakeOption, note, say, show
 from strandline.core.errors import DefinitionError, LakeError
+from strandline.engine.ask.find_moment import Moment
 from strandline.engine.ask.lake_views import sources
+from strandline.engine.ask.moments import (
+    LIVE,
+    Default,
+    choosing,
+    fixed,
+    for_files,
+    live,
+    which_of,
+)
+from strandline.engine.ask.moments import chosen as chosen_moment
 from strandline.engine.ask.sql_query import Answer, ask, asked, names
 from strandline.engine.lake.duckdb_table import Duck, ends, keywords, session
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.plain_files import write_down
-from strandline.engine.runtime import clock
 from strandline.engine.runtime.settings import near_folder
-from strandline.operate.listener import exit_code, foreseen
+from strandline.operate.listener import VARIANT, exact_json, exit_code, foreseen, of_json, plain
+from strandline.operate.orders import shown_unmasked
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 # An answer of ``query`` as CSV, JSON or Parquet, on the standard output or in a file.
-#
-# A Variant comes from its file as two byte strings that are not readable, so it is shown as JSON. A number in it that a
-# double cannot hold exactly stays a text.
 
 
-VARIANT = {"metadata", "value"}
 GROUP = 65_536
 """Rows that a Parquet file gets at once; an answer of any length needs the memory of so many."""
 
@@ -177,7 +181,7 @@ def _replaced(to: Path) -> Iterator[Path]:
 
 def shown(answer: Answer) -> list[tuple[object, ...]]:
     """Return rows for the screen."""
-    return [tuple(_plain(value, _same) for value in row) for row in answer.rows]
+    return [tuple(plain(value, _same) for value in row) for row in answer.rows]
 
 
 def text_of(answer: Answer, how: Format) -> str:
@@ -196,7 +200,7 @@ def _csv(answer: Answer) -> str:
 def _json(answer: Answer) -> str:
     refuse_twins(answer.columns, Format.JSON)
     rows = [
-        dict(zip(answer.columns, (_plain(value, _value) for value in row), strict=True))
+        dict(zip(answer.columns, (plain(value, exact_json) for value in row), strict=True))
         for row in answer.rows
     ]
     return json.dumps(of_json(rows), indent=2, default=str, allow_nan=False) + "\n"
@@ -224,7 +228,7 @@ def _column(column: Any, field: Any) -> Any:  # noqa: ANN401  # as above
     if column.type == field.type:
         return column
     arrow = importlib.import_module("pyarrow")
-    return arrow.array([_plain(value, _same) for value in column.to_pylist()], type=field.type)
+    return arrow.array([plain(value, _same) for value in column.to_pylist()], type=field.type)
 
 
 def _same(text: str) -> str:
@@ -241,32 +245,6 @@ def _cell(value: object) -> object:
             return json.dumps(of_json(value), default=str)
         case _:
             return value
-
-
-def _plain(value: object, as_read: Callable[[str], object]) -> Any:  # noqa: ANN401  # whatever a column holds
-    """Return a value in which each Variant is replaced by its JSON, as ``as_read`` reads it."""
-    match value:
-        case dict() if set(value) == VARIANT and all(isinstance(v, bytes) for v in value.values()):
-            try:
-                return as_read(VariantVal(value["value"], value["metadata"]).toJson())
-            except Exception:  # noqa: BLE001  # a struct of these names that is no Variant
-                return value
-        case dict():
-            return {name: _plain(each, as_read) for name, each in value.items()}
-        case list():
-            return [_plain(each, as_read) for each in value]
-        case _:
-            return value
-
-
-def _value(text: str) -> object:
-    return json.loads(text, parse_float=_exact)
-
-
-def _exact(text: str) -> float | str:
-    number = float(text)
-    is_same = number - number == 0 and Decimal(repr(number)) == Decimal(text)
-    return number if is_same else text
 
 
 def register(app: typer.Typer) -> None:
@@ -296,33 +274,49 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             metavar="WHY", help="Show sensitive columns too; who asked and why is written down."
         ),
     ] = None,
+    moment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MOMENT",
+            help="Read all tables at a moment (`strandline moments`): LATEST, a time, a number or a name; LIVE reads what there is. "
+            "With --to, LATEST where the question has several tables.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     r"""Answer a small question about the lake's tables, in about a second; nothing can be changed.
 
     Sensitive columns are masked: within one answer the same value has the same mask. AT reads a table as it was, while
-    its files are kept (`strandline maintain --keep`); an alias comes before it. `strandline shell` answers one question
-    after the other.
+    its files are kept (`strandline maintain --keep`); an alias comes before it. AT MOMENT at the end of a question reads all
+    of its tables at versions that belong together (`strandline moments`). `strandline shell` answers one question after the
+    other.
 
     \b
     strandline query "SELECT signal, count(*) FROM silver.device_telemetry GROUP BY ALL"
     strandline query "SELECT reasons, count(*) FROM quarantine.device_telemetry GROUP BY ALL"
     strandline query "FROM gold.device_daily AT (VERSION => 12)"
     strandline query "FROM gold.device_daily AS d AT (TIMESTAMP => '2026-11-20 12:00') WHERE d.device_id = 'd1'"
+    strandline query "SELECT count(*) FROM bronze.device_telemetry AT MOMENT LATEST"
     strandline query "FROM gold.device_daily" --format csv
     strandline query "FROM gold.device_daily" --to daily.parquet
+    strandline query "FROM gold.device_daily JOIN gold.device_signal_10m USING (device_id)" --moment month-end-october --to month.csv
     """
     how = chosen(form, to, as_json=as_json)
     _, where = screen.existing(lake, briefly=True)
     if unmasked is not None:
-        write_down(where, {"sql": sql}, who=clock.login(), at=clock.now(), why=unmasked)
+        shown_unmasked(where, {"sql": sql}, unmasked)
+    default = _default(moment, where, to)
     if how is Format.PARQUET and to is not None:
-        with asked(sql, catalog.tables(), where, unmasked=unmasked is not None) as result:
+        with asked(
+            sql, catalog.tables(), where, unmasked=unmasked is not None, default=default
+        ) as result:
             stream(result.duck, to)
         _note_masked(result.masked)
+        _note_moment(result.moment)
         return
-    answer = ask(sql, catalog.tables(), where, unmasked=unmasked is not None)
+    answer = ask(sql, catalog.tables(), where, unmasked=unmasked is not None, default=default)
     _note_masked(answer.masked)
+    _note_moment(answer.moment)
     if how is not None:
         deliver(answer, how, to)
         return
@@ -330,9 +324,22 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     say(f"({len(answer.rows):,} rows)")
 
 
+def _default(moment: str | None, lake: Lake, to: Path | None) -> Default:
+    """Return the moment of a question that names none: what is written to a file is quoted, so its tables agree."""
+    choose = choosing(catalog.tables(), lake)
+    if moment is not None and moment.strip().upper() != LIVE:
+        return partial(choose, which_of(moment))
+    return live if to is None or moment is not None else for_files(choose, note)
+
+
 def _note_masked(masked: Collection[str]) -> None:
     if masked:
         note(f'masked: {", ".join(masked)}; --unmasked "why" shows them')
+
+
+def _note_moment(moment: Moment | None) -> None:
+    if moment is not None:
+        note(f"at {moment}")
 
 
 # ``shell``: one question after the other about a lake, in SQL, without a JVM.
@@ -347,7 +354,9 @@ HELP = """\
 A statement is one SELECT over the tables of the lake, ended by ; and over as many lines as it needs.
   FROM gold.device_daily LIMIT 3;
   FROM gold.device_daily AT (VERSION => 12);
+  SELECT count(*) FROM silver.device_telemetry AT MOMENT LATEST;
 
+.moment [MOMENT]   read all tables at a moment from now on: LATEST, a time, a number or a name; LIVE reads what there is
 .tables            list the tables
 .schema [TABLE]    list the columns of a table, or of all
 .format FORMAT     show answers as table, csv or json
@@ -392,8 +401,9 @@ class _Shell:
     def __init__(self, lake: Lake, why: str | None) -> None:
         self.failed = 0
         self._lake, self._why, self._how = lake, why, Format.TABLE
+        self._moment: Moment | None = None
         if why is not None and not why.strip():
-            write_down(lake, {}, who=clock.login(), at=clock.now(), why=why)  # refuses
+            shown_unmasked(lake, {}, why)  # refuses
 
     def talk(self) -> None:
         """Answer what is typed on a terminal."""
@@ -455,14 +465,24 @@ class _Shell:
             case [".schema", *wanted]:
                 for name in wanted or self._names():
                     screen.show(name, ("column", "type"), [*self._columns(name).items()])
+            case [".moment", *words]:
+                self._read_at(" ".join(words))
             case [".format", how] if how in {"table", "csv", "json"}:
                 self._how = Format(how)
             case _:
                 raise DefinitionError(
                     f"{' '.join(words)} is no command of the shell",
-                    hint=".tables, .schema TABLE, .format table, csv or json, .help, .quit.",
+                    hint=".moment MOMENT, .tables, .schema TABLE, .format table, csv or json, .help, .quit.",
                 )
         return True
+
+    def _read_at(self, which: str) -> None:
+        """Read at a moment from now on, which stays the same; say at which where none is named."""
+        if which.upper() == LIVE:
+            self._moment = None
+        elif which:
+            self._moment = chosen_moment(which.strip("'"), (), catalog.tables(), self._lake)
+        screen.say(f"reading at {self._moment}" if self._moment else "reading what there is")
 
     def _names(self) -> list[str]:
         return names(catalog.tables(), self._lake)
@@ -481,15 +501,20 @@ class _Shell:
 
     def _show(self, sql: str) -> None:
         if self._why is not None:
-            write_down(self._lake, {"sql": sql}, who=clock.login(), at=clock.now(), why=self._why)
+            shown_unmasked(self._lake, {"sql": sql}, self._why)
         is_table = self._how is Format.TABLE
         began = time.monotonic()
         answer = _interruptible(
-            sql, self._lake, self._why is not None, SHOWN + 1 if is_table else None
+            sql,
+            self._lake,
+            SHOWN + 1 if is_table else None,
+            is_unmasked=self._why is not None,
+            default=fixed(self._moment) if self._moment else live,
         )
         took = time.monotonic() - began
         if answer.masked:
             screen.note(f'masked: {", ".join(answer.masked)}; shell --unmasked "why" shows them')
+        _note_moment(answer.moment)
         if not is_table:
             sys.stdout.write(text_of(answer, self._how))
             sys.stdout.flush()
@@ -506,14 +531,24 @@ def is_whole(text: str) -> bool:
     return not words or words.startswith(".") or ends(text)
 
 
-def _interruptible(sql: str, lake: Lake, is_unmasked: bool, most: int | None) -> Answer:  # noqa: FBT001  # passed on
+def _interruptible(
+    sql: str, lake: Lake, most: int | None, *, is_unmasked: bool, default: Default
+) -> Answer:
     """Run a query in a thread, and stop it at Ctrl-C."""
     duck, found, done = session(), list[Answer | BaseException](), threading.Event()
 
     def run() -> None:
         try:
             found.append(
-                ask(sql, catalog.tables(), lake, unmasked=is_unmasked, duck=duck, most=most)
+                ask(
+                    sql,
+                    catalog.tables(),
+                    lake,
+                    unmasked=is_unmasked,
+                    duck=duck,
+                    most=most,
+                    default=default,
+                )
             )
         except BaseException as error:  # noqa: BLE001  # raised again by the thread that waits
             found.append(error)
@@ -538,7 +573,7 @@ def _interruptible(sql: str, lake: Lake, is_unmasked: bool, most: int | None) ->
 # prompt-toolkit does it, the library that IPython's own terminal is made of: Python's readline knows one line and no colours.
 
 
-COMMANDS = (".tables", ".schema", ".format", ".help", ".quit")
+COMMANDS = (".moment", ".tables", ".schema", ".format", ".help", ".quit")
 WORD = re.compile(r"[\w.]+$")
 NAME = re.compile(r"\w+\.\w+")
 

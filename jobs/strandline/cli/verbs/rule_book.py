@@ -33,6 +33,7 @@ from strandline.operate.alerts.examples import (
     event_of,
     lacks,
     read_rules,
+    refuse_masked,
     refused_words,
 )
 from strandline.operate.alerts.examples import explained as explained_rules
@@ -121,8 +122,11 @@ def explained(  # noqa: PLR0913  # as the command line has them
     as_json: bool,
 ) -> None:
     """Show what rules say of one event."""
+    found = read_rules(folder)
+    if folder is not None and asked[1] is not None:
+        refuse_masked(found, screen.existing(lake)[1])
     source, row = event_of(asked, table, lambda: screen.existing(lake)[1])
-    fired, missed, said = explained_rules(source, row, read_rules(folder), near)
+    fired, missed, said = explained_rules(source, row, found, near)
     if as_json:
         emit([_explanation(each) for each in (*fired, *missed)])
         return

@@ -1,8 +1,10 @@
-"""Programs in which people work with a lake (``serve``, ``ui``, ``notebook``), and what programs ask of it (``metrics``, ``probe``)."""
+"""Programs in which people and agents work with a lake (``serve``, ``mcp``, ``ui``, ``notebook``), and what programs ask of it (``metrics``, ``probe``)."""
 
 import getpass
 import os
+import secrets
 import sys
+import urllib.request
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date
@@ -35,6 +37,14 @@ if TYPE_CHECKING:
     from strandline.engine.service.metrics_page import LakeLook
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HostOption = Annotated[
+    str, typer.Option(help="Address to listen on; other than loopback needs TLS.")
+]
+CertificateOption = Annotated[
+    Path | None,
+    typer.Option("--tls-cert", metavar="FILE", help="Certificate with its chain, PEM."),
+]
+
 PORT = 10000
 TURN = 0.1
 """Seconds between two looks at the questions of those who see sensitive columns."""
@@ -58,24 +68,14 @@ strandline serve remove-user ana
 serve = typer.Typer(help=HELP, invoke_without_command=True, rich_markup_mode=None)
 
 
-def _add_serve(app: typer.Typer) -> None:
-    """Add the verb and its subcommands."""
-    app.add_typer(serve, name="serve")
-
-
 @serve.callback(help=HELP)
 def serve_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     context: typer.Context,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; other than loopback needs TLS.")
-    ] = LOOPBACK[0],
+    host: HostOption = LOOPBACK[0],
     port: Annotated[
         int | None, typer.Option(help="Port; 10000, or a free one, when absent.")
     ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option("--tls-cert", metavar="FILE", help="Certificate with its chain, PEM."),
-    ] = None,
+    certificate: CertificateOption = None,
     key: Annotated[
         Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM, PKCS#8.")
     ] = None,
@@ -191,7 +191,7 @@ def _existing(lake: str | None) -> Lake:
 
 
 def _refuse_open_door(host: str, certificate: Path | None, key: Path | None) -> None:
-    """Refuse passwords on a network in the clear, and a certificate that cannot be read.
+    """Refuse passwords and tokens on a network in the clear, and a certificate that cannot be read.
 
     Raises:
         DefinitionError: There is no TLS for an address other than loopback, or half of it.
@@ -202,7 +202,7 @@ def _refuse_open_door(host: str, certificate: Path | None, key: Path | None) -> 
         )
     if certificate is None and host not in LOOPBACK:
         raise DefinitionError(
-            f"{host} is no loopback, and passwords would cross the network in the clear",
+            f"{host} is no loopback, and what a client shows to be let in would cross the network in the clear",
             hint="add --tls-cert FILE --tls-key FILE, or leave --host out.",
         )
     for file in (certificate, key):
@@ -210,15 +210,193 @@ def _refuse_open_door(host: str, certificate: Path | None, key: Path | None) -> 
             raise DefinitionError(f"there is no file {file}", hint="name a file in PEM.")
 
 
+# ``mcp``: the lake's tools for agents, by the Model Context Protocol.
+
+MCP_PORT = 8420
+
+
+MCP_HELP = """Answer agents over the Model Context Protocol; each answer says whether it may be believed.
+
+The tools read and change nothing: tables, schema, query, why, ledger, report, lineage, quarantine, radar, history,
+moments, diff, cost, preflight, runbook. Sensitive columns are masked, answers have limits, and every request is a line of the log mcp.
+Without --http one client starts it and asks on standard input; with it clients send Authorization: Bearer and a token:
+each its own, by which it has a name and the roles of that name (add-client), or that of STRANDLINE_MCP_TOKEN, or, while there are
+neither, one that is printed at the start. It is an extra: pip install 'strandline[mcp]'.
+
+\b
+strandline mcp
+strandline mcp add-client nightly
+strandline mcp clients
+strandline mcp --http
+strandline mcp --http --port 8421 --timeout 10s --rows 200
+strandline mcp remove-client nightly
+"""
+
+agents = typer.Typer(help=MCP_HELP, invoke_without_command=True, rich_markup_mode=None)
+
+
+@agents.callback(help=MCP_HELP)
+def mcp(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    context: typer.Context,
+    http: Annotated[
+        bool,
+        typer.Option(
+            "--http", help="Listen for several clients with tokens, instead of standard input."
+        ),
+    ] = False,
+    host: HostOption = LOOPBACK[0],
+    port: Annotated[
+        int | None, typer.Option(help="Port; 8420, or a free one, when absent.")
+    ] = None,
+    certificate: CertificateOption = None,
+    key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")
+    ] = None,
+    timeout: Annotated[
+        str, typer.Option(help="Time after which a question is ended: 30s.")
+    ] = "30s",
+    rows: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Most rows of an answer; a longer one fails.")
+    ] = 1_000,
+    size: Annotated[
+        int,
+        typer.Option(
+            "--bytes",
+            min=10_000,
+            max=50_000_000,
+            help="Most bytes of an answer; a longer one fails.",
+        ),
+    ] = 200_000,
+    lake: LakeOption = None,
+) -> None:
+    """Answer agents, unless a subcommand was named."""
+    if context.invoked_subcommand is not None:
+        return
+    # Not imported above: it takes a second, for which no other verb should wait.
+    from strandline.operate import mcp_server  # noqa: PLC0415  # as above
+    from strandline.operate.mcp_questions import Limits  # noqa: PLC0415  # as above
+    from strandline.operate.mcp_tools import Tools  # noqa: PLC0415  # as above
+
+    found, where = screen.existing(lake)
+    if http:
+        _refuse_open_door(host, certificate, key)
+        processes.refuse_taken(port)
+    tools = Tools(
+        lake=where,
+        found=found,
+        tables_=catalog.tables(),
+        clock=clock.now,
+        limits=Limits(seconds=seconds(timeout), rows=rows, size=size),
+    )
+    log = mcp_server.CallLog(
+        lake=where, over="http" if http else "stdio", who=clock.login(), clock=clock.now
+    )
+    processes.let_give_way(os.getpid())
+    _bar_writes(where)
+    server, desk = mcp_server.server_of(tools, log)
+    if http:
+        asked = main.asked()
+        named = [*mcp_server.clients(where)]
+        given = found.mcp_token.get_secret_value() if found.mcp_token else None
+        drawn = None if given or named else secrets.token_urlsafe(32)
+        terms = mcp_server.Terms(
+            host=host,
+            port=port or processes.free(MCP_PORT),
+            token=given or drawn,
+            hosts=found.public_names,
+            certificate=str(certificate) if certificate else None,
+            key=str(key) if key else None,
+        )
+
+        def ready() -> None:
+            say(f"answering for {where.root} at {terms.url}; Ctrl-C ends it")
+            if named:
+                say(f"clients: {', '.join(named)}")
+            if drawn:
+                say(f"token: {drawn}")
+
+        mcp_server.over_http(server, terms, log, ready)
+        main.deaf()
+        note("stopped" if asked.is_set() else "ended")
+    else:
+        mcp_server.over_stdio(server)
+    if desk.is_busy:  # a question that hears no interruption would keep the program
+        main.leave(0)
+
+
+@agents.command("add-client")
+def add_client(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The client's name.")],
+    lake: LakeOption = None,
+) -> None:
+    r"""Add a client of `strandline mcp --http`, or give one another token, which is printed once; its roles are those of its name.
+
+    \b
+    strandline mcp add-client nightly
+    """
+    from strandline.operate import mcp_server  # noqa: PLC0415  # see mcp
+
+    where = _existing(lake)
+    token = mcp_server.add_client(where, name)
+    note(f"{name} may ask {where.root}; its token is not shown again")
+    say(token)
+
+
+@agents.command("remove-client")
+def remove_client(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The client's name.")],
+    lake: LakeOption = None,
+) -> None:
+    r"""Remove a client, who is refused from the next request on.
+
+    \b
+    strandline mcp remove-client nightly
+    """
+    from strandline.operate import mcp_server  # noqa: PLC0415  # see mcp
+
+    where = _existing(lake)
+    mcp_server.remove_client(where, name)
+    say(f"{name} may not ask {where.root} any more")
+
+
+@agents.command("clients")
+def clients(lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    r"""List the clients of `strandline mcp --http` that have tokens of their own.
+
+    \b
+    strandline mcp clients --json
+    """
+    from strandline.operate import mcp_server  # noqa: PLC0415  # see mcp
+
+    rows = [{"client": name} for name in mcp_server.clients(_existing(lake))]
+    if as_json:
+        emit(rows)
+    else:
+        show(None, ("client",), [tuple(row.values()) for row in rows])
+
+
+def _bar_writes(where: Lake) -> None:
+    """Let the operating system refuse all writing but to the logs, where it can: the second lock behind tools that write nothing.
+
+    Of a lake on a store this machine keeps copies of logs, which a reader brings up to date.
+    """
+    logs = where.log("mcp").parent.make()
+    mine = logs if where.root.is_local else where.near
+    try:
+        barred = bar_writes([mine.local, Path("/dev")])
+    except DefinitionError:  # a kernel that bars a half of it
+        barred = False
+    if not barred:
+        note("this machine bars no program from writing files (Landlock, Linux 6.2)")
+
+
 # ``ui``: Dagster's pages and daemon for a lake, with the broker, until Ctrl-C.
 
 
 EVERY = 0.5
-
-
-def _add_ui(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("ui")(ui)
+PAGE = "/lake"
+"""Where Dagster's server has the page for the lake (orchestration/strandline_dagster/webserver.py)."""
+WOKEN_WITHIN = 10.0
 
 
 def ui(
@@ -233,9 +411,10 @@ def ui(
     ] = False,
     lake: LakeOption = None,
 ) -> None:
-    r"""Operate the lake in the browser: start its broker, Dagster's pages and daemon, until Ctrl-C stops all of it.
+    r"""Look at the lake and operate it in the browser: start its broker, its page, Dagster's pages and daemon, until Ctrl-C stops all of it.
 
-    Every table is an asset there: materialise it, backfill days of it, see its checks. Runs and their logs are kept
+    The page for the lake shows all tables with their rows, lag and verdicts, each with its columns, lineage, history and quarantine,
+    and finds an event; it only reads. In Dagster every table is an asset: materialise it, backfill days of it, see its checks. Runs and their logs are kept
     in the lake, in _dagster; with STRANDLINE_POSTGRES runs are kept in that database. Nothing is sent elsewhere.
 
     \b
@@ -271,6 +450,8 @@ def ui(
         with daily_report.served(where, _alert_pages(found, where)):
             if address:
                 also = " and the stream" if is_our_stream else ""
+                _wake(address)
+                say(f"the lake is at {address}{PAGE}")
                 say(f"Dagster is at {address}; Ctrl-C stops it{also}")
             while not asked.wait(EVERY):
                 console.refuse_ended()
@@ -281,6 +462,12 @@ def ui(
             always_on.pause("`strandline ui` was stopped")
         if is_ours:
             broker.down(where)
+
+
+def _wake(address: str) -> None:
+    """Let the page read the project and look at the lake, which takes seconds, before a person opens it."""
+    with suppress(OSError), urllib.request.urlopen(f"{address}{PAGE}/", timeout=WOKEN_WITHIN):  # noqa: S310  # our own address
+        pass
 
 
 # ``notebook``: JupyterLab over a lake that cannot be written, with a tour in four notebooks.
@@ -294,11 +481,6 @@ def _alert_pages(found: Settings, where: Lake) -> "AlertPage":
         return alert_pages(found, where)(day, alert_id)
 
     return made
-
-
-def _add_notebook(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("notebook")(notebook)
 
 
 def notebook(
@@ -368,11 +550,6 @@ METRICS_PORT = 9464
 """The usual port of programs that expose metrics beside their own work."""
 
 LOOK_EVERY, EVERY_ON_STORE = "15s", "1m"
-
-
-def _add_metrics(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("metrics")(metrics)
 
 
 def metrics(
@@ -493,11 +670,6 @@ class ProgramName(StrEnum):
 PROGRAMS = {ProgramName.STREAM: STREAM, ProgramName.ALERTS: ALERTS}
 
 
-def _add_probe(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("probe")(probe)
-
-
 def probe(
     program: Annotated[ProgramName, typer.Argument(help="Which program.")],
     lake: LakeOption = None,
@@ -518,8 +690,7 @@ def probe(
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    _add_serve(app)
-    _add_ui(app)
-    _add_notebook(app)
-    _add_metrics(app)
-    _add_probe(app)
+    app.add_typer(serve, name="serve")
+    app.add_typer(agents, name="mcp")
+    for each in (ui, notebook, metrics, probe):
+        app.command(each.__name__)(each)

@@ -1,7 +1,7 @@
 """``run``, ``stream``, ``resume``, ``pause``, ``drain``, ``restart``, ``preflight``, ``publish``: keep tables up to date, and send their changes on."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from itertools import compress
 from typing import Annotated
@@ -34,7 +34,7 @@ from strandline.engine.flow.publications import publications, refusals
 from strandline.engine.flow.running import Report
 from strandline.engine.lake.lake import Lake, no_way_back
 from strandline.engine.lake.locks import refuse_if_taken
-from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.log.ledger import Entry, one_look
 from strandline.engine.runtime import clock
 from strandline.engine.runtime.jvm import kill
 from strandline.engine.runtime.log_files import bound
@@ -62,6 +62,7 @@ from strandline.operate.stream import (
     always,
     asked_of,
     log_books,
+    moments_beside,
     of_share,
     waits_for,
 )
@@ -145,7 +146,7 @@ def run_tables(  # noqa: PLR0913, PLR0917  # each is an option of the command li
     """
     found, where = lakes.configured(lake)
     if at_once is not None:
-        found = found.model_copy(update={"tables_at_once": at_once})
+        found = replace(found, tables_at_once=at_once)
     where.refuse_newer()
     how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
     chosen = lakes.to_feed(tables, where)
@@ -252,7 +253,12 @@ def _add_stream(app: typer.Typer) -> None:
 
 def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     tables: TablesArgument = None,
-    every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = EVERY,
+    every: Annotated[
+        str,
+        typer.Option(
+            help="Time from batch to batch of bronze: 500ms, 5s, 1m. Tables above follow it."
+        ),
+    ] = EVERY,
     max_offsets: MaxOffsets = None,
     patient: Annotated[
         bool,
@@ -306,6 +312,7 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             feeds_all=feeds_all,
             sleep=found.sleep,
             shard=share,
+            holds_back=moments_beside(found, where, asked, note),
         )
         if is_terminal() and not as_json:
             _watched(host, where)
@@ -514,14 +521,15 @@ def preflight(
         for table in lakes.to_feed(tables, where)
         if where.exists(table) or tables or table.topics
     ]
-    verdicts = verdicts_of(found, where, chosen, note, looks=True)
-    verdicts = [
-        verdict
-        for verdict, table in zip(
-            with_absent_topics(verdicts, found, where, chosen, note), chosen, strict=True
-        )
-        if tables or where.exists(table) or verdict.answer is not Answer.SAFE
-    ]
+    with one_look():
+        verdicts = verdicts_of(found, where, chosen, note, looks=True)
+        verdicts = [
+            verdict
+            for verdict, table in zip(
+                with_absent_topics(verdicts, found, where, chosen, note), chosen, strict=True
+            )
+            if tables or where.exists(table) or verdict.answer is not Answer.SAFE
+        ]
     if as_json:
         emit([asdict(each) for each in verdicts])
     else:

@@ -1,16 +1,11 @@
-"""``verify``, ``check``, ``compare``, ``report``, ``history`` and ``diff``: may the numbers be believed, and why are they others?"""
+"""``verify``, ``check`` and ``compare``: are the rows those that bronze gives, as expected, and as elsewhere?"""
 
-import webbrowser
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
-from decimal import Decimal
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from strandline import catalog
 
 from strandline.cli import screen
 from strandline.cli.screen import (
@@ -25,36 +20,28 @@ from strandline.cli.screen import (
     show,
     yes,
 )
-from strandline.cli.verbs.ledger import named
 from strandline.core.errors import DefinitionError
 from strandline.core.table import Table
 from strandline.core.topic import PLACE
-from strandline.engine.accounting import commit_history
-from strandline.engine.accounting.balance_sheet import UNSOUGHT
-from strandline.engine.accounting.history_queries import MOST, Batch, Mark, Past, marks
-from strandline.engine.ask.diff import Compared, Difference, differences
 from strandline.engine.lake.completeness import refuse_retired
 from strandline.engine.lake.lake import Lake
+from strandline.engine.proof.certificate import Certificate
 from strandline.engine.proof.compare import Audit, Comparison, as_record, audit
-from strandline.engine.proof.verify import Certificate, Trial, refuse_unsettled, verify
+from strandline.engine.proof.verify import Trial, refuse_unsettled, verify
 from strandline.engine.repair import closed_range
 from strandline.engine.runtime import clock
-from strandline.operate import lakes, session
+from strandline.operate import session
 from strandline.operate.audit import (
     all_derived,
     audited_tables,
     compared,
     named_derived,
-    near,
     published,
     refuse_critical,
     refuse_different,
     refuse_other_than_computed,
     refuse_unlike,
-    refuse_untrusted,
-    report_of,
     verdict,
-    write_report,
 )
 from strandline_infra import installation
 
@@ -309,248 +296,8 @@ def _print_comparison(found: list[Comparison]) -> None:
             say(f"{one.table} {sample}")
 
 
-# ``report`` and ``history``: may the numbers be believed, and what is usual?
-#
-# ``report``: may the numbers be believed? One page for people, the same data for programs.
-
-
-def _add_report(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("report")(report)
-    _register_history(app)
-
-
-def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
-    day: Annotated[
-        str | None,
-        typer.Option(
-            help="A day of commits: 2026-11-01, today or yesterday; in UTC, and of a table of local days in its zone."
-        ),
-    ] = None,
-    since: Annotated[str | None, typer.Option(help="The first of several days.")] = None,
-    until: Annotated[str | None, typer.Option(help="The day after the last.")] = None,
-    to: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where to write the page; in the lake when absent."),
-    ] = None,
-    opens: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
-    lake: LakeOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    r"""Report whether the numbers of a day can be trusted, and why: one HTML file that needs nothing else.
-
-    Without --day it is the last day with a commit. Sensitive columns are masked. With --json the same data is
-    printed, and a file is written only with --to. Exits with 4 when the numbers cannot be trusted; the page is
-    written in any case.
-
-    \b
-    strandline report
-    strandline report --day yesterday --to trust.html
-    strandline report --since 2026-11-01 --until 2026-11-08 --json
-    """
-    _, where = screen.existing(lake, briefly=True)
-    found = report_of(where, day=day, since=since, until=until)
-    file = write_report(found, where, to) if to or not as_json else None
-    if as_json:
-        emit(found.as_json())
-    elif file:
-        say(found.sentence)
-        for why in found.because:
-            say(f"  {why}")
-        say(f"the page: {file}")
-    if opens and file:
-        webbrowser.open(near(file, where).local.as_uri())
-    refuse_untrusted(found)
-
-
-# ``history``: the last batches of each table, and their anomalies.
-
-
-USUAL = ("version", "at", "mode", "read", "good", "copies", "held", "late by", "ms", "drift")
-
-
-def _register_history(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("history")(history_)
-
-
-def history_(
-    tables: TablesArgument = None,
-    last: Annotated[
-        int, typer.Option(min=1, max=1000, help="How many batches of each table to show.")
-    ] = 10,
-    lake: LakeOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    r"""Show the last batches of each table: volumes, shares, delays, anomalies.
-
-    First brings the lake's history up to date from the ledgers. It is the Delta table quality/history inside the
-    lake: one row per figure. A volume or share is compared with the same hour of the week, or with all hours while
-    that one has fewer than 14 batches; before there are 14 batches nothing is marked.
-
-    \b
-    strandline history
-    strandline history silver.device_telemetry --last 30
-    strandline history --json
-    """
-    _, where = screen.existing(lake)
-    chosen = lakes.filled(where, tables)
-    commit_history.catch_up(where, chosen)
-    past = Past(where)
-    shown = [_table(table, past, last) for table in chosen]
-    if as_json:
-        emit([_as_json(batch, found) for batches, found in shown for batch in batches])
-        return
-    for table, (batches, found) in zip(chosen, shown, strict=True):
-        show(table.id, USUAL, [_row(table, batch, found) for batch in batches])
-        say("")
-
-
-def _table(table: Table, past: Past, count: int) -> tuple[list[Batch], list[Mark]]:
-    known = past.last(table, MOST + count)
-    return known[-count:], marks(known[-count:], known[:-count])
-
-
-def _row(table: Table, batch: Batch, found: Sequence[Mark]) -> tuple[object, ...]:
-    copies = batch.value("share:duplicates")
-    late = batch.values.get("freshness_s")
-    return (
-        batch.version,
-        f"{batch.at:%Y-%m-%d %H:%M:%S}",
-        batch.mode,
-        int(batch.value("read")),
-        int(batch.value("good")),
-        UNSOUGHT if table.keeps_copies and not copies else f"{copies:.1%}",
-        f"{batch.value('share:quarantined'):.1%}",
-        "" if late is None else f"{late:,.0f} s",
-        int(batch.value("duration_ms")),
-        "; ".join(mark.said for mark in found if mark.version == batch.version),
-    )
-
-
-def _as_json(batch: Batch, found: Sequence[Mark]) -> dict[str, object]:
-    own = [{**asdict(m), "said": m.said} for m in found if m.version == batch.version]
-    return {**asdict(batch), "drift": own}
-
-
-# ``diff``: what is otherwise than it was, and which repair did it; needs no Spark.
-
-
-def diff(  # noqa: PLR0913, PLR0917  # each is an option of the command line
-    table: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE",
-            help="Such as gold.device_daily.",
-            autocompletion=screen.tables,
-        ),
-    ],
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="VERSION",
-            help="A version, or a moment in UTC such as 2026-11-26T09:00; a day ago when absent.",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--to", metavar="VERSION", help="Likewise; the latest when absent."),
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--by",
-            metavar="COLUMN",
-            help="Count by the values of a column, and sum its numbers; may be given again.",
-        ),
-    ] = None,
-    downstream: Annotated[
-        bool, typer.Option("--downstream", help="Also compare the tables that read it.")
-    ] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", min=0, help="The most rows and groups that are shown.")
-    ] = 20,
-    lake: LakeOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    r"""Show which rows came, went or changed between two versions of a table, and what did it.
-
-    Only files that one of the two has and the other has not are read. A row that a repair wrote again with the same values is no
-    change. The reason of a change is the last repair that moved the key: a backfill with its range, a replay, a promotion,
-    retention, a request to forget, a late look-up in a dimension; else the table's own runs.
-    With --downstream the tables above are compared as they were at the moments of the two versions. Sensitive values are masked.
-
-    \b
-    strandline diff gold.device_daily
-    strandline diff gold.device_daily --from 12 --to 18 --by device_id
-    strandline diff silver.device_telemetry --from 2026-11-26T09:00 --downstream --json
-    """
-    _, where = screen.existing(lake, briefly=True)
-    first = since or (clock.now() - timedelta(days=1)).isoformat()
-    asked = Compared(since=first, until=until, by=tuple(by or ()), most=limit)
-    found = [*differences(catalog.find(table), where, asked, downstream=downstream)]
-    if as_json:
-        emit([asdict(each) for each in found])
-        return
-    for each in found:
-        _print_difference(each)
-
-
-def _print_difference(found: Difference) -> None:
-    began = f"version {found.since:,} of {found.since_at}" if found.since >= 0 else "before it was"
-    say(f"{found.table}, {began} to version {found.until:,} of {found.until_at}")
-    if not found.moved:
-        say("no row is otherwise")
-        return
-    say(f"{found.came:,} rows came, {found.went:,} went, {found.changed:,} changed")
-    if found.columns:
-        say(f"columns that changed: {named(found.columns)}")
-    for each in _moves_of(found.sums):
-        say(each)
-    causes = [(each.what, each.commits, each.version, each.at, each.rows) for each in found.causes]
-    show("what moved them", ("what", "commits", "version", "at", "rows"), causes)
-    _print_groups(found)
-    shown = [
-        (each.what, _in_line(each.key), _in_line(each.was), _in_line(each.now), each.by)
-        for each in found.rows
-    ]
-    if shown:
-        show("rows", ("what", "key", "was", "is", "by version"), shown)
-    if len(found.rows) < found.moved:
-        note(f"{found.moved - len(found.rows):,} more rows; --limit shows more of them")
-    if found.masked:
-        note(f"masked: {', '.join(found.masked)}")
-
-
-def _print_groups(found: Difference) -> None:
-    if not found.groups:
-        return
-    rows = [
-        (_in_line(each.of), each.came, each.went, each.changed, "; ".join(_moves_of(each.sums)))
-        for each in found.groups
-    ]
-    show("by value", ("of", "came", "went", "changed", "sums of these rows"), rows)
-    if found.more_groups:
-        note(f"{found.more_groups:,} more groups; --limit shows more of them")
-
-
-def _moves_of(sums: Mapping[str, tuple[object, object]]) -> Iterator[str]:
-    """Yield a sentence about each sum that is not the same."""
-    for name, pair in sums.items():
-        was, now = (Decimal(str(each or 0)) for each in pair)
-        share = f" ({(now - was) / abs(was):+.1%})" if was else ""
-        yield f"{name}: {was.normalize():,f} → {now.normalize():,f}{share}"
-
-
-def _in_line(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
     _add_verify(app)
     _add_check(app)
     _add_compare(app)
-    _add_report(app)
-    app.command("diff")(diff)

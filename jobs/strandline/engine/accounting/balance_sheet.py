@@ -21,13 +21,13 @@ from strandline.core.table import Feed, Ingested, Judged, Recomputed, Table, Ups
 from strandline.engine.accounting.held_records import REPLAY, released, unfinished, unfollowed
 from strandline.engine.accounting.routes import OTHERS, routes_of, seen_in, sentence, sentences
 from strandline.engine.accounting.table_books import (
-    SCHEMA,
     SLICE,
     Books,
     FeedBooks,
     PlainBooks,
     books_of,
     chained,
+    entry_columns,
     subject_of,
     texts,
 )
@@ -46,6 +46,7 @@ from strandline.engine.lake.log.ledger import (
     is_table,
     last_entry,
     latest_version,
+    look_again,
 )
 from strandline.engine.lake.log.ledger_sums import (
     EPOCH,
@@ -115,7 +116,7 @@ def _copy_faults(path: Place, lake: Lake) -> Iterator[str]:
     """Check that the table of closed entries has each entry of the log once."""
     if not is_table(lake.closed_entries):
         return
-    until = ClaimedRows(lake.closed_entries, SCHEMA).claimed(subject_of(path))
+    until = ClaimedRows(lake.closed_entries, entry_columns).claimed(subject_of(path))
     copies = peek(lake.closed_entries, "entries")
     for first in range(0, until + 1, SLICE):
         last = min(until, first + SLICE - 1)
@@ -252,6 +253,7 @@ def _settled(table: Table, lake: Lake, *, audited: bool) -> Balance:
     sheet, deadline = _drawn(table, lake, audited=audited), time.monotonic() + PATIENCE
     while not sheet.balanced and time.monotonic() < deadline:
         has_writer = is_written(table, lake)
+        look_again()
         sheet = _drawn(table, lake, audited=audited)
         if not has_writer:
             break

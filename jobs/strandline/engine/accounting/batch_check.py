@@ -31,7 +31,7 @@ from strandline.engine.accounting import gate_files
 from strandline.engine.accounting.gate_files import GateShutError, Shut, Where
 from strandline.engine.accounting.history_queries import Past, expected
 from strandline.engine.lake.commit.file_index import EPOCH, MICROSECOND
-from strandline.engine.lake.duckdb_table import UNREADABLE
+from strandline.engine.lake.duckdb_table import unreadable_errors
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry, entry_at, is_table, latest_version
 from strandline.engine.lake.place import Place
@@ -202,7 +202,7 @@ class Usual:
                 name: expected(past.points(self._table, measure, now), now, least=least)
                 for name, (measure, least) in MEASURES.items()
             }
-        except UNREADABLE:
+        except unreadable_errors():
             return {}
         return {name: (each.low, each.high) for name, each in ranges.items() if each}
 

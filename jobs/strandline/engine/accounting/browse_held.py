@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -10,14 +10,15 @@ from typing import Any, TypeAlias
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from strandline import catalog
 
 from strandline.core.errors import DefinitionError
 from strandline.core.routes import KIND, KIND_BY, NO_KIND
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import ITEM, PLACE, QUARANTINE
-from strandline.engine.accounting.held_records import State, has_items, offer, refuse_unheld
+from strandline.engine.accounting.held_records import State, has_items, offer, refuse_unheld, shared
 from strandline.engine.lake.commit.file_index import EPOCH
-from strandline.engine.lake.duckdb_table import Duck, Peek, register, rows_where, session
+from strandline.engine.lake.duckdb_table import Duck, Peek, rows_where, scan, session
 from strandline.engine.lake.find_rows import batch_of, version_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import entry_at, is_table
@@ -182,6 +183,8 @@ def rows(
 def connected(table: Table, lake: Lake) -> Duck:
     """Return a database with a quarantine's ``records``, each with its state in ``_state``.
 
+    DuckDB reads the files itself: Arrow's data sets import pandas, which takes longer than an answer.
+
     Raises:
         DefinitionError: The table has no quarantine.
     """
@@ -190,7 +193,7 @@ def connected(table: Table, lake: Lake) -> Duck:
         _offer_kindless(connection, table, lake)
         return connection
     refuse_unheld(table, lake)
-    offer(connection, "records", table, lake)
+    offer(connection, "records", table, lake, read=scan)
     return connection
 
 
@@ -203,7 +206,7 @@ def _offer_kindless(connection: Duck, table: Ingested, lake: Lake) -> None:
             hint=f"run it: `strandline run {table.id}`; what came before is asked by the tables that read it.",
             table=table.id,
         )
-    register(connection, "__bronze", lake.table(table), None)
+    scan(connection, "__bronze", lake.table(table))
     own = {"reasons": f"['{NO_KIND}']", "event_at": "NULL::TIMESTAMPTZ"}
     columns = ", ".join(f"{own.get(each, each)} AS {each}" for each in QUARANTINE.fieldNames())
     connection.execute(
@@ -300,8 +303,10 @@ AGES = (
     ("under a month", timedelta(days=30)),
 )
 OLDER = "older"
-OLDEST = "SELECT count(*), min(_arrived_at) FROM held"
-YOUNGER = "SELECT count(*) FROM held WHERE _arrived_at > getvariable('limit_')"
+COUNTED = f"""
+    SELECT count(*), min(_arrived_at),
+    {", ".join(f"count(*) FILTER (_arrived_at > getvariable('limit{n}_'))" for n in range(len(AGES)))} FROM held
+"""  # noqa: S608  # numbers of our own
 NEWEST = """
     WITH chosen AS (
         SELECT _topic, _partition, _offset, _of, row_number() OVER (
@@ -315,48 +320,75 @@ NEWEST = """
 """Payloads are long, so they are read for the chosen rows only."""
 
 
-def open_rows(table: Table, lake: Lake, now: datetime) -> Open | None:
-    """Return the number of open rows by how long ago they arrived; None where there is no quarantine."""
-    held = _opened(table, lake)
-    if held is None:
+def open_rows(table: Table, lake: Lake, now: datetime, opened: Peek | None = None) -> Open | None:
+    """Return the number of open rows by how long ago they arrived; None where there is no quarantine.
+
+    Args:
+        table: The table.
+        lake: Its lake.
+        now: The time.
+        opened: What ``open_records`` returned, for who asks more of it.
+    """
+    if not has_quarantine(table, lake):
         return None
-    ((rows, oldest),) = held.ask(OLDEST)
-    limits = [now - age for _, age in AGES]
-    younger = [held.ask(YOUNGER, limit_=limit)[0][0] for limit in limits]
+    held = opened or open_records(table, lake)
+    limits = {f"limit{number}_": now - age for number, (_, age) in enumerate(AGES)}
+    ((rows, oldest, *younger),) = held.ask(COUNTED, **limits)
+    found = none_open()
     totals = [int(str(each)) for each in (*younger, rows)]
     counts = [after - before for before, after in pairwise([0, *totals])]
-    return Open(
+    return replace(
+        found,
         rows=totals[-1],
         oldest=oldest.isoformat() if isinstance(oldest, datetime) else None,
-        ages=tuple(zip((*(label for label, _ in AGES), OLDER), counts, strict=True)),
+        ages=tuple((label, count) for (label, _), count in zip(found.ages, counts, strict=True)),
     )
 
 
-def samples(table: Table, lake: Lake, until: datetime) -> tuple[Sample, ...]:
-    """Return the newest rows that were held back before a time: first the newest of each reason, then the next."""
-    held = _opened(table, lake)
-    if held is None:
+def none_open() -> Open:
+    """Return what is said of a quarantine without an open row."""
+    return Open(ages=tuple((label, 0) for label in (*(label for label, _ in AGES), OLDER)))
+
+
+def samples(
+    table: Table, lake: Lake, until: datetime, opened: Peek | None = None
+) -> tuple[Sample, ...]:
+    """Return the newest rows that were held back before a time: first the newest of each reason, then the next.
+
+    Args:
+        table: The table.
+        lake: Its lake.
+        until: The time.
+        opened: As of ``open_rows``.
+    """
+    if not has_quarantine(table, lake):
         return ()
-    known = harmless(table, lake)
+    held = opened or open_records(table, lake)
+    known, secret = harmless(table, lake), withheld(table, catalog.tables())
     found = held.named(NEWEST, until_=until, count_=SAMPLES)
-    return tuple(_sample(row, table, known) for row in found)
+    return tuple(_sample(row, secret, known) for row in found)
 
 
-def _sample(row: Mapping[str, Any], table: Table, known: Collection[str]) -> Sample:
+def _sample(row: Mapping[str, Any], secret: Collection[str], known: Collection[str]) -> Sample:
     return Sample(
         topic=row["_topic"],
         partition=row["_partition"],
         offset=row["_offset"],
         arrived_at=row["_arrived_at"].isoformat(),
         reasons=tuple(row["reasons"]),
-        payload=mask.payload(row["_payload"], table.secret, known),
+        payload=mask.payload(row["_payload"], secret, known),
     )
 
 
-def _opened(table: Table, lake: Lake) -> Peek | None:
-    if not isinstance(table, Judged) or not is_table(lake.quarantine(table)):
-        return None
-    duck = connected(table, lake)
+def has_quarantine(table: Table, lake: Lake) -> bool:
+    """Return whether a table has a quarantine."""
+    return isinstance(table, Judged) and is_table(lake.quarantine(table))
+
+
+def open_records(table: Table, lake: Lake) -> Peek:
+    """Open the records of a table's quarantine that are neither replayed nor discarded."""
+    duck = session()
+    offer(duck, "records", table, lake, read=scan)
     item = f"coalesce({ITEM}, -1)" if has_items(lake.quarantine(table)) else "-1"
     duck.execute(
         f"CREATE VIEW held AS SELECT *, {item} AS _of FROM records WHERE _state = '{State.OPEN}'"  # noqa: S608  # no user's text
@@ -367,6 +399,35 @@ def _opened(table: Table, lake: Lake) -> Peek | None:
 def harmless(table: Table, lake: Lake) -> tuple[str, ...]:
     """Return the columns of a table that may be shown unmasked."""
     return table.shown(kinds(lake.table(table)))
+
+
+def withheld(table: Table, tables: Collection[Table]) -> frozenset[str]:
+    """Return the fields that are never shown of the records of a table's quarantine; of bronze those of the tables that read it.
+
+    Tables that read the same records of bronze have the same payloads in their quarantines.
+    """
+    bronze = [table] if isinstance(table, Ingested) else shared(table)
+    beside = (each.secret for each in tables for one in bronze if one in each.upstream)
+    return frozenset(table.secret).union(*beside)
+
+
+def masked(row: Held, table: Table, lake: Lake, secret: Collection[str]) -> Held:
+    """Return a record without its sensitive values.
+
+    Args:
+        row: The record.
+        table: Whose quarantine it is in.
+        lake: The lake.
+        secret: The fields that are never shown. Of bronze no value is: which table would have taken the record is not known.
+    """
+    known = () if isinstance(table, Ingested) else harmless(table, lake)
+    shown = mask.payload(row.payload, secret, known).encode()
+    return replace(
+        row,
+        payload=None if row.payload is None else shown,
+        key=None if row.key is None else str(mask.mask_value(row.key)).encode(),
+        headers=tuple((name, str(mask.mask_value(value)).encode()) for name, value in row.headers),
+    )
 
 
 # Export the open rows of a quarantine to a file, completely, for a repair outside the lake.

@@ -14,9 +14,10 @@ A table that was removed and created again counts its versions from 0; the id th
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -26,10 +27,12 @@ from strandline.core.kind import in_utc
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.history_queries import Past
 from strandline.engine.lake.commit.delta_commit import ClaimedRows, compact
+from strandline.engine.lake.duckdb_table import peek_beside
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, is_commit
 from strandline.engine.lake.log.ledger import Entry, entry_at, last_entry, latest_version
 from strandline.engine.lake.log.log_actions import highest, table_id
+from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place, damage
 
 # The figures of a commit, each a name and a value, so every question about the past has the same query.
@@ -49,6 +52,7 @@ SELDOM = (
     "came",
     "gone",
     "cpu_ms",
+    "own_ms",
     "unknown_fields",
 )
 """Recorded where it is not zero."""
@@ -177,25 +181,29 @@ def _moment(text: object) -> datetime | None:
         return None
 
 
-SCHEMA = pa.schema(
-    [
-        ("table", pa.string()),
-        ("log", pa.string()),
-        ("version", pa.int64()),
-        ("mode", pa.string()),
-        ("stream", pa.string()),
-        ("batch", pa.int64()),
-        ("at", pa.timestamp("us", tz="UTC")),
-        ("since", pa.timestamp("us", tz="UTC")),
-        ("until", pa.timestamp("us", tz="UTC")),
-        ("measure", pa.string()),
-        ("value", pa.float64()),
-        ("note", pa.string()),
-        ("code", pa.string()),
-        ("rules", pa.string()),
-        ("schema", pa.string()),
-    ]
-)
+def figure_columns() -> "pa.Schema":
+    """Return the columns of the history: one row for each figure of a commit."""
+    return pa.schema(
+        [
+            ("table", pa.string()),
+            ("log", pa.string()),
+            ("version", pa.int64()),
+            ("mode", pa.string()),
+            ("stream", pa.string()),
+            ("batch", pa.int64()),
+            ("at", pa.timestamp("us", tz="UTC")),
+            ("since", pa.timestamp("us", tz="UTC")),
+            ("until", pa.timestamp("us", tz="UTC")),
+            ("measure", pa.string()),
+            ("value", pa.float64()),
+            ("note", pa.string()),
+            ("code", pa.string()),
+            ("rules", pa.string()),
+            ("schema", pa.string()),
+        ]
+    )
+
+
 TRIES = 20
 """How often another process may be faster before this one gives up."""
 
@@ -214,8 +222,12 @@ def catch_up(lake: Lake, tables: Sequence[Table]) -> int:
     """
     added = refused = 0
     while refused < TRIES:
-        history = ClaimedRows(lake.history, SCHEMA)
-        news = [_news_or_none(table, lake, history) for table in tables if lake.exists(table)]
+        history, past = ClaimedRows(lake.history, figure_columns), cache(partial(Past, lake))
+        news = [
+            _news_or_none(table, lake, history.claimed, past)
+            for table in tables
+            if lake.exists(table)
+        ]
         claims = {each.subject: each.last for each in news if each.subject}
         if not claims:
             return added
@@ -230,6 +242,34 @@ def catch_up(lake: Lake, tables: Sequence[Table]) -> int:
     )
 
 
+def read_on(lake: Lake, tables: Sequence[Table]) -> Past:
+    """Return the history with the commits that it lacks beside it: for a reader that may write nothing.
+
+    Raises:
+        TransientError: It lacks more commits of a table than are read at once.
+    """
+    version = latest_version(lake.history)
+    written = opened(lake.history, version) if version >= 0 else None
+
+    def claimed(subject: str) -> int:
+        known = written.transaction_version(subject) if written else None
+        return -1 if known is None else known
+
+    existing, past = [table for table in tables if lake.exists(table)], cache(partial(Past, lake))
+    news = [_news_or_none(table, lake, claimed, past) for table in existing]
+    for table, each in zip(existing, news, strict=True):
+        if each.subject and each.last < latest_version(lake.table(table)) and each.is_slice:
+            raise TransientError(
+                f"the history of {lake.root} lacks more than {SLICE:,} commits of {table.id}",
+                hint="`strandline history` brings it up to date; the stream may run meanwhile.",
+                table=table.id,
+            )
+    rows = pa.Table.from_pylist(
+        [row for each in news for row in each.rows], schema=figure_columns()
+    )
+    return Past(lake, peek_beside(lake.history, version, "history", rows))
+
+
 @dataclass(frozen=True, slots=True)
 class _News:
     """The rows of history that a table's commits up to a version still lack, and the subject that they are claimed for."""
@@ -238,36 +278,43 @@ class _News:
     last: int = -1
     rows: list[dict[str, object]] = field(default_factory=list)
     commits: int = 0
+    is_slice: bool = False
 
 
-def _news_or_none(table: Table, lake: Lake, history: ClaimedRows) -> _News:
+Opened = Callable[[], Past]
+"""Returns the history as it is, opened once for all tables, where one needs it."""
+
+
+def _news_or_none(table: Table, lake: Lake, claimed: Callable[[str], int], past: Opened) -> _News:
     """Leave out a table that cannot be read; its commits follow once it is mended, and the ledger says what is wrong."""
     try:
-        return _news(table, lake, history)
+        return _news(table, lake, claimed, past)
     except Exception as error:
         if damage(error, table) is None:
             raise
         return _News()
 
 
-def _news(table: Table, lake: Lake, history: ClaimedRows) -> _News:
+def _news(table: Table, lake: Lake, claimed: Callable[[str], int], past: Opened) -> _News:
     folder = lake.table(table)
     log = table_id(folder)
     name = f"{table.id}/{log}"
-    seen = history.claimed(name)
+    seen = claimed(name)
     last = min(latest_version(folder), seen + SLICE)
     if last <= seen:
         return _News()
-    commits = list(_commits(table, lake, seen, last))
+    commits = list(_commits(table, lake, (seen, last), past))
     rows = [row for version, schema, each in commits for row in _rows(log, version, schema, each)]
-    return _News(name, last, rows, len(commits))
+    return _News(name, last, rows, len(commits), is_slice=last == seen + SLICE)
 
 
-def _commits(table: Table, lake: Lake, seen: int, last: int) -> Iterator[tuple[int, str, Measured]]:
-    """Yield the commits after a version, each with the fingerprint of the table's columns after it."""
-    folder = lake.table(table)
+def _commits(
+    table: Table, lake: Lake, ends: tuple[int, int], past: Opened
+) -> Iterator[tuple[int, str, Measured]]:
+    """Yield the commits after a version up to another, each with the fingerprint of the table's columns after it."""
+    folder, (seen, last) = lake.table(table), ends
     # The log may have been cut there, so Delta cannot say which columns the version had; history itself can.
-    known = Past(lake).schema_at(table, seen) if seen >= 0 else None
+    known = past().schema_at(table, seen) if seen >= 0 else None
     schema = known or ""
     for version in range(0 if known is None else seen + 1, last + 1):
         found = measured(table, folder, version) if is_commit(folder, version) else None

@@ -268,10 +268,24 @@ def nearest_shut(table: Table, lake: Lake) -> Shut | None:
 
 def summary(table: Table, lake: Lake) -> str:
     """Return in a few words whether a table's gates are open down to bronze, or which table it waits for."""
-    found = nearest_shut(table, lake)
+    return _summed_up(table.id, nearest_shut(table, lake))
+
+
+def summaries(tables: Sequence[Table], lake: Lake) -> dict[str, str]:
+    """Return the same of all tables by their names, each after those that it reads, from one listing of the gates."""
+    known = {(each.table, each.where): each for each in every(lake) if each.opened is None}
+    nearest: dict[str, Shut | None] = {}
+    for table in tables:
+        own = known.get((table.id, Where.BEFORE)) or known.get((table.id, Where.BEHIND))
+        below = (nearest.get(source.id) for source in table.needs)
+        nearest[table.id] = own or next((each for each in below if each), None)
+    return {name: _summed_up(name, found) for name, found in nearest.items()}
+
+
+def _summed_up(name: str, found: Shut | None) -> str:
     if found is None:
         return "open"
-    return "shut" if found.table == table.id else f"waits for {found.table}"
+    return "shut" if found.table == name else f"waits for {found.table}"
 
 
 def _failures(findings: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -202,6 +202,13 @@ def unfollowed(table: Table, lake: Lake) -> Entry | None:
     return None
 
 
+def shared(table: Table) -> list[Ingested]:
+    """Return the bronze tables of which a judged table reads each record, as others may; where records have kinds it has its own."""
+    if not isinstance(table, Judged):
+        return []
+    return [each for each in table.upstream if isinstance(each, Ingested) and not each.has_kinds]
+
+
 def refuse_unheld(table: Table, lake: Lake) -> Judged:
     """Refuse a table that has no quarantine, and return the judged one.
 
@@ -279,9 +286,12 @@ def offer(  # noqa: PLR0913, PLR0917  # what, where, at which versions, and how 
         read: Creates a view of a Delta table's rows.
     """
     quarantine, resolutions = lake.quarantine(table), lake.resolutions(table)
-    read(connection, f"__{name}", quarantine, at[0])
+    is_empty = at[0] is not None and at[0] < 0
+    read(connection, f"__{name}", quarantine, None if is_empty else at[0])
     question = f"SELECT *, 'open' AS _state FROM \"__{name}\""  # noqa: S608  # no user's text
-    if is_table(resolutions) and (at[1] is None or at[1] >= 0):
+    if is_empty:
+        question += " WHERE false"
+    elif is_table(resolutions) and (at[1] is None or at[1] >= 0):
         read(connection, f"__resolved_{name}", resolutions, at[1])
         since = generation(quarantine, at[0])
         items = (_has_items(connection, f"__{name}"), _has_items(connection, f"__resolved_{name}"))

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median
+from typing import Any
 
 from strandline.core.table import Table
-from strandline.engine.lake.duckdb_table import peek
+from strandline.engine.lake.duckdb_table import Peek, literal, peek
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import FORGET
 from strandline.engine.lake.log.log_actions import table_id
 
 # The usual range of a table's measure, learnt from its past: median and spread, by the hour of the week.
@@ -130,13 +132,8 @@ MEMORY = "26 weeks"
 MOST = 2_000
 """How many of the newest points are learnt from."""
 
-
-OWN = """
-    WITH own AS (
-        SELECT * FROM history
-        WHERE "table" = getvariable('table_') AND log = getvariable('log_'))
-"""
-"""The figures of one table since it was last created."""
+AT_ONCE = 50_000
+"""The figures of tables that are read by one query; those of one table are, however many they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,27 +183,34 @@ class Batch:
 class Past:
     """The history of a lake, opened once."""
 
-    def __init__(self, lake: Lake) -> None:
-        """Open its latest version; ``commit_history.catch_up`` brings it up to date."""
+    def __init__(self, lake: Lake, opened: Peek | None = None) -> None:
+        """Open its latest version, which ``commit_history.catch_up`` brings up to date, or take it as ``commit_history.read_on`` has opened it."""
         self._lake = lake
-        self._table = peek(lake.history, "history")
+        self._table = opened or peek(lake.history, "history")
 
     def last(self, table: Table, count: int) -> list[Batch]:
         """Return the newest batches of a table, oldest first."""
+        ((_, found),) = self.last_of([table], count)
+        return found
+
+    def last_of(self, tables: Sequence[Table], count: int) -> Iterator[tuple[Table, list[Batch]]]:
+        """Yield tables with the newest batches of each, oldest first; many at a time, as long as they fit into memory."""
+        sizes = self._rows_of('SELECT "table", count(*) AS rows FROM own GROUP BY "table"', tables)
         sql = """
-            SELECT * FROM own WHERE version IN (
-                SELECT DISTINCT version FROM own ORDER BY version DESC LIMIT getvariable('count_'))
-            ORDER BY version
+            SELECT * FROM own
+            QUALIFY dense_rank() OVER (PARTITION BY "table" ORDER BY version DESC) <= getvariable('count_')
         """
-        return list(_batches(self._rows(sql, table, count_=count)))
+        for some in _packed(tables, {name: _size(rows) for name, rows in sizes.items()}):
+            found = self._batches_of(sql, some, count_=count)
+            for table in some:
+                yield table, found.pop(table.id)
 
     def between(self, table: Table, since: datetime, until: datetime) -> list[Batch]:
         """Return the batches that were committed in a range, oldest first."""
         sql = """
             SELECT * FROM own WHERE "at" >= getvariable('since_') AND "at" < getvariable('until_')
-            ORDER BY version
         """
-        return list(_batches(self._rows(sql, table, since_=since, until_=until)))
+        return self._batches_of(sql, [table], since_=since, until_=until)[table.id]
 
     def hours(self, table: Table, since: datetime, until: datetime) -> list[Batch]:
         """Return the figures of each hour of a range, from the batches that are in force.
@@ -214,27 +218,59 @@ class Past:
         A table that a later batch replaced as a whole begins with that batch, as in the ledger. For delays and for
         shares of absent values the hour has the largest value; all other figures are summed.
         """
+        return self.hours_of([table], since, until)[table.id]
+
+    def hours_of(
+        self, tables: Sequence[Table], since: datetime, until: datetime
+    ) -> dict[str, list[Batch]]:
+        """Return the same of several tables by their names, by one query: of three hundred, one each takes seconds."""
+        begun = """
+            , begun AS (
+                SELECT "table", max(version) FILTER (measure = 'replaced') AS begun_at FROM own GROUP BY "table")
+        """
         sql = """
             SELECT
-                any_value("table") AS "table", max(version) AS version, last(mode ORDER BY version) AS mode,
+                own."table" AS "table", max(version) AS version, last(mode ORDER BY version) AS mode,
                 max(batch) AS batch, date_trunc('hour', "at") AS "at", min(since) AS since,
                 max("until") AS "until", measure,
                 CASE WHEN measure IN ('lag', 'freshness_s') OR starts_with(measure, 'null:')
                     THEN max("value") ELSE sum("value") END AS "value",
                 last(note ORDER BY version) FILTER (note IS NOT NULL) AS note,
                 last(rules ORDER BY version) AS rules, last("schema" ORDER BY version) AS "schema"
-            FROM own
-            WHERE version >= coalesce((SELECT max(version) FROM own WHERE measure = 'replaced'), 0)
+            FROM own JOIN begun ON own."table" = begun."table"
+            WHERE version >= coalesce(begun_at, 0)
                 AND "at" >= getvariable('since_') AND "at" < getvariable('until_')
-            GROUP BY date_trunc('hour', "at"), measure
-            ORDER BY "at"
+            GROUP BY own."table", date_trunc('hour', "at"), measure
         """
-        return list(_batches(self._rows(sql, table, since_=since, until_=until), by="at"))
+        return self._batches_of(sql, tables, by="at", before=begun, since_=since, until_=until)
+
+    def core_seconds(self, table: Table, since: datetime, until: datetime) -> float:
+        """Return the CPU that the commits of a range say they used themselves, those that a later one replaced included."""
+        return self.core_seconds_of([table], since, until).get(table.id, 0.0)
+
+    def core_seconds_of(
+        self, tables: Sequence[Table], since: datetime, until: datetime
+    ) -> dict[str, float]:
+        """Return the same of each of several tables that used some."""
+        sql = """
+            SELECT "table", sum("value") / 1000 AS used FROM own
+            WHERE measure = 'own_ms' AND "at" >= getvariable('since_') AND "at" < getvariable('until_')
+            GROUP BY "table"
+        """
+        found = self._rows_of(sql, tables, since_=since, until_=until)
+        return {name: float(str(row["used"])) for name, rows in found.items() for row in rows}
+
+    def newest_of(self, tables: Sequence[Table]) -> dict[str, Batch]:
+        """Return the last batch of each table that has one."""
+        sql = """
+            SELECT * FROM own QUALIFY version = max(version) OVER (PARTITION BY "table")
+        """
+        found = self._batches_of(sql, tables)
+        return {name: batch for name, batches in found.items() for batch in batches}
 
     def newest(self, table: Table) -> Batch | None:
         """Return a table's last batch."""
-        found = self.last(table, 1)
-        return found[0] if found else None
+        return self.newest_of([table]).get(table.id)
 
     def schema_at(self, table: Table, version: int) -> str | None:
         """Return the fingerprint of a table's columns at a version; None where no batch is known up to it."""
@@ -252,6 +288,33 @@ class Past:
         (row,) = self._rows(sql, table, version_=version)
         return None if row["at"] is None else _moment(row["at"])
 
+    def versions_into(self, table: Table, after: datetime, before: datetime) -> list[int]:
+        """Return the versions that were committed after a time and have to do with rows of before another, oldest first.
+
+        A request to forget may leave no file whose rows would say so.
+        """
+        return self.versions_into_of([(table, before)], after)[table.id]
+
+    def versions_into_of(
+        self, before: Sequence[tuple[Table, datetime]], after: datetime
+    ) -> dict[str, list[int]]:
+        """Return the same of several tables, each with its own time, by their names; by one query.
+
+        Args:
+            before: Tables, each with the time that rows are of before.
+            after: The time after which the versions were committed.
+        """
+        ends = ", ".join(f"({literal(t.id)}, {literal(at)})" for t, at in before)
+        sql = f"""
+            , ends("table", before) AS (VALUES {ends})
+            SELECT "table", version FROM own JOIN ends USING ("table") WHERE "at" > getvariable('after_')
+            GROUP BY "table", version, before
+            HAVING min(since) < before OR max(mode) = getvariable('mode_')
+            ORDER BY version
+        """  # noqa: S608  # names of tables and times, as literals
+        found = self._rows_of(sql, [t for t, _ in before], after_=after, mode_=FORGET)
+        return {name: [int(str(row["version"])) for row in rows] for name, rows in found.items()}
+
     def points(self, table: Table, measure: str, until: datetime) -> list[Point]:
         """Return the values of a measure batch by batch, for ``expected`` to learn from.
 
@@ -261,24 +324,83 @@ class Past:
             until: The end of the search; later batches are ignored.
         """
         name = measure.removeprefix("share:")
-        sql = f"""
+        before = f"""
             , before AS (
                 SELECT * FROM own
                 WHERE "at" < getvariable('until_') AND "at" >= getvariable('until_') - INTERVAL '{MEMORY}'
                     AND measure IN ('read', 'opened', 'backfill', getvariable('name_'))
             )
+        """  # noqa: S608  # constants of this module
+        sql = f"""
             SELECT * FROM before WHERE version IN (
                 SELECT DISTINCT version FROM before ORDER BY version DESC LIMIT {MOST})
-            ORDER BY version
-        """  # noqa: S608  # constants of this module
-        found = _batches(self._rows(sql, table, name_=name, until_=until))
-        return points(list(found), measure)
+        """  # noqa: S608  # as above
+        found = self._batches_of(sql, [table], before=before, name_=name, until_=until)
+        return points(found[table.id], measure)
+
+    def _batches_of(
+        self,
+        sql: str,
+        tables: Sequence[Table],
+        *,
+        by: str = "version",
+        before: str = "",
+        **values: str | int | datetime,
+    ) -> dict[str, list[Batch]]:
+        """Return the batches, or the hours, of which a query finds the figures; DuckDB puts those of each together, in a tenth of the time."""
+        together = f"""
+            {before}
+            SELECT
+                "table", max(version) AS version, arg_max(mode, version) AS mode, arg_max(batch, version) AS batch,
+                arg_max("at", version) AS "at", min(since) AS since, max("until") AS "until",
+                list(measure ORDER BY measure) AS measures, list("value" ORDER BY measure) AS figures, any_value(note) AS note,
+                arg_max(rules, version) AS rules, arg_max("schema", version) AS "schema"
+            FROM ({sql}) GROUP BY "table", "{by}" ORDER BY "{by}"
+        """  # noqa: S608  # queries of this module
+        found = self._rows_of(together, tables, **values)
+        return {name: [_batch(row) for row in rows] for name, rows in found.items()}
 
     def _rows(
         self, sql: str, table: Table, **values: str | int | datetime
     ) -> list[dict[str, object]]:
-        log = table_id(self._lake.table(table))
-        return self._table.named(OWN + sql, table_=table.id, log_=log, **values)
+        return self._asked(sql, [table], values)
+
+    def _rows_of(
+        self, sql: str, tables: Sequence[Table], **values: str | int | datetime
+    ) -> dict[str, list[dict[str, object]]]:
+        found: dict[str, list[dict[str, object]]] = {table.id: [] for table in tables}
+        for row in self._asked(sql, tables, values) if tables else ():
+            found[str(row["table"])].append(row)
+        return found
+
+    def _asked(
+        self, sql: str, tables: Sequence[Table], values: Mapping[str, str | int | datetime]
+    ) -> list[dict[str, object]]:
+        """Return the rows of a query, which finds the figures of tables since each was last created in ``own``."""
+        logs = ((table.id, table_id(self._lake.table(table))) for table in tables)
+        known = ", ".join(f"({literal(name)}, {literal(log)})" for name, log in logs)
+        own = f"""
+            WITH known("table", log) AS (VALUES {known}),
+            own AS (SELECT * FROM history JOIN known USING ("table", log))
+        """  # noqa: S608  # names of tables, as literals
+        return self._table.named(own + sql, **values)
+
+
+def _size(rows: Sequence[Mapping[str, object]]) -> int:
+    return sum(int(str(row["rows"])) for row in rows)
+
+
+def _packed(tables: Sequence[Table], sizes: Mapping[str, int]) -> Iterator[list[Table]]:
+    """Yield tables whose figures are read together, in their order."""
+    some, size = list[Table](), 0
+    for table in tables:
+        if some and size + sizes[table.id] > AT_ONCE:
+            yield some
+            some, size = [], 0
+        some.append(table)
+        size += sizes[table.id]
+    if some:
+        yield some
 
 
 def points(batches: Sequence[Batch], measure: str) -> list[Point]:
@@ -290,27 +412,23 @@ def points(batches: Sequence[Batch], measure: str) -> list[Point]:
     ]
 
 
-def _batches(rows: list[dict[str, object]], by: str = "version") -> Iterator[Batch]:
-    """Group figures by batch, or by hour."""
-    groups: dict[object, list[dict[str, object]]] = {}
-    for row in rows:
-        groups.setdefault(row[by], []).append(row)
-    for group in groups.values():
-        newest: dict[str, object] = max(group, key=lambda row: int(str(row["version"])))
-        firsts, lasts = ([row[n] for row in group if row[n]] for n in ("since", "until"))
-        yield Batch(
-            table=str(newest["table"]),
-            version=int(str(newest["version"])),
-            mode=str(newest["mode"]),
-            batch=int(str(newest["batch"])),
-            at=_moment(newest["at"]),
-            since=min(map(_moment, firsts), default=None),
-            until=max(map(_moment, lasts), default=None),
-            values={str(row["measure"]): float(str(row["value"])) for row in group},
-            opened=next((str(row["note"]) for row in group if row["note"] is not None), None),
-            rules=str(newest["rules"]),
-            schema=str(newest["schema"]),
-        )
+def _batch(row: Mapping[str, Any]) -> Batch:
+    since, until = (
+        None if row[name] is None else _moment(row[name]) for name in ("since", "until")
+    )
+    return Batch(
+        table=row["table"],
+        version=row["version"],
+        mode=row["mode"],
+        batch=row["batch"],
+        at=_moment(row["at"]),
+        since=since,
+        until=until,
+        values=dict(zip(row["measures"], row["figures"], strict=True)),
+        opened=row["note"],
+        rules=str(row["rules"]),
+        schema=str(row["schema"]),
+    )
 
 
 def _moment(value: object) -> datetime:

@@ -19,16 +19,23 @@ import pyarrow as pa
 from strandline.core.table import Feed, Ingested, Judged, Recomputed, Table
 from strandline.engine.lake.commit.delta_commit import ClaimedRows, compact
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import Entry, Offsets, between, is_table, latest_version
+from strandline.engine.lake.log.ledger import (
+    Entry,
+    Offsets,
+    between,
+    entry_text,
+    is_table,
+    latest_version,
+)
 from strandline.engine.lake.log.ledger_sums import (
     ByKind,
     Snapshot,
     Sums,
-    entry_text,
     fingerprint,
     follow,
     hashed,
     name_of,
+    place_of,
     snapshot,
     write,
 )
@@ -297,8 +304,7 @@ class Books(PlainBooks):
     def _source(self, name: str) -> Place:
         """Return the folder of a source; of one that the table no longer reads by its name."""
         own = {source.id: self._lake.table(source) for source in self.table.upstream}
-        layer, _, short = name.partition(".")
-        return own.get(name) or self._lake.root / layer / short
+        return own.get(name) or place_of(self._lake.root, name)
 
 
 def _entry_faults(version: int, entry: Entry) -> Iterable[str]:
@@ -415,14 +421,17 @@ SLICE = 5_000
 MANY = 50
 """The number of files from which on those of the entries are compacted."""
 
-SCHEMA = pa.schema(
-    [
-        ("table", pa.string()),
-        ("log", pa.string()),
-        ("version", pa.int64()),
-        ("entry", pa.string()),
-    ]
-)
+
+def entry_columns() -> "pa.Schema":
+    """Return the columns of the copies of entries."""
+    return pa.schema(
+        [
+            ("table", pa.string()),
+            ("log", pa.string()),
+            ("version", pa.int64()),
+            ("entry", pa.string()),
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -519,7 +528,7 @@ def _copy(path: Place, lake: Lake, last: int) -> int | None:
     name, log, subject = name_of(path), table_id(path), subject_of(path)
     copied = 0
     while True:
-        entries = ClaimedRows(lake.closed_entries, SCHEMA)
+        entries = ClaimedRows(lake.closed_entries, entry_columns)
         first = entries.claimed(subject) + 1
         until = min(last, first + SLICE - 1)
         if until < first:

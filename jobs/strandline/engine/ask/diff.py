@@ -7,6 +7,9 @@ changed and changed back is none either.
 What streams bring is what they are for. A commit that replaces rows is looked at by itself: the keys that it moved are its own,
 and the last commit that moved a key is why its row is what it is now. So the reason of a change is counted in the files of a commit,
 and not taken from its ledger entry, which says only what it meant to do.
+
+An end is a version, or a moment, by which each table has its own version (jobs/strandline/engine/ask/moments.py). Where that one can be
+read no more in the lake, and the moment has a name, its rows are those that it keeps.
 """
 
 import hashlib
@@ -14,21 +17,25 @@ import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from strandline import catalog
 
 from strandline.core.errors import DefinitionError
-from strandline.core.kind import in_utc
 from strandline.core.table import Ingested, Table
 from strandline.core.topic import PLACE
 from strandline.engine.ask.explain_gold import reached
 from strandline.engine.ask.lake_views import Source
+from strandline.engine.ask.moments import End, Named, end_of, named_by, unreadable
 from strandline.engine.lake.duckdb_table import (
     Columns,
     Duck,
+    File,
+    Range,
     changed_files,
     columns_of,
+    files_at,
+    literal,
     quoted,
     rows_of_files,
     spilling,
@@ -43,8 +50,9 @@ from strandline.engine.lake.log.ledger import (
     entry_at,
     latest_version,
 )
-from strandline.engine.lake.log.log_actions import changes_rows
-from strandline.engine.lake.open_table import refuse_deleted_files, version_at
+from strandline.engine.lake.log.ledger_sums import place_of
+from strandline.engine.lake.log.log_actions import changes_rows, table_id
+from strandline.engine.lake.open_table import refuse_deleted_files
 from strandline.engine.lake.place import Place
 
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -54,6 +62,23 @@ LOOKED_AT = 200
 """The most commits that are looked at one by one for what they moved; the newest of more."""
 
 OWN = "its own runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtMoment:
+    """The moment by which a version was found.
+
+    Args:
+        number: Its number; None where it was not noted.
+        name: Its name, of one that has one.
+        at: When the newest commit was made that is part of it.
+        then: The version that the table had at the time that was asked for, where rows had moved between the two.
+    """
+
+    number: int | None
+    name: str | None
+    at: str
+    then: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +148,8 @@ class Difference:
         until: The latter.
         since_at: The moment of the commit of the former.
         until_at: The moment of the commit of the latter.
+        since_moment: The moment by which the former was found; None where it was named itself, or no moment was noted until then.
+        until_moment: The same of the latter.
         came: Rows whose key was not there.
         went: Rows whose key is there no more.
         changed: Rows whose key has other values.
@@ -140,6 +167,8 @@ class Difference:
     until: int
     since_at: str | None
     until_at: str
+    since_moment: AtMoment | None
+    until_moment: AtMoment | None
     came: int
     went: int
     changed: int
@@ -162,8 +191,8 @@ class Compared:
     """What is compared, as it is typed.
 
     Args:
-        since: The former version, or a moment.
-        until: The latter; the latest when None.
+        since: The former version, a time, the name of a moment, or ``LATEST``.
+        until: The latter; the latest version when None.
         by: Columns by whose values the rows are grouped.
         most: How many groups and rows are shown.
     """
@@ -180,7 +209,7 @@ def differences(
     """Yield how a table differs, and then how each table above it does, as they were at the same moments.
 
     Raises:
-        DefinitionError: The table was never run; see ``version_of`` and ``difference`` as well.
+        DefinitionError: The table was never run; see ``named_by``, ``end_of`` and ``difference`` as well.
     """
     if not lake.exists(table):
         raise DefinitionError(
@@ -188,83 +217,94 @@ def differences(
             hint="`strandline tables` lists those that were.",
             table=table.id,
         )
-    tables, path = catalog.tables(), lake.table(table)
-    since = version_of(lake, table, asked.since, is_first=True)
-    until = latest_version(path)
-    if asked.until is not None:
-        until = version_of(lake, table, asked.until, is_first=False)
+    tables = catalog.tables()
+    above = reached(table, lake) if downstream else []
+    names = [each.id for each in (table, *above)]
+    first = named_by(asked.since, names, tables, lake)
+    last = None if asked.until is None else named_by(asked.until, names, tables, lake)
+    since = end_of(lake, table, first, is_first=True)
+    until = End(version=latest_version(lake.table(table)))
+    if last is not None:
+        until = end_of(lake, table, last, is_first=False)
     yield difference(table, lake, since, until, tables=tables, by=asked.by, most=asked.most)
-    for each in reached(table, lake) if downstream else ():
-        came = _beside(lake, table, since, asked.since, each)
-        last = _beside(lake, table, until, asked.until, each)
-        if last >= 0:
-            columns = columns_of(lake.table(each), _row_key(each)).kinds if asked.by else {}
+    for each in above:
+        came = _beside(lake, table, since, first, each)
+        went = _beside(lake, table, until, last, each)
+        if went.version >= 0:
+            columns = columns_of(lake.table(each), row_key(each)).kinds if asked.by else {}
             by = tuple(name for name in asked.by if name in columns)
-            yield difference(each, lake, came, last, tables=tables, by=by, most=asked.most)
+            yield difference(each, lake, came, went, tables=tables, by=by, most=asked.most)
 
 
-def _beside(lake: Lake, table: Table, version: int, text: str | None, other: Table) -> int:
-    """Return the version that a table above had at the end of a version's time, when it had read what it read of it.
-
-    A moment that was typed is the same for each table.
-    """
-    if version < 0:
-        return -1
-    if text is not None and not text.isdecimal():
-        return version_of(lake, other, text, is_first=True)
-    path = lake.table(table)
-    if version == latest_version(path):
-        return latest_version(lake.table(other))
-    ends = committed_at(path, version + 1) - timedelta(milliseconds=1)
-    return version_of(lake, other, ends.isoformat(), is_first=True)
-
-
-def _row_key(table: Table) -> tuple[str, ...]:
+def row_key(table: Table) -> tuple[str, ...]:
+    """Return the columns by which a row is known."""
     return PLACE if isinstance(table, Ingested) else table.row_key
 
 
-def version_of(lake: Lake, table: Table, text: str, *, is_first: bool) -> int:
-    """Return the version of a table that a text names: its number, or a moment; -1 before the table's first commit.
+def _beside(lake: Lake, table: Table, end: End, found: Named | None, other: Table) -> End:
+    """Return the end of a table above: its own version of the same moment.
+
+    Of a version that was named, the one that it had at the end of that version's time, when it had read what it read of it.
+    """
+    if found is not None and found.version is None:
+        return end_of(lake, other, found, is_first=True)
+    path = lake.table(table)
+    if end.version == latest_version(path):
+        return End(version=latest_version(lake.table(other)))
+    ends = committed_at(path, end.version + 1) - timedelta(milliseconds=1)
+    return end_of(lake, other, Named(at=ends), is_first=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    """Where the files of an end are listed.
 
     Args:
-        lake: The lake.
-        table: The table.
-        text: Such as 12, 2026-11-26 or 2026-11-26T09:00.
-        is_first: Whether a comparison begins there.
+        place: The table, or what a moment with a name keeps of it.
+        version: The version there.
+        is_former: Whether it is of a table of that name that was made anew since.
+    """
+
+    place: Place
+    version: int
+    is_former: bool = False
+
+
+def _side(table: Table, lake: Lake, end: End) -> _Side:
+    """Return where an end is read: in the lake, else where its moment is kept.
 
     Raises:
-        DefinitionError: It is neither, or there is no such version.
+        DefinitionError: It can be read no more.
     """
     path = lake.table(table)
-    latest = latest_version(path)
-    if text.isdecimal():
-        if int(text) > latest:
-            raise DefinitionError(
-                f"{table.id} has no version {int(text):,}",
-                hint=f"its latest is {latest:,}.",
-                table=table.id,
-            )
-        return int(text)
+    if end.version < 0:
+        return _Side(place=path, version=-1)
+    kept = end.moment.kept if end.moment is not None else None
+    known = end.moment.ids.get(table.id, "") if end.moment is not None else ""
+    is_former = kept is not None and not table_id(path).startswith(known)
     try:
-        moment = in_utc(datetime.fromisoformat(text))
-    except ValueError as error:
-        raise DefinitionError(
-            f"{text!r} is neither a version nor a moment",
-            hint="write the number of a version, such as 12, or a moment in UTC, such as 2026-11-26T09:00.",
-        ) from error
-    try:
-        return version_at(path, table.id, moment)
-    except DefinitionError:
-        if is_first:
-            return -1
-        raise
+        if not is_former:
+            try:
+                refuse_deleted_files(path, table.id, end.version)
+                return _Side(place=path, version=end.version)
+            except DefinitionError:
+                if kept is None:
+                    raise
+        assert kept is not None  # noqa: S101  # for mypy
+        there = place_of(kept, table.id)
+        refuse_deleted_files(there, table.id, 0)
+        return _Side(place=there, version=0, is_former=is_former)
+    except DefinitionError as error:
+        if end.moment is None:
+            raise
+        raise unreadable(end.moment, error) from error
 
 
 def difference(  # noqa: PLR0913  # what, where, between which versions, and how it is shown
     table: Table,
     lake: Lake,
-    since: int,
-    until: int,
+    since: int | End,
+    until: int | End,
     *,
     tables: Collection[Table],
     by: Sequence[str] = (),
@@ -285,27 +325,33 @@ def difference(  # noqa: PLR0913  # what, where, between which versions, and how
         DefinitionError: The former is the later one, a file of one of them was deleted, or a column cannot be grouped by.
     """
     path = lake.table(table)
-    if since > until:
+    first, last = (End(version=each) if isinstance(each, int) else each for each in (since, until))
+    before, after = _side(table, lake, first), _side(table, lake, last)
+    is_later = first.version > last.version
+    if after.is_former > before.is_former or (after.is_former == before.is_former and is_later):
         raise DefinitionError(
-            f"version {since:,} of {table.id} is later than {until:,}",
+            f"{first} of {table.id} is later than {last}",
             hint="give the former first: --from 12 --to 18.",
             table=table.id,
         )
-    for version in {since, until} - {-1}:
-        refuse_deleted_files(path, table.id, version)
-    columns = columns_of(path, _row_key(table))
+    columns = columns_of(path, row_key(table))
     masked = Source(path, table).secret(tables, lake) & {*columns.kinds}
     _refuse_group(table, by, columns, masked)
-    with _compared(path, since, until, columns) as duck:
-        causes = _attributed(duck, path, since, until, columns)
+    begin = -1 if before.is_former else first.version
+    came_files, went_files = _files(before, after)
+    with compared(came_files, went_files, columns) as duck:
+        # The commits of a table that was made anew since are gone.
+        causes = () if after.is_former else _attributed(duck, path, begin, last.version, columns)
         came, went, changed = _counts(duck)
         groups, more = _groups(duck, columns, by, masked, most)
         return Difference(
             table=table.id,
-            since=since,
-            until=until,
-            since_at=committed_at(path, since).isoformat() if since >= 0 else None,
-            until_at=committed_at(path, until).isoformat(),
+            since=first.version,
+            until=last.version,
+            since_at=_at(first, before, path) if first.version >= 0 else None,
+            until_at=_at(last, after, path),
+            since_moment=_found_by(first),
+            until_moment=_found_by(last),
             came=came,
             went=went,
             changed=changed,
@@ -317,6 +363,21 @@ def difference(  # noqa: PLR0913  # what, where, between which versions, and how
             rows=(*_rows(duck, columns, masked, most),),
             masked=(*sorted(masked),),
         )
+
+
+def _found_by(end: End) -> AtMoment | None:
+    found = end.moment
+    if found is None:
+        return None
+    at = found.at.isoformat()
+    return AtMoment(number=found.number or None, name=found.name or None, at=at, then=end.then)
+
+
+def _at(end: End, side: _Side, path: Place) -> str:
+    """Return the time of an end's commit; of a table that was made anew since, that of its moment."""
+    if side.is_former and end.moment is not None:
+        return end.moment.at.isoformat()
+    return committed_at(path, end.version).isoformat()
 
 
 def _refuse_group(
@@ -341,11 +402,20 @@ def _refuse_group(
 
 
 @contextmanager
-def _compared(path: Place, since: int, until: int, columns: Columns) -> Iterator[Duck]:
-    came, went = changed_files(path, since + 1, until)
+def compared(
+    came: Sequence[File], went: Sequence[File], columns: Columns, within: Range | None = None
+) -> Iterator[Duck]:
+    """Yield a database with a row in ``moved`` for each key whose row is otherwise in the files that came than in those that went.
+
+    Args:
+        came: The files that came.
+        went: Those that went.
+        columns: What is compared.
+        within: The range of a column that the rows lie in; all when None.
+    """
     with spilling() as duck:
-        duck.execute(f"CREATE VIEW new AS {rows_of_files(duck, came, columns)}")
-        duck.execute(f"CREATE VIEW old AS {rows_of_files(duck, went, columns)}")
+        duck.execute(f"CREATE VIEW new AS {rows_of_files(duck, came, columns, within)}")
+        duck.execute(f"CREATE VIEW old AS {rows_of_files(duck, went, columns, within)}")
         duck.execute("CREATE TEMP TABLE came AS (FROM new EXCEPT ALL FROM old)")
         duck.execute("CREATE TEMP TABLE went AS (FROM old EXCEPT ALL FROM new)")
         same = " AND ".join(f"w.{n} IS NOT DISTINCT FROM n.{n}" for n in _key(columns))
@@ -359,6 +429,16 @@ def _compared(path: Place, since: int, until: int, columns: Columns) -> Iterator
             f"FROM (SELECT true AS __old, * FROM went) w FULL JOIN (SELECT true AS __new, * FROM came) n ON {same}"
         )
         yield duck
+
+
+def _files(before: _Side, after: _Side) -> tuple[list[File], list[File]]:
+    """Return the files that one end has and the other has not; those of a moment that is kept have the names that they had."""
+    if before.version < 0 or before.place == after.place:
+        return changed_files(after.place, before.version + 1, after.version)
+    now = files_at(after.place, after.version)
+    then = files_at(before.place, before.version)
+    came = [each for name, each in now.items() if name not in then]
+    return came, [each for name, each in then.items() if name not in now]
 
 
 def _key(columns: Columns) -> list[str]:
@@ -452,8 +532,15 @@ def _rows(duck: Duck, columns: Columns, masked: Collection[str], most: int) -> I
     salt = secrets.token_hex()
     keys = ", ".join(_key(columns))
     names = [*columns.kinds][: columns.key]
+    # Of a masked one the order of the values would say which is the smaller: an order of hashes says nothing.
+    order = ", ".join(
+        f"sha256({literal(salt)} || CAST({quoted(each)} AS VARCHAR))"
+        if each in masked
+        else quoted(each)
+        for each in names
+    )
     found = duck.execute(
-        f"SELECT __what, __by, __was, __now, {keys} FROM moved ORDER BY {keys} LIMIT {most}"  # noqa: S608  # as above
+        f"SELECT __what, __by, __was, __now, {keys} FROM moved ORDER BY {order} LIMIT {most}"  # noqa: S608  # as above
     )
 
     def shown(name: str, value: object) -> object:
@@ -484,25 +571,25 @@ def _attributed(
     duck: Duck, path: Place, since: int, until: int, columns: Columns
 ) -> tuple[Cause, ...]:
     """Note in ``moved`` which repair moved a row last, and return what moved rows."""
-    repairs, own = _commits(path, since + 1, until)
+    repaired, own = _commits(path, since + 1, until)
     seen: set[int] = set()
-    for version, _ in repairs[-LOOKED_AT:]:
-        if _note(duck, path, version, columns):
+    for version, _ in repaired[-LOOKED_AT:]:
+        if note_moved(duck, path, version, columns):
             seen.add(version)
     counted = dict(duck.execute("SELECT __by, count(*) FROM moved GROUP BY 1").fetchall())
     found = [
         Cause(
-            what=_in_words(entry),
+            what=in_words(entry),
             version=version,
             at=committed_at(path, version).isoformat(),
             commits=1,
             rows=counted.get(version, 0) if version in seen else None,
         )
-        for version, entry in reversed(repairs)
+        for version, entry in reversed(repaired)
     ]
     if own:
         at = committed_at(path, own[-1]).isoformat()
-        rows = None if len(seen) < len(repairs) else counted.get(None, 0)
+        rows = None if len(seen) < len(repaired) else counted.get(None, 0)
         found.append(Cause(what=OWN, version=own[-1], at=at, commits=len(own), rows=rows))
     return (*found,)
 
@@ -511,24 +598,25 @@ def _commits(
     path: Place, first: int, last: int
 ) -> tuple[list[tuple[int, Entry | None]], list[int]]:
     """Return the commits of a range that repair rows, and those of the table's own writer; those that move none are in neither."""
-    repairs: list[tuple[int, Entry | None]] = []
+    repaired: list[tuple[int, Entry | None]] = []
     own: list[int] = []
     for version in range(first, last + 1):
         entry = entry_at(path, version)
-        if entry is not None and not _repairs(entry):
+        if entry is not None and not repairs(entry):
             if entry.written or entry.replaced:
                 own.append(version)
         elif changes_rows(path, version):
-            repairs.append((version, entry))
-    return repairs, own
+            repaired.append((version, entry))
+    return repaired, own
 
 
-def _repairs(entry: Entry) -> bool:
+def repairs(entry: Entry) -> bool:
+    """Return whether a commit changes rows beside what the table's own runs bring."""
     return bool(entry.is_backfill or entry.promoted or entry.removed or entry.mode == LOOKED_AGAIN)
 
 
-def _note(duck: Duck, path: Place, version: int, columns: Columns) -> bool:
-    """Note which keys a commit moved; return whether its files are still there."""
+def note_moved(duck: Duck, path: Place, version: int, columns: Columns) -> bool:
+    """Note in ``moved`` which keys a commit moved; return whether its files are still there."""
     came, went = changed_files(path, version, version)
     if not all(Place.of(each.path).exists() for each in (*came, *went)):
         return False
@@ -543,7 +631,8 @@ def _note(duck: Duck, path: Place, version: int, columns: Columns) -> bool:
     return True
 
 
-def _in_words(entry: Entry | None) -> str:
+def in_words(entry: Entry | None) -> str:
+    """Return what a repair is, with its range."""
     if entry is None:
         return "a commit without a ledger entry"
     if entry.promoted:

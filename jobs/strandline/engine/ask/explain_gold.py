@@ -288,7 +288,7 @@ def rows_above(source: Table, row: Found, world: World) -> list[dict[str, object
             steps.append({"table": table.id, "verdict": None, "sentence": sentence})
             continue
         finding, rows = result
-        keys = [shown_key(table, each.row) for each in rows]
+        keys = [shown_key(table, each.row, world.lake) for each in rows]
         steps.append(
             {
                 "table": table.id,
@@ -306,10 +306,10 @@ def explain_present(table: Table, row: Found, lake: Lake) -> Finding:
     """Return whether a row of a table found its match in the dimension, and its join partner."""
     path = lake.table(table)
     evidence: dict[str, object] = {
-        "key": shown_key(table, row.row),
+        "key": shown_key(table, row.row, lake),
         "version": version_of(path, row.file),
         "file": row.file.below(path),
-        "row": shown_row(table, row.row),
+        "row": shown_row(table, row.row, lake),
     }
     if table.static:
         evidence["joined"] = _joined(table, row.row, lake)
@@ -362,7 +362,7 @@ def _near_rows(
     names = [n for n in table.key if n in kinds(path) and n not in time_columns(table)]
     same = {name: row[name] for name in names if row[name] is not None}
     rows = look(path, Where(equal=same)) if same else []
-    return [shown_row(side, each.row) for each in rows[:NEAR]]
+    return [shown_row(side, each.row, lake) for each in rows[:NEAR]]
 
 
 def _explain_absent(step: Step, version: int | None, world: World) -> Finding:
@@ -429,7 +429,7 @@ def _explain_no_row(step: Step, version: int | None, world: World) -> Finding:
     where = step.where()
     gone = removed_row(lake.table(table), where) if where else None
     if gone is not None:
-        return explain_removed(table, gone)
+        return explain_removed(table, gone, lake)
     read = None if version is None else reading_batch(lake.table(table), source.id, version)
     if read is not None and read[1].dropped_by_watermark:
         sentence = f"it was below the watermark of {table.id}, which dropped rows of that batch"
@@ -444,12 +444,12 @@ def _explain_no_row(step: Step, version: int | None, world: World) -> Finding:
     return make_finding(table, Verdict.LEFT_OUT, sentence, source=source.id, version=version)
 
 
-def explain_removed(table: Table, gone: Removed) -> Finding:
+def explain_removed(table: Table, gone: Removed, lake: Lake) -> Finding:
     """Explain which commit removed a row."""
     entry = gone.entry
     if entry.removed:
         return explain_deleted(table, gone.version, entry).also(
-            row=None if entry.forgotten else shown_row(table, gone.row.row)
+            row=None if entry.forgotten else shown_row(table, gone.row.row, lake)
         )
     ranged = f" from {entry.since} to {entry.until}" if entry.since else ""
     what = {"batch": "batch run"}.get(entry.mode, entry.mode)
@@ -466,7 +466,7 @@ def explain_removed(table: Table, gone: Removed) -> Finding:
         since=entry.since,
         until=entry.until,
         was_in={"version": gone.version - 1, "file": gone.row.file.name},
-        row=shown_row(table, gone.row.row),
+        row=shown_row(table, gone.row.row, lake),
     )
 
 
@@ -481,7 +481,7 @@ def explain_gold_key(table: Table, parts: tuple[str, ...], world: World) -> Find
         return explain_present(table, rows[0], lake)
     gone = removed_row(path, Where(equal=key))
     if gone is not None:
-        return explain_removed(table, gone)
+        return explain_removed(table, gone, lake)
     for source in table.upstream:
         finding = _explain_by_source(table, source, key, world)
         if finding is not None:
@@ -534,6 +534,6 @@ def _explain_item(step: Step, key: Mapping[str, object]) -> Finding:
     return make_finding(table, Verdict.NEVER_PRODUCED, sentence, source=step.source.id, items=size)
 
 
-def shown_key(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
+def shown_key(table: Table, row: Mapping[str, Any], lake: Lake) -> dict[str, Any]:
     """Return a row's key, sensitive columns masked."""
-    return shown_row(table, {name: row[name] for name in table.key})
+    return shown_row(table, {name: row[name] for name in table.key}, lake)

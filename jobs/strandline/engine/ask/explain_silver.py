@@ -178,7 +178,7 @@ def _explain_present(silver: Judged, row: Found, world: World, item: int | None 
         )
     if silver.keeps_copies:
         sentence += f"; no copy of it is looked for, because {silver.id} knows an event by its place alone (key=PLACE)"
-    evidence: dict[str, object] = {**commit, "row": shown_row(silver, row.row)}
+    evidence: dict[str, object] = {**commit, "row": shown_row(silver, row.row, world.lake)}
     if item is None and (bad := held_items(silver, world.lake, row.row)):
         # Of a long list not each in the sentence.
         first = ", ".join(
@@ -248,7 +248,7 @@ def _explain_held(silver: Judged, kept: Found, world: World) -> Finding:
         sentence += f"; discarded by {done[-1]['who'] or 'an unknown user'}: {done[-1]['why']}"
     gone = removed_row(lake.table(silver), Where(equal=Spot.of(row).where))
     if gone is not None:
-        evidence["was_in_the_table"] = explain_removed(silver, gone).evidence
+        evidence["was_in_the_table"] = explain_removed(silver, gone, world.lake).evidence
         sentence += f"; it was a row until version {gone.version}"
     return make_finding(silver, verdict, sentence, **evidence)
 
@@ -294,7 +294,7 @@ def _explain_absent(  # noqa: PLR0911  # a return for each place
     if first is not None:
         spot = Spot.of(first.row)
         sentence = f"it is a copy of {spot}, which came first and is in {silver.id}"
-        same = shown_row(silver, first.row)
+        same = shown_row(silver, first.row, world.lake)
         return make_finding(
             silver, Verdict.DUPLICATE, sentence, original=spot, same=same, silver=batch
         )
@@ -376,7 +376,7 @@ def _explain_gone(
     """
     gone = removed_row(world.lake.table(silver), Where(equal=Spot.of(record).where))
     if gone is not None:
-        return explain_removed(silver, gone)
+        return explain_removed(silver, gone, world.lake)
     if not may_be_deleted:
         return None
     lost = expired_with(silver, record["_arrived_at"], version, world.lake)
@@ -405,7 +405,7 @@ def explain_key(silver: Judged, parts: tuple[str, ...], world: World) -> Explain
         return finding.also(offset=str(Spot.of(record.row)), arrived_at=at), None
     gone = removed_row(lake.table(silver), Where(equal=key))
     if gone is not None:
-        return explain_removed(silver, gone), None
+        return explain_removed(silver, gone, world.lake), None
     sentence = (
         f"no row, no record in quarantine and no record that {silver.id} has not read has this key"
     )

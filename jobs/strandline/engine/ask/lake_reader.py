@@ -11,7 +11,7 @@ import importlib
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -25,17 +25,27 @@ from strandline.core.kind import in_utc
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import balance
 from strandline.engine.ask import sql_query
+from strandline.engine.ask.find_moment import Moment
 from strandline.engine.ask.lake_views import Source, sources
 from strandline.engine.ask.locate import Finding, World
-from strandline.engine.ask.sql_query import Question, Reference, names, opened, view_of
+from strandline.engine.ask.moments import choosing, chosen, fixed, live, refuse_apart
+from strandline.engine.ask.sql_query import (
+    Question,
+    Reference,
+    names,
+    opened,
+    pinned,
+    view_of,
+)
 from strandline.engine.ask.why import why
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.duckdb_table import Duck, Relation, literal, session
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.order_log import attempted, roles_of, write_down
 from strandline.engine.lake.place import Place
-from strandline.engine.lake.plain_files import write_down
 from strandline.engine.runtime import clock, spark_session
+from strandline.engine.runtime.roles import Role, RoleError
 from strandline.engine.runtime.settings import Settings, connect_variable, settings
 from strandline.project import refuse_without
 
@@ -59,18 +69,25 @@ class Scope:
         all: All tables of the project.
         found: The settings, by which Spark is started where it is asked for.
         unmasked: Why sensitive columns are shown; masked when None.
+        moment: The moment at which all tables are read; None for what there is.
     """
 
     place: Lake
     all: tuple[Table, ...]
     found: Settings
     unmasked: str | None = None
+    moment: Moment | None = None
 
     def write_down(self, what: str) -> None:
         """Log what is read unmasked, before it is."""
         if self.unmasked is not None:
             write_down(
-                self.place, {"python": what}, who=clock.login(), at=clock.now(), why=self.unmasked
+                self.place,
+                {"python": what},
+                who=clock.login(),
+                at=clock.now(),
+                why=self.unmasked,
+                over="python",
             )
 
 
@@ -143,8 +160,9 @@ class Readings:
 
     @property
     def version(self) -> int:
-        """Return its latest version."""
-        return latest_version(self.source.place)
+        """Return the version that is read: its latest, or that of the moment at which the lake was opened."""
+        at = self.of.moment.version(self.name) if self.of.moment else None
+        return latest_version(self.source.place) if at is None else at
 
     @property
     def columns(self) -> dict[str, str]:
@@ -191,7 +209,8 @@ class Readings:
         lake = self.of.place
         log = lake.program_log("notebook-spark")
         spark = spark_session.for_reading(self.of.found, log, by)
-        if self.source.table is None or not self.source.is_plain:
+        is_kept = at is None and self.of.moment is not None and self.of.moment.kept is not None
+        if self.source.table is None or not self.source.is_plain or is_kept:
             return _handed_over(self.arrow(at), spark)
         self.of.write_down(f"{self.name} in Spark")
         duck, question = session(), self._rows(at).question
@@ -234,7 +253,7 @@ class Readings:
             wanted.append(f'{begin} <= {moment} AND ("{until}" IS NULL OR {moment} < "{until}")')
         whole = self._rows(None).question
         sql = f"{whole.sql} WHERE {' AND '.join(wanted)} ORDER BY {begin}"
-        return Rows(self.of, Question(sql, whole.tables, lists=False), sql)
+        return Rows(self.of, replace(whole, sql=sql), sql)
 
     def _refuse_masked(self, columns: Sequence[str]) -> None:
         hidden = sorted({*columns} & {*self.masked})
@@ -253,7 +272,12 @@ class Readings:
                 reference = Reference(self.name, "TIMESTAMP", at)
             case _:
                 reference = Reference(self.name, "VERSION", at)
-        question = Question(f"FROM {view_of(reference)}", (reference,), lists=False)
+        moment = self.of.moment if at is None else None
+        if moment is not None:
+            refuse_apart(moment, [self.name])
+            reference = pinned(reference, moment)
+        view = f"FROM {view_of(reference)}"
+        question = Question(view, (reference,), lists=False, moment=moment)
         return Rows(self.of, question, question.sql)
 
     def __repr__(self) -> str:
@@ -290,15 +314,23 @@ def _masked(rows: DataFrame, columns: list[str]) -> DataFrame:
     return rows.selectExpr(*shown)
 
 
-def lake(where: str | None = None, *, unmasked: str | None = None) -> "Readable":
+def lake(
+    where: str | None = None,
+    *,
+    unmasked: str | None = None,
+    at: str | int | datetime | None = None,
+) -> "Readable":
     """Open a lake to read it.
 
     Args:
         where: Its folder or address; that of the settings when absent.
         unmasked: Why sensitive columns are shown in the clear; masked when absent.
+        at: The moment at which all tables are read (infra/docs/moments.md): ``"LATEST"``, a time, or the number of one. Each
+            read is of what there is when absent.
 
     Raises:
         DefinitionError: There is no lake, or the reason is empty.
+        RoleError: The roles of the lake do not let this user read, or see what is masked.
         TransientError: It is being restored.
     """
     found = settings(lake=where)
@@ -308,7 +340,15 @@ def lake(where: str | None = None, *, unmasked: str | None = None) -> "Readable"
             f"there is no lake at {place.root}", hint="name another: lake('path/of/a/lake')."
         )
     place.refuse_restoring()
-    readable = Readable(place, catalog.tables(), found, unmasked)
+    who = clock.login()
+    try:
+        roles_of(place).refuse(who, Role.READ, "lake()")
+    except RoleError as error:
+        attempted(place, "lake()", who=who, at=clock.now(), over="python", message=error.message)
+        raise
+    tables = catalog.tables()
+    moment = None if at is None else chosen(at, (), tables, place)
+    readable = Readable(place, tables, found, unmasked, moment)
     if unmasked is not None:
         readable.write_down("lake()")
     return readable
@@ -324,8 +364,10 @@ class Readable(Scope):
         return names(self.all, self.place)
 
     def sql(self, text: str) -> "Rows":
-        """Return the rows of one SELECT over these tables, as ``strandline query`` answers it."""
-        return Rows(self, sql_query.read(session(), text), text)
+        """Return the rows of one SELECT over these tables, as ``strandline query`` answers it; of AT MOMENT LATEST always the same."""
+        choose = choosing(self.all, self.place)
+        default = live if self.moment is None else fixed(self.moment)
+        return Rows(self, sql_query.read(session(), text, choose, default), text)
 
     def why(self, event: str, table: str | None = None) -> Finding:
         """Return where an event is and why, as ``strandline why`` does without asking Kafka.
@@ -335,7 +377,8 @@ class Readable(Scope):
             table: The table that it should be in; the one that judges it when absent.
         """
         wanted = catalog.find(table) if table else None
-        return why(event, wanted, World(lake=self.place, now=clock.now()))
+        sees = roles_of(self.place).allows(clock.login(), Role.UNMASK)
+        return why(event, wanted, World(lake=self.place, now=clock.now(), sees_masked=sees))
 
     def ledger(self) -> list[dict[str, object]]:
         """Return the balance sheet of each table that exists, as ``strandline ledger`` shows it."""

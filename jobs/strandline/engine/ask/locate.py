@@ -16,14 +16,17 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+import confluent_kafka
+from strandline import catalog
 
 from strandline.core.kind import shifted
 from strandline.core.routes import KIND, KIND_BY, text_of
 from strandline.core.table import Ingested, Judged, Table
 from strandline.core.topic import IDENTITY, ITEM, PLACE, Topic
+from strandline.engine.accounting.browse_held import withheld
 from strandline.engine.accounting.held_records import has_items, still_held
 from strandline.engine.accounting.table_books import Books
+from strandline.engine.flow.function_plan import hidden
 from strandline.engine.kafka.topic_log import Log, consumer
 from strandline.engine.lake.duckdb_table import Duck, literal, session, view_of
 from strandline.engine.lake.find_rows import (
@@ -357,6 +360,7 @@ class World:
         options: The options of Kafka's clients.
         search: Whether bronze may be read record by record.
         progress: Shows the progress of such a search.
+        sees_masked: Whether who asks may see what is masked; else no value of a masked column can be asked for.
     """
 
     lake: Lake
@@ -365,6 +369,7 @@ class World:
     options: Mapping[str, str] = field(default_factory=dict)
     search: bool = True
     progress: Progress = no_progress
+    sees_masked: bool = True
 
 
 class Verdict(StrEnum):
@@ -429,10 +434,11 @@ def make_finding(table: Table, verdict: Verdict, sentence: str, **evidence: obje
     return Finding(table=table.id, verdict=verdict, sentence=sentence, evidence=plain)
 
 
-def shown_row(table: Table, row: Mapping[str, object]) -> dict[str, object]:
-    """Return the columns of a row that may be shown: sensitive ones masked, our own left out."""
+def shown_row(table: Table, row: Mapping[str, object], lake: Lake) -> dict[str, object]:
+    """Return the columns of a row that may be shown: those that a query masks masked, our own left out."""
+    secret = hidden(table, lake)
     return {
-        name: mask.mask_value(value) if name in table.secret else value
+        name: mask.mask_value(value) if name in secret else value
         for name, value in row.items()
         if not name.startswith("_")
     }
@@ -450,8 +456,8 @@ def shown_payload(
     """
     if not isinstance(value, bytes):
         return None
-    known = table.shown(columns)
-    return {"bytes": len(value), "text": mask.payload(value, table.secret, known)}
+    known, secret = table.shown(columns), withheld(table, catalog.tables())
+    return {"bytes": len(value), "text": mask.payload(value, secret, known)}
 
 
 def as_json(value: object) -> object:
@@ -587,7 +593,7 @@ def _ranges(
 
 def _within(
     log: Log, ends: tuple[dict[int, int], dict[int, int]], few: int, limits: tuple[int, float]
-) -> Iterator[Message]:
+) -> "Iterator[confluent_kafka.Message]":
     """Yield the first records of a range, as far as their bytes and the time allow."""
     places, deadline = limits
     left = max(MOST_BYTES // (2 * places), TOO_FEW)
@@ -600,9 +606,9 @@ def _within(
             return
 
 
-def _of_message(message: Message, topic: str) -> Seen:
+def _of_message(message: "confluent_kafka.Message", topic: str) -> Seen:
     kind, moment = message.timestamp()
-    has_time = kind != TIMESTAMP_NOT_AVAILABLE
+    has_time = kind != confluent_kafka.TIMESTAMP_NOT_AVAILABLE
     return Seen(
         topic=topic,
         arrived_at=datetime.fromtimestamp(moment / 1000, UTC) if has_time else None,

@@ -7,127 +7,58 @@ nothing else. Each query opens its tables anew, so no answer is older than the l
 
 import json
 import secrets
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
 
-from strandline.core.errors import DefinitionError
+from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Table
 from strandline.engine.accounting.held_records import State, offer
-from strandline.engine.ask.lake_views import ENTRIES, SCHEMAS, Source, sources
+from strandline.engine.ask.find_moment import Moment
+from strandline.engine.ask.lake_views import (
+    ENTRIES,
+    Node,
+    Source,
+    dropped,
+    make_lists,
+    rewrite_list,
+    shown_entry,
+    sources,
+)
+from strandline.engine.ask.moments import (
+    HOW,
+    Choose,
+    Default,
+    choosing,
+    live,
+    moment_of,
+    split,
+    unreadable,
+)
 from strandline.engine.lake.completeness import PROVISIONAL
 from strandline.engine.lake.duckdb_table import (
-    UNREADABLE,
     Duck,
-    DuckError,
+    duck_error,
     is_one_select,
     literal,
     register,
     scan,
     seal,
     session,
+    unreadable_errors,
 )
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.log.ledger_sums import place_of
 from strandline.engine.lake.open_table import (
-    DamagedLogError,
     damaged_log,
-    kinds,
+    damaged_log_error,
     open_version,
     refuse_deleted_files,
     version_at,
 )
 from strandline.engine.lake.place import Place
-
-# What ``SHOW TABLES`` and ``information_schema`` list in a query: the tables of the lake, and no view below them.
-#
-# DuckDB would also list the views with drawn names from which a table's view is made. So a question that lists is rewritten to
-# views that leave these out, under the columns that DuckDB and the standard give.
-
-
-Node: TypeAlias = dict[str, Any]
-
-DESCRIBED = "information_schema"
-"""The schema in which SQL describes the tables themselves."""
-
-OWN = "_listing"
-"""The schema of the views that list; a query cannot name it."""
-
-NAMED_BY = {"tables": "table_schema", "columns": "table_schema", "schemata": "schema_name"}
-"""The tables of ``information_schema`` that describe a lake, and their column with the schema."""
-
-SHOWN = {'"tables"': "names", "__show_tables_expanded": "details"}
-"""What DuckDB calls ``SHOW TABLES`` and ``SHOW ALL TABLES``, and our view of each."""
-
-LISTS = """
-    CREATE VIEW _listing.names AS
-    SELECT table_schema || '.' || table_name AS name FROM _listing.tables ORDER BY ALL;
-
-    CREATE VIEW _listing.details AS
-    SELECT
-        table_schema AS schema,
-        table_name AS name,
-        list(column_name ORDER BY ordinal_position) AS column_names,
-        list(data_type ORDER BY ordinal_position) AS column_types
-    FROM _listing.columns GROUP BY ALL ORDER BY ALL;
-"""
-
-
-def rewrite_list(node: Node) -> bool:
-    """Let a node that lists tables read the view that lists them; return whether it was one.
-
-    Raises:
-        DefinitionError: It asks for what a lake has not.
-    """
-    if node.get("type") == "SHOW_REF" and node["query"] is None:
-        schema = node["schema_name"].lower()
-        name = f"names of {schema}" if schema in SCHEMAS else SHOWN.get(node["table_name"])
-        if name is None:
-            raise DefinitionError(
-                f"there is no {schema} whose tables could be listed"
-                if schema
-                else "a query has one database",
-                hint=f"SHOW TABLES, or SHOW TABLES FROM one of {', '.join(SCHEMAS)}.",
-            )
-    elif node.get("type") == "BASE_TABLE" and node["schema_name"].lower() == DESCRIBED:
-        name = node["table_name"].lower()
-        if name not in NAMED_BY:
-            raise DefinitionError(
-                f"a lake has no {DESCRIBED}.{name}",
-                hint=f"it has {', '.join(f'{DESCRIBED}.{each}' for each in NAMED_BY)}.",
-            )
-    else:
-        return False
-    alias, place = node.get("alias") or node.get("table_name") or "", node["query_location"]
-    node.clear()
-    node |= {
-        "type": "BASE_TABLE",
-        "alias": alias.strip('"'),
-        "sample": None,
-        "query_location": place,
-        "schema_name": OWN,
-        "table_name": name,
-        "column_name_alias": [],
-        "catalog_name": "",
-        "at_clause": None,
-    }
-    return True
-
-
-def make_lists(duck: Duck) -> None:
-    """Make the views that list."""
-    known = ", ".join(map(literal, SCHEMAS))
-    duck.execute(f"CREATE SCHEMA {OWN}")
-    for name, column in NAMED_BY.items():
-        rows = f"FROM {DESCRIBED}.{name} WHERE {column} IN ({known})"
-        duck.execute(f"CREATE VIEW {OWN}.{name} AS {rows}")
-    for each in SCHEMAS:
-        rows = f"FROM {OWN}.tables WHERE table_schema = {literal(each)} ORDER BY ALL"
-        duck.execute(f'CREATE VIEW {OWN}."names of {each}" AS SELECT table_name AS name {rows}')
-    duck.execute(LISTS)
-
 
 # What a text of SQL reads, by DuckDB's own parser: which tables, at which versions, and whether it is one SELECT.
 #
@@ -197,6 +128,14 @@ TALKATIVE = {
 }
 """Functions that show the salt of the masks, what a column hides, or the machine's settings."""
 
+OF_TIME = {
+    *("+", "-", "trunc", "now", "today", "timezone", "date_trunc", "strptime", "to_timestamp"),
+    *("make_date", "make_timestamp", "make_timestamptz", "epoch_ms"),
+    *("to_seconds", "to_minutes", "to_hours", "to_days", "to_weeks", "to_months", "to_years"),
+}
+"""The functions of an ``AT`` clause. It is computed before the question is, by a part of DuckDB that knows neither an end nor a limit of
+memory: a list of 50 million numbers took more than half a minute there."""
+
 EXAMPLE = 'strandline query "SELECT count(*) FROM silver.device_telemetry"'
 PAST = (
     "read a past version with: FROM gold.device_daily AT (VERSION => 12), or AT (TIMESTAMP => '2026-11-20 12:00'); "
@@ -212,13 +151,16 @@ class Reference:
 
     Args:
         name: Such as ``gold.device_daily``.
-        unit: ``VERSION`` or ``TIMESTAMP``; empty for the latest.
-        at: The value of either.
+        unit: ``VERSION`` or ``TIMESTAMP``; empty for the latest. ``MOMENT`` for a quarantine at one, and for a table of one that
+            is kept under a name.
+        at: The value of either; of a quarantine its version, and that of the decisions about it; the name.
+        alone: Whether the question names no other version of it, so that its columns have the names that they have of the table.
     """
 
     name: str
     unit: str = ""
     at: object = None
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,47 +171,86 @@ class Question:
         sql: What is run: the text, or its translation where it names past versions or lists tables.
         tables: What it names.
         lists: Whether it asks for the list of tables, so all must be there.
+        moment: The moment at which it is asked; None where it is asked of what there is.
     """
 
     sql: str
     tables: tuple[Reference, ...]
     lists: bool
+    moment: Moment | None = None
+
+
+def pinned(reference: Reference, moment: Moment) -> Reference:
+    """Return a table at a moment; one that names its own version stays as it is, as does what is no table."""
+    version = moment.version(reference.name)
+    if reference.unit or version is None:
+        return reference
+    if moment.kept is not None:
+        return Reference(reference.name, "MOMENT", moment.name)
+    schema, _, table = reference.name.partition(".")
+    if schema != "quarantine":
+        return Reference(reference.name, "VERSION", version)
+    decided = moment.version(f"resolutions.{table}")
+    return Reference(reference.name, "MOMENT", (version, -1 if decided is None else decided))
+
+
+def kept_in(moment: Moment, name: str, source: Source) -> Source:
+    """Return a table as a moment keeps it that has a name: by itself, and of a quarantine the rows that were open; else as it is."""
+    return source if moment.kept is None else Source(place_of(moment.kept, name), source.table)
 
 
 def view_of(reference: Reference) -> str:
     """Return the name of the view of a table as SQL, which differs for each version."""
     schema, _, table = reference.name.partition(".")
-    version = f" at {reference.unit.lower()} {reference.at}" if reference.unit else ""
+    # A time may have any letter between its day and its hour.
+    at = str(reference.at).replace('"', " ")
+    is_apart = reference.unit and not reference.alone
+    version = f" at {reference.unit.lower()} {at}" if is_apart else ""
     return f'"{schema}"."{table}{version}"'
 
 
-def read(duck: Duck, sql: str) -> Question:
+def read(duck: Duck, sql: str, choose: Choose, default: Default = live) -> Question:
     """Return what a text asks.
 
     Args:
         duck: An empty database.
         sql: The text.
+        choose: Chooses the moment that the text names.
+        default: Chooses the one at which it is asked where it names none.
 
     Raises:
-        DefinitionError: It is not one SELECT, or it names what is no table of a lake.
+        DefinitionError: It is not one SELECT, or it names what is no table of a lake, or of the moment.
     """
+    asked_at = split(sql)
+    sql = asked_at.sql
     try:
         if not is_one_select(duck, sql):
             raise DefinitionError("a query is one SELECT; it cannot change anything", hint=EXAMPLE)
-    except DuckError as error:
+    except duck_error() as error:
         asks_past = any(each in sql.upper() for each in CUSTOMS)
-        raise DefinitionError(sentence(error), hint=PAST if asks_past else EXAMPLE) from error
+        hint = HOW if "AT MOMENT" in sql.upper() else PAST if asks_past else EXAMPLE
+        raise DefinitionError(sentence(error), hint=hint) from error
     tree = _tree(duck, sql)
     nodes = [*_nodes(tree)]
     _refuse_functions(nodes)
     lists = {id(each) for each in nodes if rewrite_list(each)}
     tables = [each for each in foreign_tables(tree) if id(each) not in lists]
     found = {id(each): _reference(duck, each) for each in tables}
+    own = {each.name for each in found.values() if not each.unit}
+    moment = default(own) if asked_at.which is None else choose(asked_at.which, own)
+    if moment is not None:
+        found = {key: pinned(each, moment) for key, each in found.items()}
+    times = Counter(each.name for each in {*found.values()})
+    if not lists:
+        found = {
+            key: replace(each, alone=bool(each.unit) and times[each.name] == 1)
+            for key, each in found.items()
+        }
     if lists or any(each.unit for each in found.values()):
         for node in tables:
             _rewrite(node, found[id(node)])
         sql = str(_one(duck, "SELECT json_deserialize_sql($1::JSON)", json.dumps(tree)))
-    return Question(sql, tuple(dict.fromkeys(found.values())), bool(lists))
+    return Question(sql, tuple(dict.fromkeys(found.values())), bool(lists), moment)
 
 
 def sentence(error: Exception) -> str:
@@ -331,19 +312,25 @@ def _value(duck: Duck, expression: Node) -> object:
     """Return the value of the expression of an ``AT`` clause, which may not depend on a row."""
     if any(each.get("class") == "SUBQUERY" for each in _nodes(expression)):
         raise DefinitionError("AT needs a value, and no query", hint=PAST)
+    for each in _nodes(expression):
+        called = str(each.get("function_name")).lower()
+        if each.get("class") == "FUNCTION" and called not in OF_TIME:
+            raise DefinitionError(f"AT needs a value, and {called}() gives no time", hint=PAST)
     tree = _tree(duck, "SELECT 1")
     tree["statements"][0]["node"]["select_list"] = [expression]
     try:
         return _one(duck, "FROM json_execute_serialized_sql($1::VARCHAR)", json.dumps(tree))
-    except DuckError as error:
+    except duck_error() as error:
         raise DefinitionError(f"AT needs a value: {sentence(error)}", hint=PAST) from error
 
 
 def _rewrite(node: Node, reference: Reference) -> None:
     """Let a node name the view of its version, under the table's own name."""
-    node["alias"] = node["alias"] or node["table_name"]
-    _, _, view = view_of(reference).partition('"."')
-    node["table_name"], node["at_clause"], node["catalog_name"] = view.removesuffix('"'), None, ""
+    node["at_clause"], node["catalog_name"] = None, ""
+    if reference.unit and not reference.alone:
+        node["alias"] = node["alias"] or node["table_name"]
+        _, _, view = view_of(reference).partition('"."')
+        node["table_name"] = view.removesuffix('"')
 
 
 # The tables that a query names as views of DuckDB, each at its version and with its sensitive columns masked.
@@ -373,6 +360,11 @@ class Views:
 
     masked: dict[str, list[str]] = field(default_factory=dict)
     past: dict[str, tuple[Place, int]] = field(default_factory=dict)
+
+    @property
+    def hashed(self) -> tuple[str, ...]:
+        """Return the masked columns, each with its table."""
+        return tuple(f"{name}.{each}" for name, columns in self.masked.items() for each in columns)
 
 
 def names(tables: Collection[Table], lake: Lake) -> list[str]:
@@ -412,6 +404,8 @@ def open_views(  # noqa: PLR0913  # where, what, of what, and how
     opening = _Opening(duck, tables, lake, unmasked=unmasked, through_arrow=through_arrow)
     for reference in asked:
         source = known.get(reference.name)
+        if source is not None and question.moment is not None and reference.unit == "MOMENT":
+            source = kept_in(question.moment, reference.name, source)
         if source is None or not (is_table(source.place) or reference.name == ENTRIES):
             raise DefinitionError(
                 f"there is no table {reference.name} in {lake.root}",
@@ -420,8 +414,12 @@ def open_views(  # noqa: PLR0913  # where, what, of what, and how
             )
         try:
             opening.add(reference, source)
-        except DamagedLogError as error:
+        except damaged_log_error() as error:
             raise damaged_log(reference.name, source.place, error) from error
+        except LakeError as error:
+            if question.moment is None or not reference.unit:
+                raise
+            raise unreadable(question.moment, error) from error
     if question.lists:
         make_lists(duck)
         shown = {each.name for each in question.tables}
@@ -463,7 +461,7 @@ class _Opening:
         hidden_name = f"_{secrets.token_hex(8)}"
         version = self._version(reference, source)
         rows = self._rows(reference, source, hidden_name, version)
-        masked = self._masked(source, rows, version)
+        masked = self._masked(reference, source, rows)
         name = reference.name
         self.views.masked[name] = sorted({*self.views.masked.get(name, ()), *masked})
         schema, _, _ = name.partition(".")
@@ -479,6 +477,10 @@ class _Opening:
                 hint=f"leave AT out, or read the table itself: FROM {source.table.id if source.table else ''} AT (…).",
                 table=reference.name,
             )
+        if reference.unit == "MOMENT":
+            if source.is_quarantine:
+                self._refuse_unheld(reference, source)
+            return None
         if source.is_quarantine:
             raise DefinitionError(
                 f"{reference.name} shows the rows that are open now, and has no versions",
@@ -497,13 +499,26 @@ class _Opening:
         self.views.past[reference.name] = (source.place, version)
         return version
 
+    def _refuse_unheld(self, reference: Reference, source: Source) -> None:
+        """Refuse a moment at which a quarantine, or the decisions about it, can be read no more."""
+        assert isinstance(reference.at, tuple)  # noqa: S101  # for mypy
+        held, decided = reference.at
+        if held >= 0:
+            open_version(source.place, reference.name, held)
+            self.views.past[reference.name] = (source.place, held)
+        if source.table is not None and decided >= 0:
+            open_version(self._lake.resolutions(source.table), reference.name, decided)
+
     def _rows(self, reference: Reference, source: Source, view: str, version: int | None) -> str:
         if source.is_quarantine and source.table is not None:
-            offer(self._duck, view, source.table, self._lake, read=self._read)
+            at = reference.at if isinstance(reference.at, tuple) else (None, None)
+            offer(self._duck, view, source.table, self._lake, at, read=self._read)
             self._allow(source.place, self._lake.resolutions(source.table))
             return f"SELECT * EXCLUDE (_state) FROM \"{view}\" WHERE _state = '{State.OPEN}'"  # noqa: S608  # our own names
         if not is_table(source.place):
             return NO_ENTRIES
+        if reference.name == ENTRIES and not self._unmasked:
+            return self._entries(source, view, version)
         declared = open_version(source.place, reference.name, version).schema().to_json()
         # DuckDB makes a type of its own of a Variant, whose numbers are not those of its JSON.
         read = register if VARIANT in declared else self._read
@@ -511,12 +526,18 @@ class _Opening:
             return self._with_provisional(source, source.beside, view, read)
         try:
             read(self._duck, view, source.place, version)
-        except (DuckError, OSError):
-            if version is not None:
-                refuse_deleted_files(source.place, reference.name, version)
+        except (duck_error(), OSError):
+            if version is not None or reference.unit:  # what a moment keeps has one version
+                refuse_deleted_files(source.place, reference.name, version or 0)
             raise
         self._allow(source.place)
         return f'FROM "{view}"'
+
+    def _entries(self, source: Source, view: str, version: int | None) -> str:
+        """Return the entries without what they have out of payloads, of tables whose payloads are masked."""
+        self._read(self._duck, view, source.place, version)
+        self._allow(source.place)
+        return f'SELECT * REPLACE ({shown_entry(self._tables)} AS entry) FROM "{view}"'  # noqa: S608  # our own names
 
     def _with_provisional(
         self, source: Source, beside: Place, view: str, read: Callable[[Duck, str, Place], None]
@@ -530,7 +551,7 @@ class _Opening:
             try:
                 read(self._duck, f"{view}_open", beside)
                 self._allow(beside)
-            except UNREADABLE:  # removed since: a promotion waits for no question
+            except unreadable_errors():  # removed since: a promotion waits for no question
                 is_there = False
         read(self._duck, view, source.place)
         self._allow(source.place)
@@ -550,38 +571,15 @@ class _Opening:
                 f"SET allowed_directories = list_append(current_setting('allowed_directories'), {folder})"
             )
 
-    def _masked(self, source: Source, rows: str, version: int | None) -> list[str]:
+    def _masked(self, reference: Reference, source: Source, rows: str) -> list[str]:
         if self._unmasked or not (secret := source.secret(self._tables, self._lake)):
             return []
         described = self._duck.execute(f"DESCRIBE {rows}").fetchall()
         columns = [str(column[0]) for column in described]
-        if version is not None:
-            # Lineage is known of today's columns alone.
-            secret |= {*columns} - kinds(source.place).keys()
+        if reference.unit:
+            # Not at the source's place: a moment with a name has one of its own.
+            secret |= dropped(columns, place_of(self._lake.root, reference.name))
         return [column for column in columns if column in secret]
-
-
-def moment_of(value: object) -> datetime:
-    """Return the moment that an ``AT (TIMESTAMP => …)`` means; without a zone it is in UTC.
-
-    Raises:
-        DefinitionError: It is none.
-    """
-    try:
-        match value:
-            case datetime():
-                found = value
-            case date():
-                found = datetime(value.year, value.month, value.day, tzinfo=UTC)
-            case str():
-                found = datetime.fromisoformat(value)
-            case _:
-                raise ValueError(value)  # noqa: TRY301  # one sentence for both
-    except ValueError as error:
-        raise DefinitionError(
-            f"{value!r} is no moment", hint="write AT (TIMESTAMP => '2026-11-20 12:00'), in UTC."
-        ) from error
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def _with_masks(rows: str, columns: Collection[str]) -> str:
@@ -594,11 +592,12 @@ def _with_masks(rows: str, columns: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Columns and rows, and the columns of the queried tables that were masked."""
+    """Columns and rows, the columns of the queried tables that were masked, and the moment at which they were read."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
     masked: tuple[str, ...] = ()
+    moment: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -608,10 +607,12 @@ class Result:
     Args:
         duck: The database with its rows.
         masked: The columns of the queried tables that were masked.
+        moment: The moment at which it is asked; None for what there is.
     """
 
     duck: Duck
     masked: tuple[str, ...]
+    moment: Moment | None = None
 
 
 def ask(  # noqa: PLR0913  # what, of what, how, and where
@@ -620,8 +621,9 @@ def ask(  # noqa: PLR0913  # what, of what, how, and where
     lake: Lake,
     *,
     unmasked: bool = False,
-    duck: Duck | None = None,
+    duck: "Duck | None" = None,
     most: int | None = None,
+    default: Default = live,
 ) -> Answer:
     """Run one SELECT over the lake's tables and quarantines.
 
@@ -632,31 +634,32 @@ def ask(  # noqa: PLR0913  # what, of what, how, and where
         unmasked: Whether sensitive columns are shown in the clear.
         duck: An empty database to run it in, which its owner may interrupt.
         most: How many rows to fetch; all by default.
+        default: Chooses the moment where the query names none.
 
     Raises:
         DefinitionError: The text is not one SELECT, or DuckDB refuses it.
     """
-    with asked(sql, tables, lake, unmasked=unmasked, duck=duck) as result:
+    with asked(sql, tables, lake, unmasked=unmasked, duck=duck, default=default) as result:
         columns = tuple(column[0] for column in result.duck.description or ())
         rows = result.duck.fetchall() if most is None else result.duck.fetchmany(most)
-        return Answer(columns, tuple(rows), result.masked)
+        return Answer(columns, tuple(rows), result.masked, result.moment)
 
 
 @contextmanager
-def asked(
+def asked(  # noqa: PLR0913  # as above
     sql: str,
     tables: Collection[Table],
     lake: Lake,
     *,
     unmasked: bool = False,
-    duck: Duck | None = None,
+    duck: "Duck | None" = None,
+    default: Default = live,
 ) -> Iterator[Result]:
     """Run one SELECT like ``ask``, and let its rows be fetched in the block in another form."""
     duck = session() if duck is None else duck
-    question = read(duck, sql)
+    question = read(duck, sql, choosing(tuple(tables), lake), default)
     with opened(question, tables, lake, unmasked=unmasked, duck=duck) as views:
-        masked = [f"{name}.{each}" for name, columns in views.masked.items() for each in columns]
-        yield Result(duck.execute(question.sql), tuple(masked))
+        yield Result(duck.execute(question.sql), views.hashed, question.moment)
 
 
 @contextmanager
@@ -677,8 +680,11 @@ def opened(  # noqa: PLR0913  # what, of what, where, and how
         )
         seal(duck)
         yield views
-    except (DuckError, OSError) as error:
-        _refuse_past(views)
+    except (duck_error(), OSError) as error:
+        try:
+            _refuse_past(views)
+        except LakeError as gone:
+            raise (unreadable(question.moment, gone) if question.moment else gone) from error
         raise _refusal(error, names(tables, lake)) from error
 
 

@@ -6,6 +6,7 @@ that bronze has not read, and a broker that does not answer is evidence, not an 
 searched in the records of bronze; the cost grows with their number.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -35,6 +36,7 @@ from strandline.engine.ask.explain_silver import (
     verdict_of_held,
 )
 from strandline.engine.ask.explain_unread import deletions, unread_in_kafka
+from strandline.engine.ask.lake_views import is_secret
 from strandline.engine.ask.locate import (
     Finding,
     Spot,
@@ -46,12 +48,16 @@ from strandline.engine.ask.locate import (
     make_finding,
     records_with_key,
 )
+from strandline.engine.flow.function_plan import hidden
+from strandline.engine.lake.completeness import with_below
 from strandline.engine.lake.find_rows import Found, Range, Where, heap, look, typed
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import existing
 from strandline.engine.lake.open_table import kinds
 from strandline.engine.lake.place import Place
+from strandline_quality import mask
 
 # Search the records of bronze for a key that no table has, and list what could not be searched.
 #
@@ -63,6 +69,12 @@ from strandline.engine.lake.place import Place
 # Kafka has or had, files that are gone, keys that payloads do not contain) makes it ``unknown``, because the operator would
 # stop searching otherwise.
 
+
+SPOT = re.compile(
+    r"(?P<topic>[^/]+)/(?P<partition>-?\d{1,9})/(?P<offset>\d{1,18})(?:/(?P<item>\d{1,9})?)?",
+    re.ASCII,
+)
+"""A place in Kafka as it is typed; of a longer number Python, or a column, makes none."""
 
 FILES_AT_ONCE = 64
 """Files that are read between two reports of progress."""
@@ -154,7 +166,9 @@ def pending_below(table: Table, judges: Sequence[Judged], world: World) -> list[
         held = held_rows(silver, world.lake)
         if held:
             gaps.append(f"{held:,} records are held in the quarantine of {silver.id}")
-    for each in _with_sources(table):
+    for each in with_below(table):
+        if isinstance(each, Ingested):
+            continue
         rows = waiting(each, world.lake)
         if rows > 0:
             gaps.append(f"{each.id} has not read {rows:,} rows")
@@ -162,15 +176,6 @@ def pending_below(table: Table, judges: Sequence[Judged], world: World) -> list[
         if dropped:
             gaps.append(f"the state of {each.id} refused {dropped:,} rows")
     return gaps
-
-
-def _with_sources(table: Table) -> list[Table]:
-    """Return a table and all tables that it depends on, without bronze."""
-    tables = {table.id: table}
-    for source in table.upstream:
-        if not isinstance(source, Ingested):
-            tables |= {each.id: each for each in _with_sources(source)}
-    return list(tables.values())
 
 
 def _typed_key(silver: Judged, parts: Sequence[str], world: World) -> dict[str, object]:
@@ -218,8 +223,14 @@ def why(what: str, table: Table | None, world: World) -> Finding:
         world: The lake, the time and Kafka.
 
     Raises:
-        DefinitionError: ``what`` names no event, or the table cannot contain it.
+        DefinitionError: ``what`` names no event, the table cannot contain it, or it is a value of what who asks may not see.
     """
+    if not world.sees_masked:
+        return _kindless(_guarded(what, table, world))
+    return _why(what, table, world)
+
+
+def _why(what: str, table: Table | None, world: World) -> Finding:
     spot = spot_of(what, table)
     if spot is None:
         parts = tuple(what.split(","))
@@ -241,16 +252,14 @@ def judges_of_spot(spot: Spot, table: Table | None) -> list[Judged]:
 
 def spot_of(what: str, table: Table | None) -> Spot | None:
     """Return the offset that was typed; None if a key was typed."""
-    topic, _, rest = what.partition("/")
-    partition, _, place = rest.partition("/")
-    offset, _, item = place.partition("/")
-    if not (topic and partition.removeprefix("-").isdigit() and offset.isdigit()):
+    found = SPOT.fullmatch(what)
+    if found is None:
         return None
-    if item and not item.isdigit():
-        return None
+    topic, item = found["topic"], found["item"]
     known = [each.name for every in catalog.tables() for each in every.topics]
     if topic in known:
-        return Spot(topic, int(partition), int(offset), int(item) if item else None)
+        place = (int(found["partition"]), int(found["offset"]))
+        return Spot(topic, *place, int(item) if item else None)
     if table is not None:
         return None
     raise DefinitionError(
@@ -341,7 +350,9 @@ def _follow(silver: Judged, row: Found, table: Table, world: World) -> Finding:
         raise TypeError(message)
     return finding.also(
         event=Spot.of(row.row),
-        rows=[shown_key(table, each.row) for each in rows] if finding.table == table.id else [],
+        rows=[shown_key(table, each.row, world.lake) for each in rows]
+        if finding.table == table.id
+        else [],
     )
 
 
@@ -387,6 +398,81 @@ def _conclude(finding: Finding, sentence: str, gaps: Sequence[str]) -> Finding:
         return replace(finding, verdict=Verdict.NEVER_PRODUCED, sentence=sentence)
     doubt = f"{sentence}; whether it was ever produced is not known: {'; '.join(gaps)}"
     return replace(finding, verdict=Verdict.UNKNOWN, sentence=doubt)
+
+
+# What is asked by who may not see what is masked: a key is a value, and whether it is there is what the mask hides.
+#
+# A place is none, so by it each event is found. Of a key no column may be masked; and where payloads are, none is searched for it:
+# whether a payload mentions a text would say what is in it. There its row alone answers.
+
+
+def _guarded(what: str, table: Table | None, world: World) -> Finding:
+    if spot_of(what, table) is not None:
+        return _why(what, table, world)
+    parts = tuple(what.split(","))
+    if table is not None and not isinstance(table, Judged) and len(parts) == len(table.key):
+        _refuse_masked_key(table, world.lake)
+        return _why(what, table, world)
+    judges = [each for each in _judges(table) if _has_key(each, parts)]
+    open_ones = [each for each in judges if not _masked_key(each, world.lake)]
+    if judges and not open_ones:
+        _refuse_masked_key(judges[0], world.lake)
+    if not judges:
+        return _why(what, table, world)  # says what is asked for instead
+    found = [_explain_by_row(each, parts, table, world) for each in open_ones]
+    unknown = (Verdict.UNKNOWN, Verdict.NEVER_PRODUCED)
+    return next((each for each in found if each.verdict not in unknown), found[0])
+
+
+def _explain_by_row(
+    silver: Judged, parts: tuple[str, ...], table: Table | None, world: World
+) -> Finding:
+    if not _has_masked_payloads([silver]):
+        return _explain_first([silver], table, lambda each: explain_key(each, parts, world), world)
+    path = world.lake.table(silver)
+    columns = kinds(path) if is_table(path) else {}
+    key = {n: typed(n, part, columns.get(n, "")) for n, part in zip(silver.key, parts, strict=True)}
+    if columns and (rows := look(path, Where(equal=key))):
+        spot = Spot.of(rows[0].row)
+        return _explain_first([silver], table, lambda each: explain_spot(each, spot, world), world)
+    return make_finding(
+        silver,
+        Verdict.UNKNOWN,
+        f"no row of {silver.id} has this key; whether a record that is held or not read has it is not searched, because its "
+        "payloads are masked",
+        key=",".join(parts),
+        hint="name the event by its place: TOPIC/PARTITION/OFFSET",
+    )
+
+
+def _has_masked_payloads(tables: Sequence[Table]) -> bool:
+    read = (each for table in tables for each in (table, *table.upstream))
+    return any(is_secret(each, catalog.tables()) for each in read)
+
+
+def _masked_key(table: Table, lake: Lake) -> list[str]:
+    secret = hidden(table, lake).union(*(hidden(each, lake) for each in table.needs))
+    return [name for name in table.row_key if name in secret]
+
+
+def _refuse_masked_key(table: Table, lake: Lake) -> None:
+    if found := _masked_key(table, lake):
+        raise DefinitionError(
+            f"{' and '.join(found)} of {table.id} is masked, so no value of it can be asked for",
+            hint="name the event by its place in Kafka: TOPIC/PARTITION/OFFSET. By such a key `strandline why` finds it, typed by "
+            "who has the role unmask.",
+            table=table.id,
+        )
+
+
+def _kindless(finding: Finding) -> Finding:
+    """Return a finding without the kind of a record whose payload is masked: it is a field of it."""
+    owners = [each for each in catalog.tables() if each.id == finding.table]
+    if "kind" not in finding.evidence or not _has_masked_payloads(owners):
+        return finding
+    evidence = {**finding.evidence, "kind": mask.mask_value(finding.evidence["kind"])}
+    sentence = f"it is {finding.verdict}, and its kind is masked as its payload is"
+    return replace(finding, sentence=sentence, evidence=evidence)
 
 
 # What became of many records at once: the verdict on each, with its sentence, for a thousand places in one look.

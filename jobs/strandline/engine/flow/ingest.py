@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from confluent_kafka import Message
+import confluent_kafka
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
@@ -287,7 +287,7 @@ ARRIVED_AT = f"least(`timestamp`, timestamp_millis({LAST}))"
 """The SQL of a record's time, or of the calendar's last one where the time is beyond it."""
 
 
-def as_spark_reads(spark: SparkSession, messages: Iterable[Message]) -> DataFrame:
+def as_spark_reads(spark: SparkSession, messages: "Iterable[confluent_kafka.Message]") -> DataFrame:
     """Return records of the C client with the columns of Spark's reader."""
     rows = [
         (

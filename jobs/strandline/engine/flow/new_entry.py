@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from functools import reduce
 from operator import xor
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -43,6 +42,9 @@ from strandline.engine.lake.log.ledger import BATCH, EXPIRE, FORGET, IMPORT, STA
 from strandline.engine.lake.log.ledger_sums import MOST_KINDS
 from strandline.engine.lake.log.log_actions import file_of
 from strandline.engine.runtime.code_files import code_version
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def topics_read(  # noqa: PLR0913  # what names a batch, and what it reads
@@ -316,15 +318,12 @@ def _by_kind(peeked: Peek, kinds: Sequence[str], *, others: bool = False) -> dic
 Numbers: TypeAlias = "np.ndarray[Any, Any]"
 
 SEED, EIGHT = 42, 8
-P1, P2, P3, P4, P5 = (
-    np.uint64(prime)
-    for prime in (
-        0x9E3779B185EBCA87,
-        0xC2B2AE3D27D4EB4F,
-        0x165667B19E3779F9,
-        0x85EBCA77C2B2AE63,
-        0x27D4EB2F165667C5,
-    )
+PRIMES = (
+    0x9E3779B185EBCA87,
+    0xC2B2AE3D27D4EB4F,
+    0x165667B19E3779F9,
+    0x85EBCA77C2B2AE63,
+    0x27D4EB2F165667C5,
 )
 """The constants of xxHash, and the seed with which Spark begins."""
 
@@ -393,6 +392,8 @@ def _is_taken(takes: Takes) -> str:
 
 def _mark_of(peeked: Peek, where: str) -> Mark:
     """Return the number of some records, and the XOR of Spark's hashes of their places."""
+    import numpy as np  # noqa: PLC0415  # it takes longer to load than most answers, and few tables are chosen from
+
     topics = [str(name) for (name,) in peeked.ask("SELECT DISTINCT _topic FROM records")]
     seeds = np.array([_hashed_topic(each) for each in topics], dtype=np.uint64)
     listed = ", ".join(map(literal, topics))
@@ -412,6 +413,8 @@ def of_ranges(places: Mapping[str, tuple[int, int]]) -> int:
 
 
 def _of_range(part: str, first: int, end: int) -> int:
+    import numpy as np  # noqa: PLC0415  # as above
+
     topic, _, partition = part.rpartition("/")
     seed = _hashed(np.array([int(partition)]), _hashed_topic(topic))[0]
     found = np.uint64(0)
@@ -421,24 +424,31 @@ def _of_range(part: str, first: int, end: int) -> int:
     return int(found.astype(np.int64))
 
 
-def _hashed_topic(topic: str) -> np.uint64:
+def _hashed_topic(topic: str) -> "np.uint64":
+    import numpy as np  # noqa: PLC0415  # as above
+
     found: np.uint64 = _hashed(np.array([zlib.crc32(topic.encode())]), np.uint64(SEED))[0]
     return found
 
 
 def _hashed(numbers: Numbers, seed: "np.uint64 | Numbers") -> Numbers:
     """Return xxHash of 64-bit numbers, as Spark computes it of one column after another."""
+    import numpy as np  # noqa: PLC0415  # as above
+
+    p1, p2, p3, p4, p5 = (np.uint64(prime) for prime in PRIMES)
     with np.errstate(over="ignore"):
-        hashes = _turned(numbers.view(np.uint64) * P2, 31) * P1
-        hashes ^= seed + P5 + np.uint64(EIGHT)
-        hashes = _turned(hashes, 27) * P1 + P4
+        hashes = _turned(numbers.view(np.uint64) * p2, 31) * p1
+        hashes ^= seed + p5 + np.uint64(EIGHT)
+        hashes = _turned(hashes, 27) * p1 + p4
         hashes ^= hashes >> np.uint64(33)
-        hashes *= P2
+        hashes *= p2
         hashes ^= hashes >> np.uint64(29)
-        hashes *= P3
+        hashes *= p3
         hashes ^= hashes >> np.uint64(32)
     return hashes
 
 
 def _turned(numbers: Numbers, by: int) -> Numbers:
+    import numpy as np  # noqa: PLC0415  # as above
+
     return (numbers << np.uint64(by)) | (numbers >> np.uint64(64 - by))

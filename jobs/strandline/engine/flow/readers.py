@@ -51,7 +51,7 @@ from strandline.engine.lake.log.commit_log import (
     logged_versions,
 )
 from strandline.engine.lake.log.ledger import is_table, last_entry, latest_version
-from strandline.engine.lake.log.ledger_sums import name_of, sums_of
+from strandline.engine.lake.log.ledger_sums import name_of, place_of, sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.open_table import lowest
 from strandline.engine.lake.place import Place, damage
@@ -91,7 +91,9 @@ class Reader:
 
 def readers(lake: Lake) -> list[Reader]:
     """Return all readers of the lake's tables."""
-    names = _names(lake)
+    layers = (lake.root / layer for layer in Layer)
+    folders = [layer / name for layer in layers for name in layer.names()]
+    names, there = _names(folders), {name_of(folder) for folder in folders}
     tables = {table.id: table for table in catalog.tables()}
     # A promotion moves checkpoints: from the table to the shadow's folder, then from the shadow to the table. With the
     # tables' folders read before and after, none can be missed on its way.
@@ -99,7 +101,8 @@ def readers(lake: Lake) -> list[Reader]:
         *_streams(lake, names, tables),
         *_shadows(lake, names, tables),
         *_streams(lake, names, tables),
-        *_followers(lake, list(tables.values())),
+        # A look whether a table exists is three requests to a store, and this is asked for each folder that is maintained.
+        *_followers(lake, [table for table in tables.values() if table.id in there]),
     ]
     found: dict[tuple[str, How], Reader] = {}
     for each in seen:
@@ -110,10 +113,8 @@ def readers(lake: Lake) -> list[Reader]:
     return [each for each in found.values() if each.table not in past or each.how not in own]
 
 
-def _names(lake: Lake) -> dict[str, str]:
-    """Return the names of the lake's tables by the ids that Delta gave to them."""
-    folders = (lake.root / layer for layer in Layer)
-    paths = [folder / name for folder in folders for name in folder.names()]
+def _names(paths: Sequence[Place]) -> dict[str, str]:
+    """Return the names of tables by the ids that Delta gave to them."""
     return {found: name_of(path) for path in paths if is_table(path) and (found := _id_of(path))}
 
 
@@ -134,9 +135,8 @@ def _streams(lake: Lake, names: Mapping[str, str], tables: Mapping[str, Table]) 
 
 
 def _shadows(lake: Lake, names: Mapping[str, str], tables: Mapping[str, Table]) -> Iterator[Reader]:
-    for name in (lake.root / "_rebuild").names():
-        if name in tables:
-            yield from _of_shadow(Shadow.of(tables[name], lake), lake, names)
+    for made in shadow_lake.shadows(lake, tables.values()):
+        yield from _of_shadow(made, lake, names)
 
 
 def _of_shadow(made: Shadow, lake: Lake, names: Mapping[str, str]) -> Iterator[Reader]:
@@ -577,8 +577,7 @@ def _read(path: Place) -> Positions:
 def _of_tables(reader: Reader, lake: Lake) -> Iterator[Danger]:
     name = reader.table if reader.how is How.STREAM else f"{reader.table} ({reader.how})"
     for source, version in sorted(reader.needs.items()):
-        layer, _, short = source.partition(".")
-        path = lake.root / layer / short
+        path = place_of(lake.root, source)
         latest = latest_version(path)
         unread = max(0, latest + 1 - version)
         is_there = not unread or _has(path, version, reader.how)

@@ -29,12 +29,15 @@ from strandline.engine.flow.provisional import Aside
 from strandline.engine.flow.query import follow_again, start, would_do_nothing
 from strandline.engine.flow.recompute import Afresh, compute
 from strandline.engine.flow.running import (
+    Apart,
     Lookout,
     Recorder,
     Report,
     Running,
     Wrote,
+    unmeasured,
     unrecorded,
+    weigh,
     weighing,
 )
 from strandline.engine.flow.shadow_lake import refuse_half_done
@@ -60,7 +63,7 @@ class Site:
     """What a run needs from outside: Spark, a clock, and for bronze an address of Kafka.
 
     ``locate`` finds Kafka again where there is no ``address``: the lake's own broker may return at another port.
-    ``record`` records runs for a catalog of lineage. ``given`` has the records of topics where there is no Kafka, in a test. ``says`` is called with what a person should read. ``poll`` are the seconds between two looks at a table: beside two hundred
+    ``record`` records runs for a catalog of lineage, ``apart`` measures what is done for a table apart from it. ``given`` has the records of topics where there is no Kafka, in a test. ``says`` is called with what a person should read. ``poll`` are the seconds between two looks at a table: beside two hundred
     others a look costs as much as its work.
     """
 
@@ -70,6 +73,7 @@ class Site:
     locate: Callable[[], str | None] = lambda: None
     options: Mapping[str, str] = field(default_factory=dict)
     record: Recorder = unrecorded
+    apart: Apart = unmeasured
     given: GivenTopics | None = None
     says: Callable[[str], None] = lambda _: None
     poll: float = POLL
@@ -128,6 +132,19 @@ class Pace:
                 return cls(every=every, most=most)
             case _:
                 assert_never(mode)
+
+
+LOOKS = 5
+"""Looks of a table above bronze in the time from batch to batch: it has a batch once the tables below it have one, so the waits of a
+chain of three do not add up to three times that."""
+LOOK_SHARE = 20
+"""Times the pause between two looks of a process at its tables: a trigger of Spark that finds nothing takes some 4 ms of CPU, so beside
+sixty others a table looks less often."""
+
+
+def looks_every(every: float, lake: Lake, poll: float) -> float:
+    """Return the seconds between two looks of a table above bronze; on a store, where each look is requests, those of a batch."""
+    return min(every, max(every / LOOKS, LOOK_SHARE * poll)) if lake.root.is_local else every
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,8 +356,12 @@ class Hop(Protocol):
     def step(self) -> int:
         """Do what there is to do, and return the number of commits."""
 
-    def follow(self, every: float) -> bool:
-        """Go on by itself until the run is stopped; return False where it has to be asked, step by step."""
+    def follow(self, looks: float) -> bool:
+        """Go on by itself until the run is stopped; return False where it has to be asked, step by step.
+
+        Args:
+            looks: Seconds between two looks whether there is something to do.
+        """
 
 
 def _go(job: _Job, hop: Hop) -> None:
@@ -349,15 +370,18 @@ def _go(job: _Job, hop: Hop) -> None:
     if every is None:
         hop.step()
         return
-    if hop.follow(every):
+    is_bronze = isinstance(job.table, Ingested)
+    looks = every if is_bronze else looks_every(every, job.lake, job.site.poll)
+    if hop.follow(looks):
         return
     job.running.group = job.table.id
     job.site.spark.sparkContext.setLocalProperty(GROUP, job.running.group)
     while not job.stopped():
-        due = time.monotonic() + every
+        begun = time.monotonic()
         with job.at_work():
             commits = hop.step()
         job.patience.well()
+        due = begun + (every if commits else looks)
         if not commits:
             # Asking again without a pause would take Python from the queries beside this one.
             due = max(due, time.monotonic() + POLL)
@@ -382,7 +406,7 @@ class _Asked:
 
     job: _Job
 
-    def follow(self, every: float) -> bool:  # noqa: ARG002  # the shape of all
+    def follow(self, looks: float) -> bool:  # noqa: ARG002  # the shape of all
         """Return that it has to be asked."""
         return False
 
@@ -450,6 +474,7 @@ class Stream:
         )
         self._again = Again(spark, table, lake)
         self._due = time.monotonic()
+        self._query: StreamingQuery | None = None
 
     def step(self) -> int:
         """Read what is available; its commits are counted by those who hear of them."""
@@ -457,14 +482,17 @@ class Stream:
         if not (would_do_nothing(table, lake) and self._limit.is_read_out()):
             self._limit.begin_large()
             follow_again(partial(self._begin, None), self._writer, self._job.stopped)
+            if self._query is not None:
+                weigh(self._query, table, lake)
             leave_state(self._job.site.spark)
         self._look_again()
         return 0
 
-    def follow(self, every: float) -> bool:
-        """Let Spark begin a batch every so many seconds, and look beside it at what no batch brings."""
+    def follow(self, looks: float) -> bool:
+        """Let Spark look for a batch every so many seconds, and look beside it at what no batch brings."""
         job = self._job
-        weigh, lookout = weighing(job.holds), Lookout(job.site.spark, job.running)
+        poll = weighing(job.holds, job.table, job.lake)
+        lookout = Lookout(job.site.spark, job.running)
 
         def beside(query: StreamingQuery) -> None:
             if time.monotonic() >= self._due:
@@ -472,11 +500,11 @@ class Stream:
                 job.taker.look()
                 self._look_again()
             job.aside.look()
-            weigh(query)
+            poll(query)
             lookout.look(query)
 
         try:
-            begin = partial(self._begin, every)
+            begin = partial(self._begin, looks)
             follow_again(begin, self._writer, job.stopped, beside, job.site.poll)
         finally:
             job.running.ends()
@@ -486,7 +514,9 @@ class Stream:
     def _begin(self, every: float | None) -> StreamingQuery:
         self._pinned.pin()
         job = self._job
-        return start(job.site.spark, self._table, job.lake, self._write, every, self._limit.files)
+        files = self._limit.files
+        self._query = start(job.site.spark, self._table, job.lake, self._write, every, files)
+        return self._query
 
     def _write(self, rows: DataFrame, number: int) -> None:
         with self._job.at_work(number):

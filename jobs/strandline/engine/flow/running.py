@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from types import CodeType, FrameType
@@ -18,8 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from strandline.core.table import Table
 from strandline.engine.accounting.balance_sheet import copies_said
+from strandline.engine.accounting.process_lines import State
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Entry
+from strandline.engine.lake.plain_files import is_scratch
 from strandline.engine.runtime.jvm import SparkGoneError, Work, moves
 
 MOVES_EVERY = 10.0
@@ -102,27 +104,58 @@ class Lookout:
             self._running.begins(self._running.batch)
 
 
-# The number of rows in a query's state, polled now and then.
+# What the operators of a query keep as state, polled now and then.
 
 
 WEIGH = 10.0
 """Seconds between two polls: each is a call over py4j."""
 
+ON_DISK = "rocksdbSstFileSize"
+"""Spark's figure for the files of a state that is in RocksDB."""
 
-def weighing(holds: Callable[[int], None]) -> Callable[[StreamingQuery], None]:
+_states: dict[tuple[str, str], Sequence[State]] = {}
+"""Of the tables of this process, by their lake, what their streams keep, as Spark said it last."""
+
+
+def states(lake: Lake) -> dict[str, Sequence[State]]:
+    """Return what the streams of this process keep, by table; those without a state are not in it."""
+    return {table: kept for (root, table), kept in [*_states.items()] if root == str(lake.root)}
+
+
+def weigh(query: StreamingQuery, table: Table, lake: Lake) -> Sequence[State]:
+    """Remember what the operators of a query keep, and return it."""
+    progress = query.lastProgress
+    if progress is None:
+        return ()
+    found = [
+        State(
+            operator=each.operatorName,
+            rows=each.numRowsTotal,
+            memory=each.memoryUsedBytes,
+            disk=int(each.customMetrics.get(ON_DISK, 0)),
+        )
+        for each in progress.stateOperators
+    ]
+    if found and not is_scratch(lake.root):
+        _states[str(lake.root), table.id] = found
+    return found
+
+
+def weighing(
+    holds: Callable[[int], None], table: Table, lake: Lake
+) -> Callable[[StreamingQuery], None]:
     """Return a function that reports the number of rows in a query's state when a poll is due."""
     due = 0.0
 
-    def weigh(query: StreamingQuery) -> None:
+    def poll(query: StreamingQuery) -> None:
         nonlocal due
         if time.monotonic() < due:
             return
         due = time.monotonic() + WEIGH
-        progress = query.lastProgress
-        if progress is not None:
-            holds(sum(each.numRowsTotal for each in progress.stateOperators))
+        if query.lastProgress is not None:
+            holds(sum(each.rows for each in weigh(query, table, lake)))
 
-    return weigh
+    return poll
 
 
 # The figures of a run, for a person or a program, and the run of another program that it is a part of.
@@ -159,6 +192,8 @@ class Report:
     made_by_function: int = 0
     written: int = 0
     seconds: float = 0.0
+    core_seconds: float = 0.0
+    """The CPU that its batches have used themselves."""
     books_open: str = ""
     """Why the books could not be closed, which costs readers of the ledger time."""
 
@@ -189,6 +224,7 @@ class Report:
         self.made_by_function += entry.made_by_function
         self.written += entry.written
         self.seconds += entry.duration_ms / 1000
+        self.core_seconds += entry.own_ms / 1000
 
     def as_json(self) -> dict[str, object]:
         """Return the figures for a program; ``asdict`` would count the pairs of a Counter (Python 3.11)."""
@@ -343,6 +379,24 @@ Recorder: TypeAlias = Callable[[SparkSession, Table, str, Lake], AbstractContext
 def unrecorded(spark: SparkSession, table: Table, mode: str, lake: Lake) -> Iterator[Wrote]:  # noqa: ARG001  # as a recorder
     """Record nothing."""
     yield lambda *_: None
+
+
+Apart: TypeAlias = Callable[[str], AbstractContextManager[Callable[[float], None]]]
+"""Measures for the length of a block what is done for a table apart from it: what it yields adds seconds of a program or of threads."""
+
+
+@contextmanager
+def unmeasured(table: str) -> Iterator[Callable[[float], None]]:  # noqa: ARG001  # as what measures
+    """Measure nothing."""
+    yield lambda _: None
+
+
+@contextmanager
+def with_threads(also: Callable[[float], None]) -> Iterator[None]:
+    """Add what the other threads of Python use meanwhile: DuckDB compares rows in threads of its own."""
+    began = time.process_time() - time.thread_time()
+    yield
+    also(time.process_time() - time.thread_time() - began)
 
 
 def together(*recorders: Recorder) -> Recorder:

@@ -6,7 +6,7 @@ a promotion replaces the table's rows and its checkpoint together.
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
@@ -23,6 +23,8 @@ from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime.processes import own
 
+FOLDER = "_rebuild"
+
 
 @dataclass(frozen=True, slots=True)
 class Shadow(Lake):
@@ -34,7 +36,7 @@ class Shadow(Lake):
     @classmethod
     def of(cls, table: Table, lake: Lake) -> "Shadow":
         """Return the shadow of a table, whether or not it exists."""
-        return cls(lake.root / "_rebuild" / table.id, lake, table)
+        return cls(lake.root / FOLDER / table.id, lake, table)
 
     def table(self, table: Table | Feed | Static) -> Place:
         """Return the shadow's folder for its own table, the live folder for any other."""
@@ -97,6 +99,14 @@ class Promotion:
     done: bool = False
     undoing: bool = False
     undone: bool = False
+
+
+def shadows(lake: Lake, tables: Iterable[Table]) -> Iterator[Shadow]:
+    """Yield those that a lake has of tables, or the folders of which are left."""
+    known = {table.id: table for table in tables}
+    for name in (lake.root / FOLDER).names():
+        if name in known:
+            yield Shadow.of(known[name], lake)
 
 
 def begin(shadow: Shadow) -> None:

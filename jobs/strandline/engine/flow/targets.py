@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
+import confluent_kafka
+import confluent_kafka.admin
 import orjson
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._resource import ResourceType
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 from strandline.engine.flow.publications import Change, Function, Position, position
@@ -131,16 +130,22 @@ MOST = 1_000_000
 FRAME = 512
 """Bytes that a record may need beside its key, value and headers: its frame in a batch, and that of the batch."""
 Headers: TypeAlias = list[tuple[str, str | bytes | None]]
-STARTING = frozenset(
-    {
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    }
-)
-TAKEN_OVER = frozenset(
-    {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001  # public, though so named
-)
+
+
+def _starting() -> tuple[int, ...]:
+    """Return the errors of a cluster whose coordinator is not there yet."""
+    errors = confluent_kafka.KafkaError
+    return (
+        errors.NOT_COORDINATOR,
+        errors.COORDINATOR_NOT_AVAILABLE,
+        errors.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+
+
+def _taken_over() -> tuple[int, ...]:
+    """Return those of a producer in whose place another one writes."""
+    errors = confluent_kafka.KafkaError
+    return errors._FENCED, errors.INVALID_PRODUCER_EPOCH  # noqa: SLF001  # public, though so named
 
 
 class ToKafka:
@@ -159,8 +164,8 @@ class ToKafka:
         """
         self._topic, self._id, self._locate = topic, id_, locate
         self._options = {k: v for k, v in options.items() if not k.startswith(JAVA_ONLY)}
-        self._producer: Producer | None = None
-        self._group: Consumer | None = None
+        self._producer: confluent_kafka.Producer | None = None
+        self._group: confluent_kafka.Consumer | None = None
         self._most = MOST
         self._is_empty = False
 
@@ -178,7 +183,7 @@ class ToKafka:
         address = self._locate()
         self._most = limit(address, self._options, self._topic)
         with _understood(self._topic):
-            self._producer = Producer(
+            self._producer = confluent_kafka.Producer(
                 {
                     "compression.type": "lz4",
                     **self._options,
@@ -193,16 +198,16 @@ class ToKafka:
             )
             self._producer.init_transactions(WITHIN)
             self._group = consumer(address, self._options, **{"group.id": self._id})
-            found = _kept(self._group, TopicPartition(self._topic, 0))
+            found = _kept(self._group, confluent_kafka.TopicPartition(self._topic, 0))
             self._is_empty = found.offset < 0 and self._has_no_record(self._group)
         return position(found.metadata) if found.offset >= 0 and found.metadata else None
 
     def offer(self, changes: Sequence[Change], *, is_first: bool, is_last: bool) -> Refused:  # noqa: ARG002  # a topic forgets nothing
         """Send changes in a new transaction, without those that are too large for the topic."""
         refused: dict[str, str] = {}
-        failures: list[KafkaError] = []
+        failures: list[confluent_kafka.KafkaError] = []
 
-        def heard(error: KafkaError | None, _: Message) -> None:
+        def heard(error: "confluent_kafka.KafkaError | None", _: "confluent_kafka.Message") -> None:
             if error is not None:
                 failures.append(error)
 
@@ -224,7 +229,7 @@ class ToKafka:
 
     def keep(self, place: Position) -> None:
         """Commit the transaction, with the position in it."""
-        kept = TopicPartition(self._topic, 0, place.read, place.text())
+        kept = confluent_kafka.TopicPartition(self._topic, 0, place.read, place.text())
         group = self._group
         assert group is not None  # it has begun  # noqa: S101
         with _understood(self._topic):
@@ -239,14 +244,17 @@ class ToKafka:
             self._group.close()
         self._producer = self._group = None
 
-    def _has_no_record(self, group: Consumer) -> bool:
+    def _has_no_record(self, group: "confluent_kafka.Consumer") -> bool:
         """Return whether no record was ever written to the topic."""
         parts = group.list_topics(self._topic, WITHIN).topics[self._topic].partitions
-        ends = (group.get_watermark_offsets(TopicPartition(self._topic, each)) for each in parts)
+        ends = (
+            group.get_watermark_offsets(confluent_kafka.TopicPartition(self._topic, each))
+            for each in parts
+        )
         return not any(ends_at for _, ends_at in ends)
 
     @property
-    def _open(self) -> Producer:
+    def _open(self) -> "confluent_kafka.Producer":
         assert self._producer is not None  # it has begun  # noqa: S101
         return self._producer
 
@@ -255,7 +263,7 @@ class ToKafka:
         key: bytes,
         value: bytes | None,
         headers: Headers,
-        heard: Callable[[KafkaError | None, Message], None],
+        heard: "Callable[[confluent_kafka.KafkaError | None, confluent_kafka.Message], None]",
     ) -> None:
         while True:
             try:
@@ -280,22 +288,27 @@ def limit(address: str, options: Mapping[str, str], topic: str) -> int:
             topic=topic,
         )
     client = admin(address, options)  # as long as it lives, it answers
+    from confluent_kafka.admin._config import ConfigResource  # noqa: PLC0415  # with its client
+    from confluent_kafka.admin._resource import ResourceType  # noqa: PLC0415  # as above
+
     asked = ConfigResource(ResourceType.TOPIC, topic)
     try:
         found = client.describe_configs([asked])[asked].result(WITHIN)
-    except (KafkaException, TimeoutError):  # this client may not ask
+    except (confluent_kafka.KafkaException, TimeoutError):  # this client may not ask
         return MOST
     return int(found["max.message.bytes"].value)
 
 
-def _kept(group: Consumer, part: TopicPartition) -> TopicPartition:
+def _kept(
+    group: "confluent_kafka.Consumer", part: "confluent_kafka.TopicPartition"
+) -> "confluent_kafka.TopicPartition":
     """Return what a group has kept of a partition; a broker that has just started answers soon."""
     deadline = time.monotonic() + WITHIN
     while True:
         try:
             return group.committed([part], timeout=WITHIN)[0]
-        except KafkaException as error:
-            if error.args[0].code() not in STARTING or time.monotonic() > deadline:
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() not in _starting() or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
@@ -324,15 +337,19 @@ def _understood(topic: str) -> Iterator[None]:
     try:
         yield
     # Where a fatal error meets a callback of the client, Python says so by an error of its own about it.
-    except (KafkaException, SystemError) as error:
-        cause = error if isinstance(error, KafkaException) else error.__cause__ or error.__context__
-        if not isinstance(cause, KafkaException):
+    except (confluent_kafka.KafkaException, SystemError) as error:
+        cause = (
+            error
+            if isinstance(error, confluent_kafka.KafkaException)
+            else error.__cause__ or error.__context__
+        )
+        if not isinstance(cause, confluent_kafka.KafkaException):
             raise
         raise _away(topic, cause.args[0]) from error
 
 
-def _away(topic: str, reason: KafkaError | str) -> TransientError | FencedError:
-    if isinstance(reason, KafkaError) and reason.code() in TAKEN_OVER:
+def _away(topic: str, reason: "confluent_kafka.KafkaError | str") -> TransientError | FencedError:
+    if isinstance(reason, confluent_kafka.KafkaError) and reason.code() in _taken_over():
         return FencedError(
             f"another process publishes to topic {topic} now",
             hint="let the other go on; it has begun where this one was.",

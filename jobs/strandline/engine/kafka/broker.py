@@ -14,16 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
-from confluent_kafka.cimpl import NewTopic
+import confluent_kafka
+import confluent_kafka.admin
 
 from strandline.core.errors import DataError, DefinitionError, LakeError, TransientError
 from strandline.core.table import Table
@@ -45,7 +37,6 @@ JAVA_ONLY = ("ssl.truststore.", "sasl.jaas.config")
 ANSWER = "start the lake's broker with `strandline up`, or correct STRANDLINE_KAFKA."
 OPTIONS = "correct STRANDLINE_KAFKA_OPTIONS."
 # Errors that the operator must correct; waiting does not help.
-REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})  # noqa: SLF001  # public, though so named
 
 
 def check_reachable(
@@ -84,12 +75,16 @@ def create_topic(address: str, name: str, partitions: int, options: Mapping[str,
     if name in _leaders(cluster, PATIENCE):
         return False
     # Without a replication factor the cluster's own default applies: 1 on the lake's broker, 3 on most others.
+    from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415  # few programs make one
+
     made = cluster.admin.create_topics([NewTopic(name, num_partitions=partitions)])[name]
     try:
         made.result()
-    except KafkaException as error:
+    except confluent_kafka.KafkaException as error:
         reason = error.args[0]
-        if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:  # another process just created it
+        if (
+            reason.code() == confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS
+        ):  # another process just created it
             return False
         raise DefinitionError(
             f"topic {name} cannot be created at {address}: {reason.str()}",
@@ -137,10 +132,12 @@ def ends(cluster: "Cluster", parts: Iterable[tuple[str, int]]) -> dict[tuple[str
     Raises:
         KafkaException: A partition does not exist, or a broker does not answer.
     """
+    from confluent_kafka.admin._listoffsets import OffsetSpec  # noqa: PLC0415  # with its client
+
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     asked = cluster.admin.list_offsets(
-        {TopicPartition(*part): newest for part in parts},
-        isolation_level=IsolationLevel.READ_COMMITTED,
+        {confluent_kafka.TopicPartition(*part): newest for part in parts},
+        isolation_level=confluent_kafka.IsolationLevel.READ_COMMITTED,
         request_timeout=PATIENCE,
     )
     return {(each.topic, each.partition): at.result().offset for each, at in asked.items()}
@@ -158,7 +155,7 @@ class Cluster:
         _check_address(address)
         self.address = address
         self.options = options
-        self.heard: list[KafkaError] = []
+        self.heard: list[confluent_kafka.KafkaError] = []
         given = {k: v for k, v in options.items() if not k.startswith(JAVA_ONLY)}
         quiet: dict[str, str | int | float | bool] = {
             "bootstrap.servers": address,
@@ -167,25 +164,27 @@ class Cluster:
             "reconnect.backoff.max.ms": 200,
         }
         try:
-            self.admin = AdminClient({**quiet, **given}, error_cb=self.heard.append)
-        except KafkaException as error:
+            self.admin = confluent_kafka.admin.AdminClient(
+                {**quiet, **given}, error_cb=self.heard.append
+            )
+        except confluent_kafka.KafkaException as error:
             raise DefinitionError(
                 f"the Kafka client refuses its options: {error.args[0].str()}",
                 hint=OPTIONS,
                 address=address,
             ) from error
 
-    def failure(self, error: KafkaException) -> LakeError:
+    def failure(self, error: "confluent_kafka.KafkaException") -> LakeError:
         """Return the project's error for an error of the client, with the cause that was reported before it."""
         self.admin.poll(0)
-        refusal = next((each for each in self.heard if each.code() in REFUSALS), None)
+        refusal = next((each for each in self.heard if each.code() in _refusals()), None)
         if refusal is not None:
             return DefinitionError(
                 f"the Kafka broker at {self.address} refuses the client: {_reason(refusal)}",
                 hint=OPTIONS,
                 address=self.address,
             )
-        all_down = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001  # public, though so named
+        all_down = confluent_kafka.KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001  # public, though so named
         cause = next((each for each in self.heard if each.code() != all_down), error.args[0])
         return TransientError(
             f"no Kafka broker answers at {self.address}: {_reason(cause)}",
@@ -197,7 +196,7 @@ class Cluster:
 # The offsets of a consumer group, by which Kafka's own tools see how far a reader is.
 
 
-def offsets_of(asks: AdminClient, group: str) -> dict[tuple[str, int], int]:
+def offsets_of(asks: "confluent_kafka.admin.AdminClient", group: str) -> dict[tuple[str, int], int]:
     """Return the offsets that a consumer group has.
 
     Its coordinator is asked for something else first, and refuses that while it is not ready. To be refused the offsets ends the
@@ -209,14 +208,14 @@ def offsets_of(asks: AdminClient, group: str) -> dict[tuple[str, int], int]:
     """
     asks.describe_consumer_groups([group], request_timeout=PATIENCE)[group].result(2 * PATIENCE)
     listed = asks.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group)], request_timeout=PATIENCE
+        [confluent_kafka.ConsumerGroupTopicPartitions(group)], request_timeout=PATIENCE
     )
     found = listed[group].result(2 * PATIENCE).topic_partitions or []
     return {(each.topic, each.partition): each.offset for each in found}
 
 
 def set_offsets(
-    asks: AdminClient,
+    asks: "confluent_kafka.admin.AdminClient",
     group: str,
     wanted: Mapping[tuple[str, int], int],
     former: Collection[str],
@@ -247,20 +246,20 @@ def set_offsets(
         asks.delete_consumer_groups([group], request_timeout=PATIENCE)[group].result(2 * PATIENCE)
     if not wanted:
         return
-    parts = [TopicPartition(*part, at) for part, at in sorted(wanted.items())]
+    parts = [confluent_kafka.TopicPartition(*part, at) for part, at in sorted(wanted.items())]
     made = asks.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, parts)], request_timeout=PATIENCE
+        [confluent_kafka.ConsumerGroupTopicPartitions(group, parts)], request_timeout=PATIENCE
     )
     for each in made[group].result(2 * PATIENCE).topic_partitions or []:
         if each.error is not None:
-            raise KafkaException(each.error)
+            raise confluent_kafka.KafkaException(each.error)
 
 
 def _leaders(cluster: Cluster, patience: float) -> dict[str, list[int]]:
     """Return for each topic the leaders of its partitions; -1 where there is none yet."""
     try:
         found = cluster.admin.list_topics(timeout=patience).topics
-    except KafkaException as error:
+    except confluent_kafka.KafkaException as error:
         raise cluster.failure(error) from error
     return {name: [p.leader for p in found[name].partitions.values()] for name in sorted(found)}
 
@@ -286,7 +285,13 @@ def _check_address(address: str) -> None:
             )
 
 
-def _reason(error: KafkaError) -> str:
+def _refusals() -> frozenset[int]:
+    """Return the errors by which a broker refuses who asks."""
+    errors = confluent_kafka.KafkaError
+    return frozenset({errors._AUTHENTICATION, errors._SSL})  # noqa: SLF001  # public, though so named
+
+
+def _reason(error: "confluent_kafka.KafkaError") -> str:
     # The client's text: the connection, the failure, and after how many milliseconds in which state.
     text = re.sub(r"\s*\(after \d+ms in state \w+[^)]*\)", "", error.str())
     text = re.sub(r"^\S+/(?:bootstrap|\d+): ", "", text)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from google.protobuf.message import DecodeError
+from google.protobuf import descriptor_pb2
+from google.protobuf import message as protobuf_message
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.core.routes import Format, Reference, WriterSchema
@@ -160,8 +160,8 @@ def _text(kind: Format, text: str, name: str) -> str:
     if kind is not Format.PROTOBUF:
         return text
     try:
-        FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    except (binascii.Error, DecodeError) as error:
+        descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (binascii.Error, protobuf_message.DecodeError) as error:
         raise DefinitionError(
             f"the registry returns {name} as a text of Protobuf, and not serialized",
             hint="Confluent's registry serializes it; to others the producer must register the serialized descriptor.",

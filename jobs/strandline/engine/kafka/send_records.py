@@ -21,8 +21,8 @@ from itertools import chain, repeat
 from typing import TypeAlias
 from uuid import uuid4
 
+import confluent_kafka
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -232,11 +232,11 @@ class _Sending:
     complaint: str = "it stopped answering"
     acknowledged: int = 0
     moved_at: float = field(default_factory=time.monotonic)
-    producer: Producer = field(init=False)
+    producer: "confluent_kafka.Producer" = field(init=False)
 
     def __post_init__(self) -> None:
         own = {k: v for k, v in self.options.items() if not k.startswith(JAVA_ONLY)}
-        self.producer = Producer(
+        self.producer = confluent_kafka.Producer(
             {
                 **SPEED,
                 **own,
@@ -262,7 +262,7 @@ class _Sending:
             while len(self.producer):
                 self._look(0.1)
             self._look(0)  # the last ones may have left the queue since the last look
-        except KafkaException as error:
+        except confluent_kafka.KafkaException as error:
             self.complaint = _words(error)
             raise self._gone() from error
         finally:
@@ -315,12 +315,14 @@ class _Sending:
             address=self.address,
         )
 
-    def _on_failure(self, error: KafkaError | None, _: Message) -> None:
+    def _on_failure(
+        self, error: "confluent_kafka.KafkaError | None", _: "confluent_kafka.Message"
+    ) -> None:
         if error is not None:
             self.failed += 1
             self.complaint = error.str()
 
-    def _on_error(self, error: KafkaError) -> None:
+    def _on_error(self, error: "confluent_kafka.KafkaError") -> None:
         self.complaint = error.str()
 
 
@@ -345,9 +347,9 @@ def _end(log: Backlog) -> int:
             time.sleep(0.05)
 
 
-def _words(error: KafkaException) -> str:
+def _words(error: "confluent_kafka.KafkaException") -> str:
     reason = error.args[0]
-    return reason.str() if isinstance(reason, KafkaError) else str(reason)
+    return reason.str() if isinstance(reason, confluent_kafka.KafkaError) else str(reason)
 
 
 # Topics in memory, in place of a broker's: records that a test sends, which bronze reads as those of Kafka.
@@ -517,7 +519,7 @@ class GivenLog:
         """Count the records between two positions."""
         return sum(1 for _ in self.given.between(start, end))
 
-    def records(self, start: Positions, end: Positions) -> Iterator[Message]:
+    def records(self, start: Positions, end: Positions) -> "Iterator[confluent_kafka.Message]":
         """Refuse: records with a time beyond the calendar are read so, and none can be sent here."""
         raise NotImplementedError(start, end)
 

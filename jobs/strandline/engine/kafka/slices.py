@@ -21,18 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from confluent_kafka import (
-    TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition,
-)
-from confluent_kafka.admin._config import ConfigEntry, ConfigResource
-from confluent_kafka.admin._resource import ResourceType
+import confluent_kafka
 
 from strandline.core.errors import LakeError, TransientError
 from strandline.core.kind import SKEW, milliseconds
@@ -46,6 +37,9 @@ from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import Offsets, last_entry
 from strandline.engine.lake.place import damage
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin._config import ConfigEntry
 
 FEW = 1_000
 """Records whose clocks are ahead that are passed over in a row; where there are more, the partition waits at them."""
@@ -103,7 +97,7 @@ class SpoiltIndex:
                 break
         return self._known.setdefault(offset, None)
 
-    def _learn(self, offset: int, found: Sequence[Message]) -> None:
+    def _learn(self, offset: int, found: "Sequence[confluent_kafka.Message]") -> None:
         """Note the times of records that were read together, each also for the offsets before it that have none."""
         begins = offset
         for message in found:
@@ -128,7 +122,7 @@ class Backlog:
         options: Mapping[str, str],
         topics: Sequence[Topic],
         read: Iterable[Part] = (),
-        asks: Consumer | None = None,
+        asks: "confluent_kafka.Consumer | None" = None,
     ) -> None:
         """Connect; the cluster is not queried yet.
 
@@ -238,7 +232,7 @@ class Backlog:
             for name, log in self._logs.items()
         )
 
-    def records(self, start: Positions, end: Positions) -> Iterator[Message]:
+    def records(self, start: Positions, end: Positions) -> "Iterator[confluent_kafka.Message]":
         """Yield the committed records between two positions, topic by topic."""
         for name, log in self._logs.items():
             yield from log.records(self._within(start, name), self._within(end, name))
@@ -325,7 +319,7 @@ def ends_of(
     lake: Lake,
     address: str,
     options: Mapping[str, str],
-    asks: Consumer | None = None,
+    asks: "confluent_kafka.Consumer | None" = None,
 ) -> dict[Part, Ends]:
     """Return the offsets of all partitions of a table's topics, from Kafka and the ledger.
 
@@ -381,7 +375,7 @@ def unread_offsets(
         return found
     try:
         asks = consumer(address, options)
-    except KafkaException:  # its options are wrong, for all tables alike
+    except confluent_kafka.KafkaException:  # its options are wrong, for all tables alike
         return found
     try:
         for table in fed(tables, lake):
@@ -389,7 +383,7 @@ def unread_offsets(
                 if isinstance(table, Ingested) and (also_new or lake.exists(table)):
                     parts = ends_of(table, lake, address, options, asks)
                     found[table.id] = sum(part.lag for part in parts.values())
-            except (TransientError, KafkaException):
+            except (TransientError, confluent_kafka.KafkaException):
                 break  # a cluster that is away is away for all tables, and each would wait for it
             except Exception as error:
                 # A topic that was deleted, a torn commit: one table's own, and reported with its books.
@@ -425,22 +419,25 @@ def written_at(
 
 
 def _first_of_each(
-    consumer: Consumer, positions: dict[Part, int], deadline: float
+    consumer: "confluent_kafka.Consumer", positions: dict[Part, int], deadline: float
 ) -> dict[Part, int]:
-    consumer.assign([TopicPartition(*part, offset) for part, offset in positions.items()])
+    consumer.assign(
+        [confluent_kafka.TopicPartition(*part, offset) for part, offset in positions.items()]
+    )
     found: dict[Part, int] = {}
     wanted = set(positions)
     while wanted and time.monotonic() < deadline:
         for message in consumer.consume(1_000, timeout=0.1):
             part = (message.topic() or "", message.partition() or 0)
             error = message.error()
-            if part not in wanted or (error and error.code() != KafkaError._PARTITION_EOF):  # noqa: SLF001  # public, though so named
+            end = confluent_kafka.KafkaError._PARTITION_EOF  # noqa: SLF001  # public, though so named
+            if part not in wanted or (error and error.code() != end):
                 continue
             kind, moment = message.timestamp()
-            if error is None and kind != TIMESTAMP_NOT_AVAILABLE:
+            if error is None and kind != confluent_kafka.TIMESTAMP_NOT_AVAILABLE:
                 found[part] = moment
             wanted.discard(part)
-            consumer.incremental_unassign([TopicPartition(*part)])
+            consumer.incremental_unassign([confluent_kafka.TopicPartition(*part)])
     return found
 
 
@@ -478,6 +475,9 @@ def retentions(
 ) -> dict[str, Retention]:
     """Return what each of some topics keeps; a topic that may not be described keeps something unknown."""
     client = Cluster(address, options).admin
+    from confluent_kafka.admin._config import ConfigResource  # noqa: PLC0415  # with its client
+    from confluent_kafka.admin._resource import ResourceType  # noqa: PLC0415  # as above
+
     asked = {ConfigResource(ResourceType.TOPIC, name): name for name in sorted(set(topics))}
     if not asked:
         return {}
@@ -485,11 +485,15 @@ def retentions(
     return {name: _retention(found[resource]) for resource, name in asked.items()}
 
 
-def _retention(answer: Future[dict[str, ConfigEntry]]) -> Retention:
+def _retention(answer: "Future[dict[str, ConfigEntry]]") -> Retention:
     try:
         values = {name: entry.value for name, entry in answer.result(2 * broker.PATIENCE).items()}
-    except (KafkaException, TimeoutError) as error:
-        why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+    except (confluent_kafka.KafkaException, TimeoutError) as error:
+        why = (
+            error.args[0].str()
+            if isinstance(error, confluent_kafka.KafkaException)
+            else "no answer"
+        )
         return Retention(unknown=f"its configuration cannot be read: {why}")
     policies = {each.strip() for each in (values.get("cleanup.policy") or "delete").split(",")}
     deletes = "delete" in policies

@@ -2,21 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicCollection,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
+import confluent_kafka
+import confluent_kafka.admin
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.topic import Topic
@@ -195,7 +186,9 @@ def identities_in(stream: str) -> dict[str, str]:
 
 
 def read_of(
-    asks: AdminClient, identities: Mapping[str, str], read: Mapping[Part, int]
+    asks: "confluent_kafka.admin.AdminClient",
+    identities: Mapping[str, str],
+    read: Mapping[Part, int],
 ) -> dict[Part, int]:
     """Return the next offset to read of each partition, by the numbers that these have on the cluster.
 
@@ -209,19 +202,24 @@ def read_of(
     """
     if not identities:
         return {}
-    there = asks.describe_topics(TopicCollection([*identities]), request_timeout=PATIENCE)
+    there = asks.describe_topics(
+        confluent_kafka.TopicCollection([*identities]), request_timeout=PATIENCE
+    )
     found = dict[Part, int]()
     for name, answer in there.items():
         try:
             topic = answer.result(2 * PATIENCE)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() == confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
                 continue
             raise
         if str(topic.topic_id) == identities[name]:
             found |= {(name, each.id): -1 for each in topic.partitions}
     own = {(part[0], number_in_kafka(part)): at for part, at in current(read).items()}
-    unread = {TopicPartition(*part): OffsetSpec.earliest() for part in found if part not in own}  # type: ignore[no-untyped-call]
+    from confluent_kafka.admin._listoffsets import OffsetSpec  # noqa: PLC0415  # with its client
+
+    first = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+    unread = {confluent_kafka.TopicPartition(*part): first for part in found if part not in own}
     firsts = asks.list_offsets(unread, request_timeout=PATIENCE) if unread else {}
     begins = {
         (each.topic, each.partition): at.result(2 * PATIENCE).offset for each, at in firsts.items()
@@ -230,17 +228,21 @@ def read_of(
 
 
 TIMEOUT = 10.0
-PASSING = frozenset(
-    {
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError._TRANSPORT,  # noqa: SLF001  # public, though so named
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  # as above
-    }
-)
-"""Errors while a broker starts; the client marks none of them retriable here."""
 Positions = Mapping[int, int]
 Answer = TypeVar("Answer")
+
+
+@cache
+def _passing() -> frozenset[int]:
+    """Return the errors while a broker starts; the client marks none of them retriable here."""
+    return frozenset(
+        {
+            confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
+            confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION,
+            confluent_kafka.KafkaError._TRANSPORT,  # noqa: SLF001  # public, though so named
+            confluent_kafka.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  # as above
+        }
+    )
 
 
 class Log:
@@ -251,7 +253,7 @@ class Log:
         address: str,
         options: Mapping[str, str],
         topic: Topic,
-        asks: Consumer | None = None,
+        asks: "confluent_kafka.Consumer | None" = None,
     ) -> None:
         """Connect, unless with a client that others use as well, and close; the cluster is not queried yet."""
         self.address = address
@@ -259,7 +261,7 @@ class Log:
         self._options = options
         self._reading = _reading(address, options)
         self._is_shared = asks is not None
-        self._consumer = asks or Consumer(self._reading)
+        self._consumer = asks or confluent_kafka.Consumer(self._reading)
 
     def close(self) -> None:
         """Disconnect."""
@@ -277,7 +279,7 @@ class Log:
         """
         try:
             known = self._consumer.list_topics(self.topic.name, timeout=TIMEOUT)
-        except KafkaException as error:
+        except confluent_kafka.KafkaException as error:
             raise self._silent(error) from error
         found = known.topics[self.topic.name]
         if found.error is not None or not found.partitions:
@@ -292,19 +294,20 @@ class Log:
         """
         try:
             return sorted(self._consumer.list_topics(timeout=TIMEOUT).topics)
-        except KafkaException as error:
+        except confluent_kafka.KafkaException as error:
             raise self._silent(error) from error
 
     def identity(self) -> str:
         """Return the id that the cluster gave to the topic; a recreated topic has another."""
         name = self.topic.name
-        asked = self._admin.describe_topics(TopicCollection([name]))
+        asked = self._admin.describe_topics(confluent_kafka.TopicCollection([name]))
         try:
             return str(asked[name].result(timeout=TIMEOUT).topic_id)
         except TimeoutError as error:
-            raise self._silent(KafkaException(KafkaError(KafkaError._TIMED_OUT))) from error  # noqa: SLF001  # as above
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            why = confluent_kafka.KafkaError(confluent_kafka.KafkaError._TIMED_OUT)  # noqa: SLF001  # as above
+            raise self._silent(confluent_kafka.KafkaException(why)) from error
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() == confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise self._missing() from error
             raise self._silent(error) from error
 
@@ -321,13 +324,17 @@ class Log:
         """Count the committed records between two positions by reading them."""
         return sum(1 for _ in self.records(start, end))
 
-    def records(self, start: Positions, end: Positions) -> Iterator[Message]:
+    def records(self, start: Positions, end: Positions) -> "Iterator[confluent_kafka.Message]":
         """Yield the committed records between two positions, for as long as records come.
 
         Raises:
             TransientError: Kafka returned nothing for a while; the records so far are not all.
         """
-        parts = [TopicPartition(self.topic.name, p, start[p]) for p in end if end[p] > start[p]]
+        parts = [
+            confluent_kafka.TopicPartition(self.topic.name, p, start[p])
+            for p in end
+            if end[p] > start[p]
+        ]
         open_ends = {part.partition: end[part.partition] for part in parts}
         most = sum(end[part.partition] - part.offset for part in parts)
         self._consumer.assign(parts)
@@ -354,9 +361,11 @@ class Log:
 
     def follow(self, start: Positions) -> None:
         """Read on from positions; ``arrived`` returns what has come."""
-        self._consumer.assign([TopicPartition(self.topic.name, p, start[p]) for p in start])
+        self._consumer.assign(
+            [confluent_kafka.TopicPartition(self.topic.name, p, start[p]) for p in start]
+        )
 
-    def arrived(self, seconds: float) -> list[Message]:
+    def arrived(self, seconds: float) -> "list[confluent_kafka.Message]":
         """Return the committed records that have come, having waited for the first for some seconds at most.
 
         Raises:
@@ -370,30 +379,30 @@ class Log:
             error = message.error()
             if error is None:
                 found.append(message)
-            elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # as above
+            elif error.code() == confluent_kafka.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # as above
                 raise TransientError(
                     f"topic {self.topic.name} no longer holds the record that is read next",
                     hint="it expired, or the topic was made anew; its bounds say what it holds.",
                     topic=self.topic.name,
                 )
-            elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # as above
-                raise KafkaException(error)
+            elif error.code() != confluent_kafka.KafkaError._PARTITION_EOF:  # noqa: SLF001  # as above
+                raise confluent_kafka.KafkaException(error)
         return found
 
-    def look(self, partition: int, offset: int, seconds: float) -> list[Message]:
+    def look(self, partition: int, offset: int, seconds: float) -> "list[confluent_kafka.Message]":
         """Return some committed records from an offset on, having waited for the first for some seconds at most.
 
         A consumer of its own: the broker holds a fetch at the end of a partition for half a second, and the next look of the
         same consumer waits behind it.
         """
-        self._looker.assign([TopicPartition(self.topic.name, partition, offset)])
+        self._looker.assign([confluent_kafka.TopicPartition(self.topic.name, partition, offset)])
         first = self._looker.poll(seconds)
         found = [first, *self._looker.consume(10_000, timeout=0)] if first is not None else []
         return [message for message in found if message.error() is None]
 
     @cached_property
-    def _looker(self) -> Consumer:
-        return Consumer({**self._reading, "fetch.wait.max.ms": "5"})
+    def _looker(self) -> "confluent_kafka.Consumer":
+        return confluent_kafka.Consumer({**self._reading, "fetch.wait.max.ms": "5"})
 
     def _stopped(self, seen: int, open_ends: Positions) -> TransientError:
         return TransientError(
@@ -407,12 +416,12 @@ class Log:
 
     def offsets_at(self, moment: int, partitions: Sequence[int]) -> dict[int, int | None]:
         """Return for each partition the first offset at or after a time in milliseconds; None where there is none."""
-        asked = [TopicPartition(self.topic.name, p, moment) for p in partitions]
+        asked = [confluent_kafka.TopicPartition(self.topic.name, p, moment) for p in partitions]
         found = self._patiently(lambda: self._consumer.offsets_for_times(asked, timeout=TIMEOUT))
         return {part.partition: part.offset if part.offset >= 0 else None for part in found}
 
-    def _at(self, partition: int) -> TopicPartition:
-        return TopicPartition(self.topic.name, partition)
+    def _at(self, partition: int) -> "confluent_kafka.TopicPartition":
+        return confluent_kafka.TopicPartition(self.topic.name, partition)
 
     def _patiently(self, ask: Callable[[], Answer]) -> Answer:
         # The partitions of a new topic have no leader at first, nor have those of a broker that was just restarted;
@@ -421,13 +430,13 @@ class Log:
         while True:
             try:
                 return ask()
-            except KafkaException as error:
-                if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+            except confluent_kafka.KafkaException as error:
+                if error.args[0].code() not in _passing() or time.monotonic() > deadline:
                     raise self._silent(error) from error
                 time.sleep(0.1)
 
     @cached_property
-    def _admin(self) -> AdminClient:
+    def _admin(self) -> "confluent_kafka.admin.AdminClient":
         return admin(self.address, self._options)
 
     def _missing(self) -> DefinitionError:
@@ -438,7 +447,7 @@ class Log:
             topic=self.topic.name,
         )
 
-    def _silent(self, error: KafkaException) -> TransientError:
+    def _silent(self, error: "confluent_kafka.KafkaException") -> TransientError:
         return TransientError(
             f"no Kafka broker answers at {self.address}: {error.args[0].str()}",
             hint="start the lake's broker with `strandline up`, or correct STRANDLINE_KAFKA.",
@@ -572,9 +581,11 @@ def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def consumer(address: str, options: Mapping[str, str], **more: str | int) -> Consumer:
+def consumer(
+    address: str, options: Mapping[str, str], **more: str | int
+) -> "confluent_kafka.Consumer":
     """Return a client to ask a cluster of several topics, with some settings of its own; its maker closes it."""
-    return Consumer({**_reading(address, options), **more})
+    return confluent_kafka.Consumer({**_reading(address, options), **more})
 
 
 def _reading(address: str, options: Mapping[str, str]) -> dict[str, str | int]:
@@ -590,9 +601,11 @@ def _reading(address: str, options: Mapping[str, str]) -> dict[str, str | int]:
     }
 
 
-def admin(address: str, options: Mapping[str, str]) -> AdminClient:
+def admin(address: str, options: Mapping[str, str]) -> "confluent_kafka.admin.AdminClient":
     """Return an admin client of the cluster."""
-    return AdminClient({"bootstrap.servers": address, "log_level": 0, **options})
+    return confluent_kafka.admin.AdminClient(
+        {"bootstrap.servers": address, "log_level": 0, **options}
+    )
 
 
 # Write single records to a topic, each acknowledged by all replicas before the next.
@@ -605,7 +618,7 @@ class TopicWriter:
         """Connect to nothing yet."""
         self._locate, self._topic = locate, topic
         self._options = {k: v for k, v in options.items() if not k.startswith(JAVA_ONLY)}
-        self._producer: Producer | None = None
+        self._producer: confluent_kafka.Producer | None = None
 
     def write(self, key: str, value: bytes) -> None:
         """Write a record.
@@ -613,9 +626,11 @@ class TopicWriter:
         Raises:
             TransientError: It was not acknowledged; it may be in the topic all the same.
         """
-        failures: list[KafkaError] = []
+        failures: list[confluent_kafka.KafkaError] = []
 
-        def reported(error: KafkaError | None, _: Message) -> None:
+        def reported(
+            error: "confluent_kafka.KafkaError | None", _: "confluent_kafka.Message"
+        ) -> None:
             if error is not None:
                 failures.append(error)
 
@@ -623,14 +638,14 @@ class TopicWriter:
             producer = self._connected()
             producer.produce(self._topic, value, key, on_delivery=reported)
             left = producer.flush(2 * TIMEOUT)
-        except KafkaException as error:
+        except confluent_kafka.KafkaException as error:
             raise self._refused(error.args[0].str()) from error
         if left or failures:
             raise self._refused(failures[0].str() if failures else "no answer")
 
-    def _connected(self) -> Producer:
+    def _connected(self) -> "confluent_kafka.Producer":
         if self._producer is None:
-            self._producer = Producer(
+            self._producer = confluent_kafka.Producer(
                 {
                     **self._options,
                     "bootstrap.servers": self._locate(),

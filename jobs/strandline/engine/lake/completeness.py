@@ -20,10 +20,11 @@ because it says which time of the table is closed.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from graphlib import TopologicalSorter
 from typing import TypeVar
 
 from strandline.core.errors import DataError, DefinitionError, LakeError
@@ -238,12 +239,35 @@ def fed(tables: Iterable[AnyTable], lake: Lake) -> list[AnyTable]:
     return [table for table in tables if table.id not in known]
 
 
-def with_below(table: Table) -> list[Table]:
-    """Return a table and all tables upstream of it, those next to it first."""
-    reached = [table]
-    for each in reached:
-        reached += [source for source in each.upstream if source not in reached]
-    return reached
+def with_below(
+    *tables: Table, sources: Callable[[Table], Iterable[Table]] = lambda table: table.upstream
+) -> list[Table]:
+    """Return tables and all below them, each once and before those that it has below itself.
+
+    Args:
+        tables: The tables.
+        sources: Returns what a table has below itself: what it reads, or what its rows depend on (``every_need``).
+    """
+    found, below, waiting = dict[str, Table](), dict[str, list[str]](), [*tables]
+    while waiting:
+        table = waiting.pop()
+        if table.id not in found:
+            its = [*sources(table)]
+            found[table.id], below[table.id] = table, [each.id for each in its]
+            waiting += its
+    return [found[name] for name in TopologicalSorter(below).static_order()][::-1]
+
+
+def every_need(table: Table) -> Iterable[Table]:
+    """Return what the rows of a table depend on: what it reads and what it joins as of a moment."""
+    return table.needs
+
+
+def needed_in(lake: Lake) -> Callable[[Table], Iterable[Table]]:
+    """Return the same for a lake that may lack what is joined; the table then lacks its columns."""
+    return lambda table: [
+        each for each in table.needs if each in table.upstream or lake.exists(each)
+    ]
 
 
 class RetiredError(DefinitionError):

@@ -14,49 +14,57 @@ and its columns and versions are those of Spark's reader, which a process beside
 """
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import unquote
 
+import deltalake
+import deltalake.exceptions
 import duckdb
 import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
 from strandline.core.errors import DamagedError, DataError
+from strandline.core.kind import in_utc
 from strandline.engine.lake.log.commit_log import Kind, actions
 from strandline.engine.lake.log.log_actions import file_of
-from strandline.engine.lake.open_table import live_files, opened, statistics
+from strandline.engine.lake.log.log_actions import live_files as logged_files
+from strandline.engine.lake.open_table import delta_options, live_files, opened, statistics
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import scratch
+from strandline.engine.runtime.limit import interrupted
 from strandline.engine.runtime.settings import ENDPOINTS
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyarrow.dataset import Dataset, Expression
 
 
 # DuckDB as the program uses it: in memory, with times in UTC and nothing on standard output.
 
 
-Duck: TypeAlias = duckdb.DuckDBPyConnection
+Duck: TypeAlias = "duckdb.DuckDBPyConnection"
 """An open database."""
 
-Relation: TypeAlias = duckdb.DuckDBPyRelation
+Relation: TypeAlias = "duckdb.DuckDBPyRelation"
 """Rows that are not fetched yet, in an open database."""
-
-DuckError = duckdb.Error
-"""What DuckDB raises."""
-
-DUCK_BUSY = (duckdb.IOException, duckdb.TransactionException)
-"""What it raises for what passes: another program has a database open, or a disk is full."""
 
 MEMORY = "512MB"
 """Most memory that a spilling database takes, whatever the size of the tables; it fits beside a default session of Spark."""
+
+
+def duck_error() -> type[Exception]:
+    """Return what DuckDB raises."""
+    return duckdb.Error
+
+
+def duck_busy() -> tuple[type[Exception], ...]:
+    """Return what it raises for what passes: another program has a database open, or a disk is full."""
+    return duckdb.IOException, duckdb.TransactionException
 
 
 def session() -> Duck:
@@ -73,11 +81,18 @@ def session() -> Duck:
 
 @contextmanager
 def spilling() -> Iterator[Duck]:
-    """Open a database that sorts and groups more rows than fit its memory, in a folder that is removed afterwards."""
-    with scratch() as folder, session() as duck:
-        duck.execute(f"SET memory_limit = '{MEMORY}'")
-        duck.execute("SET preserve_insertion_order = false")
-        duck.execute(f"SET temp_directory = {literal(str(folder))}")
+    """Open a database that sorts and groups more rows than fit its memory, in a folder that is removed afterwards.
+
+    Of a program that may write no folder, as one for agents, what does not fit fails.
+    """
+    with ExitStack() as held:
+        try:
+            folder = str(held.enter_context(scratch()))
+        except FileNotFoundError:  # no folder for such files can be written
+            folder = ""
+        held.enter_context(interrupted(duck := held.enter_context(session())))
+        duck.execute(f"SET memory_limit = '{MEMORY}'; SET preserve_insertion_order = false")
+        duck.execute(f"SET temp_directory = {literal(folder)}")
         yield duck
 
 
@@ -115,7 +130,7 @@ def is_one_select(duck: Duck, sql: str) -> bool:
     """Return whether a text is one SELECT, which can change nothing.
 
     Raises:
-        DuckError: It cannot be parsed.
+        duckdb.Error: It cannot be parsed.
     """
     statements = duck.extract_statements(sql)
     return len(statements) == 1 and statements[0].type == duckdb.StatementType.SELECT
@@ -125,6 +140,24 @@ def ends(text: str) -> bool:
     """Return whether a text ends with the semicolon of a statement: not with one in quotes or in a comment."""
     tokens = duckdb.tokenize(text)
     return bool(tokens) and text.encode()[tokens[-1][0] :].startswith(b";")
+
+
+WORD = re.compile(rb"'(?:[^']|'')*'|\d+\.\d+|[\w\x80-\xff]+|\S")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text of SQL, and the byte at which it begins."""
+
+    text: str
+    begins: int
+
+
+def words_of(text: str) -> list[Word]:
+    """Return the words of a text of SQL, without its comments."""
+    data = text.encode()
+    found = ((begins, WORD.match(data, begins)) for begins, _ in duckdb.tokenize(text))
+    return [Word(each[0].decode(), begins) for begins, each in found if each]
 
 
 def keywords(duck: Duck) -> list[str]:
@@ -155,7 +188,7 @@ def literal(value: object) -> str:
         case bool() | int() | Decimal():
             return str(value)
         case _:
-            text = str(value).replace("'", "''")
+            text = str(value).replace("'", "''").replace("\0", "' || chr(0) || '")
             return f"'{text}'"
 
 
@@ -174,7 +207,7 @@ def rows_where(
     return list(found.to_pylist())
 
 
-def data_set(table: "DeltaTable") -> "Dataset":
+def data_set(table: "deltalake.DeltaTable") -> "Dataset":
     """Return the rows of a version of a table; nothing is read before it is scanned."""
     from pyarrow.dataset import ParquetReadOptions  # noqa: PLC0415  # imports pandas, which takes longer than an answer
 
@@ -182,20 +215,43 @@ def data_set(table: "DeltaTable") -> "Dataset":
     return table.to_pyarrow_dataset(parquet_read_options=times)
 
 
-UNREADABLE = (DuckError, DeltaError, DamagedError, OSError)
-"""What a look at a table may end with, because its files are damaged or gone."""
+def write_rows(path: Place, rows: "pa.Table") -> None:
+    """Make a table of rows of Arrow where there is none."""
+    deltalake.write_deltalake(str(path), rows, storage_options=delta_options(path))
+
+
+def unreadable_errors() -> tuple[type[Exception], ...]:
+    """Return what a look at a table may end with, because its files are damaged or gone."""
+    return duckdb.Error, deltalake.exceptions.DeltaError, DamagedError, OSError
 
 
 def peek(path: Place, name: str) -> "Peek":
     """Open a table's latest version under a name; times are in UTC."""
-    duck, table = session(), opened(path)
+    duck = session()
+    _offer(duck, path, None, name)
+    return Peek(duck)
+
+
+def peek_beside(path: Place, version: int, name: str, more: "pa.Table") -> "Peek":
+    """Open a version of a table, none where it is below 0, with rows beside it that it does not have."""
+    duck = session()
+    duck.register("__more", more)
+    written = ""
+    if version >= 0:
+        _offer(duck, path, version, f"{name}_written")
+        written = f'FROM "{name}_written" UNION ALL BY NAME '
+    duck.execute(f'CREATE VIEW "{name}" AS {written}FROM __more')  # our own names
+    return Peek(duck)
+
+
+def _offer(duck: Duck, path: Place, version: int | None, name: str) -> None:
+    table = opened(path, version)
     files = live_files(table)
     if files:
         kinds = view_of(duck, f"__{name}", files)
         duck.execute(f'CREATE VIEW "{name}" AS {_zoned(f"__{name}", kinds)}')
     else:
         duck.register(name, data_set(table))
-    return Peek(duck)
 
 
 def peek_files(files: Sequence[str], name: str) -> "Peek":
@@ -288,12 +344,45 @@ def register(duck: Duck, name: str, path: Place, version: int | None = None) -> 
     duck.register(name, data_set(opened(path, version)))
 
 
-def declared_columns(duck: Duck, name: str, table: DeltaTable) -> dict[str, str]:
+def declared_columns(duck: Duck, name: str, table: "deltalake.DeltaTable") -> dict[str, str]:
     """Return the columns that a table declares, and DuckDB's names of their types."""
-    duck.register(f"__no_{name}", pa.schema(data_set(table).schema).empty_table())
-    described = duck.execute(f'DESCRIBE "__no_{name}"').fetchall()
-    duck.unregister(f"__no_{name}")
+    fields = table.schema().fields
+    try:
+        nothing = ", ".join(
+            f"CAST(NULL AS {_sql_of(each.type)}) AS {quoted(each.name)}" for each in fields
+        )
+        described = duck.execute(f"DESCRIBE SELECT {nothing}").fetchall()  # our own names
+    except KeyError:  # a type that Arrow knows, and to which DuckDB gives another name
+        # By Arrow not at once: to be given a table of Arrow, DuckDB imports pandas, which takes longer than an answer.
+        duck.register(f"__no_{name}", pa.schema(data_set(table).schema).empty_table())
+        described = duck.execute(f'DESCRIBE "__no_{name}"').fetchall()
+        duck.unregister(f"__no_{name}")
     return {str(column): str(kind) for column, kind, *_ in described}
+
+
+OF_DELTA = "string long integer short byte float double boolean binary date timestamp timestamp_ntz"
+OF_DUCKDB = (
+    "VARCHAR BIGINT INTEGER SMALLINT TINYINT FLOAT DOUBLE BOOLEAN BLOB DATE TIMESTAMPTZ TIMESTAMP"
+)
+SQL_OF = dict(zip(OF_DELTA.split(), OF_DUCKDB.split(), strict=True))
+"""DuckDB's names of the types of a Delta table."""
+
+
+def _sql_of(kind: Any) -> str:  # noqa: ANN401  # a type of delta-rs, which has no class for all of them
+    """Return DuckDB's name of a type.
+
+    Raises:
+        KeyError: It is none of those that have one here.
+    """
+    if hasattr(kind, "element_type"):
+        return f"{_sql_of(kind.element_type)}[]"
+    if hasattr(kind, "key_type"):
+        return f"MAP({_sql_of(kind.key_type)}, {_sql_of(kind.value_type)})"
+    if hasattr(kind, "fields"):
+        parts = (f"{quoted(each.name)} {_sql_of(each.type)}" for each in kind.fields)
+        return f"STRUCT({', '.join(parts)})"
+    name = str(kind.type)
+    return name.upper() if name.startswith("decimal(") else SQL_OF[name]
 
 
 def _as(column: str, declared: str, found: str | None) -> str:
@@ -305,7 +394,7 @@ def _as(column: str, declared: str, found: str | None) -> str:
 
 
 def _in_files(
-    duck: Duck, name: str, table: DeltaTable, files: list[str]
+    duck: Duck, name: str, table: "deltalake.DeltaTable", files: list[str]
 ) -> tuple[dict[str, str], str]:
     """Return the columns of files and the SQL for their rows, with the partition columns from the log.
 
@@ -331,6 +420,9 @@ def _in_files(
 
 CHUNK = 200
 """Rows that are fetched at once."""
+
+NO_FOLDERS = "hive_partitioning = false"
+"""The log says what the names of folders say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,9 +513,18 @@ def changed_files(path: Place, first: int, last: int) -> tuple[list[File], list[
     Raises:
         DataError: A commit is gone.
     """
+    return files_changed_by(path, range(first, last + 1))
+
+
+def files_changed_by(path: Place, versions: Iterable[int]) -> tuple[list[File], list[File]]:
+    """Return the same of some versions, in their order.
+
+    Raises:
+        DataError: A commit is gone.
+    """
     came: dict[str, File] = {}
     went: dict[str, File] = {}
-    for version in range(first, last + 1):
+    for version in versions:
         try:
             changes = [*actions(path, version, Kind.ADD, Kind.REMOVE)]
         except FileNotFoundError as error:
@@ -437,6 +538,11 @@ def changed_files(path: Place, first: int, last: int) -> tuple[list[File], list[
             if went.pop(file.path, None) is None:  # an undo brings back what it is again
                 came[file.path] = file
     return [*came.values()], [*went.values()]
+
+
+def files_at(path: Place, version: int) -> dict[str, File]:
+    """Return the files of a version of a table, by their names in its log."""
+    return {name: _of_log(path, each) for name, each in logged_files(path, version).files.items()}
 
 
 def all_rows(
@@ -497,7 +603,7 @@ def _rows_of(
             skip -= file.rows
             continue
         with session() as duck:
-            sql = f"SELECT false, * FROM ({_select(duck, file, columns, within)})"  # noqa: S608  # our own names
+            sql = f"SELECT false, * FROM ({_select(duck, [file], columns, within)})"  # noqa: S608  # our own names
             for rows in _asked(duck, sql, columns):
                 if left := rows[skip:]:
                     yield left
@@ -513,21 +619,58 @@ def _asked(duck: Duck, sql: str, columns: Columns) -> Iterator[list[Row]]:
         ]
 
 
-def rows_of_files(duck: Duck, files: Sequence[File], columns: Columns) -> str:
+def rows_of_files(
+    duck: Duck, files: Sequence[File], columns: Columns, within: Range | None = None
+) -> str:
     """Return the SQL for the rows of some files; where there is none, for the columns without a row."""
-    nothing = ", ".join(f'CAST(NULL AS {kind}) AS "{name}"' for name, kind in columns.kinds.items())
-    selected = [_select(duck, file, columns) for file in files]
+    nothing = ", ".join(
+        f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns.kinds.items()
+    )
+    looked = [file for file in files if within is None or not _is_outside(file, within)]
+    selected = [_select(duck, some, columns, within) for some in _alike(duck, looked)]
     return " UNION ALL ".join(selected or [f"SELECT {nothing} WHERE false"])
 
 
-def _select(duck: Duck, file: File, columns: Columns, within: Range | None = None) -> str:
-    """Return the SQL for the rows of a file, each column with the type that the table declares.
+def _is_outside(file: File, within: Range) -> bool:
+    """Return whether a file lies in a folder of the column that is outside a range: it is not opened to find that."""
+    value = file.parts.get(within.column)
+    try:
+        at = in_utc(datetime.fromisoformat(value)) if isinstance(value, str) else None
+    except ValueError:  # in another form, which DuckDB may know
+        return False
+    return at is not None and not within.since <= at < within.until
+
+
+def _alike(duck: Duck, files: Sequence[File]) -> Iterable[list[File]]:
+    """Return files that have the same columns, of the same types, and the same values of partition columns, together.
+
+    To describe and to read each by itself takes some milliseconds of CPU; a day of a stream has hundreds.
+    """
+    found: dict[object, list[File]] = defaultdict(list)
+    shapes: dict[str, list[object]] = defaultdict(list)
+    if len(files) > 1:
+        let_read(duck, [file.path for file in files])
+        listed = ", ".join(literal(file.path) for file in files)
+        for name, *column in duck.execute(f"FROM parquet_schema([{listed}])").fetchall():
+            shapes[name].append(column)
+    for file in files:
+        shape = repr(shapes[file.path]) if file.path in shapes else file.path
+        found[repr(sorted(file.parts.items())), shape].append(file)
+    return found.values()
+
+
+def _select(
+    duck: Duck, files: Sequence[File], columns: Columns, within: Range | None = None
+) -> str:
+    """Return the SQL for the rows of files that are alike, each column with the type that the table declares.
 
     A value of a former type that is none of that is NULL: the commit that changed the type has all rows as they are since.
     """
+    file, listed = files[0], ", ".join(literal(each.path) for each in files)
     let_read(duck, [file.path])
-    read = f"read_parquet({literal(file.path)}, hive_partitioning = false)"
-    there = {str(name) for name, *_ in duck.execute(f"DESCRIBE FROM {read}").fetchall()}
+    described = duck.execute(f"DESCRIBE FROM read_parquet({literal(file.path)}, {NO_FOLDERS})")
+    there = {str(name) for name, *_ in described.fetchall()}
+    read = f"read_parquet([{listed}], {NO_FOLDERS})"
 
     def value(name: str) -> str:
         if name in file.parts:

@@ -15,10 +15,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
+import deltalake
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
-from duckdb import BinderException
 
 from strandline.core.errors import DefinitionError
 from strandline.core.kind import in_utc, shifted
@@ -241,6 +241,24 @@ def look(
     return look_in(parts, where, columns or _names(table))
 
 
+def look_at(
+    path: Place, names: Sequence[str], places: Collection[tuple[Any, ...]], columns: Collection[str]
+) -> list[Found]:
+    """Return the rows of some places, each a value of every named column; the files are opened at once that may have one of them.
+
+    Not by the range of all places: from the first record of a table to its last one all of its files lie in it.
+    """
+    if not is_table(path):
+        return []
+    ranges = [_ranges(Where(equal=dict(zip(names, place, strict=True)))) for place in places]
+    parts = {
+        str(path / unquote(action["path"])): _partition(action)
+        for action in _actions(opened(path), names)
+        if any(_may_hold(action, each) for each in ranges)
+    }
+    return look_in(parts, Where(places=(names, places)), columns)
+
+
 def look_in(
     files: Mapping[str, Mapping[str, Any]], where: Where, columns: Collection[str]
 ) -> list[Found]:
@@ -296,7 +314,7 @@ def typed(name: str, text: str, kind: str) -> object:
         ) from error
 
 
-def _names(table: DeltaTable) -> list[str]:
+def _names(table: "deltalake.DeltaTable") -> list[str]:
     return [each.name for each in table.schema().fields]
 
 
@@ -314,7 +332,7 @@ def _ranges(where: Where) -> dict[str, tuple[Any, Any]]:
     return {**where.within, **among, **equal}
 
 
-def _actions(table: DeltaTable, columns: Collection[str]) -> Iterator[dict[str, Any]]:
+def _actions(table: "deltalake.DeltaTable", columns: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield path, partition and statistics of each file."""
     adds = statistics(table)
     wanted = {
@@ -393,7 +411,7 @@ def _fetched(
         let_read(duck, files)
         try:
             return duck.execute(_select(wanted, where, files, divided, ())).fetchall()
-        except BinderException:
+        except duckdb.BinderException:
             # All files may be older than a column that was added since.
             described = duck.execute(f"DESCRIBE FROM {_read(files)}").fetchall()
             known = {name for name, *_ in described}
@@ -551,5 +569,5 @@ def _times(found: Any, column: str) -> tuple[Any, Any, Any]:  # noqa: ANN401  # 
     return pa.chunked_array(found[f"min.{column}"]), pa.chunked_array(found[f"max.{column}"]), empty
 
 
-def _like(times: Any, moment: datetime) -> pa.Scalar:  # noqa: ANN401  # as above
+def _like(times: Any, moment: datetime) -> "pa.Scalar":  # noqa: ANN401  # as above
     return pa.scalar(moment, times.type)

@@ -86,12 +86,6 @@ def file_of(lake: Lake, mark: str) -> Place:
     return _folder(lake) / f"{mark}.json"
 
 
-def folder_of(lake: Lake, name: str) -> Place:
-    """Return the folder of a table or a quarantine by its name."""
-    layer, _, short = name.partition(".")
-    return lake.root / layer / short
-
-
 def _folder(lake: Lake) -> Place:
     return lake.root / REQUESTS
 
@@ -422,24 +416,32 @@ class Hit:
     is_certain: bool = True
 
 
-TEXTS = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_binary_view,
-    pa.types.is_fixed_size_binary,
-)
-"""The types of texts and bytes; which one a file is read as depends on who wrote it."""
+def _is_text(kind: "pa.DataType") -> bool:
+    """Return whether a type is one of texts or bytes; which one a file is read as depends on who wrote it."""
+    types = pa.types
+    kinds = (
+        types.is_string,
+        types.is_large_string,
+        types.is_string_view,
+        types.is_binary,
+        types.is_large_binary,
+        types.is_binary_view,
+        types.is_fixed_size_binary,
+    )
+    return any(is_kind(kind) for is_kind in kinds)
 
-LISTS = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-    pa.types.is_fixed_size_list,
-)
+
+def _is_list(kind: "pa.DataType") -> bool:
+    types = pa.types
+    kinds = (
+        types.is_list,
+        types.is_large_list,
+        types.is_list_view,
+        types.is_large_list_view,
+        types.is_fixed_size_list,
+    )
+    return any(is_kind(kind) for is_kind in kinds)
+
 
 TABLE_FILE = "a table's file"
 KINDS = (
@@ -452,6 +454,7 @@ KINDS = (
         "a stream's checkpoint: its state goes with the watermark, at once by `strandline rebuild`",
     ),
     ("_logs", "a log, which rotates"),
+    ("_who", "the log of orders: `strandline forget --where … --go` replaces the words"),
     ("_dagster", "Dagster's events: remove the run in `strandline ui`"),
     ("_gates", "the samples of a gate: open or correct it (`strandline gate`)"),
     ("_audits", "the result of an audit: `strandline check` writes it anew"),
@@ -545,10 +548,10 @@ def _in_values(file: Place, word: Word) -> str:
     return ""
 
 
-def _holds(column: pa.Array, word: Word) -> bool:
+def _holds(column: "pa.Array", word: Word) -> bool:
     """Return whether a column, or one within it, holds a text."""
     kind = column.type
-    if any(is_kind(kind) for is_kind in TEXTS):
+    if _is_text(kind):
         values = column.cast(pa.large_binary())
         # Two looks that are fast: most values have neither the text nor anything that is escaped.
         near = [
@@ -562,7 +565,7 @@ def _holds(column: pa.Array, word: Word) -> bool:
     return any(_holds(each, word) for each in _within(column))
 
 
-def _within(column: pa.Array) -> list[pa.Array]:
+def _within(column: "pa.Array") -> "list[pa.Array]":
     """Return the columns that a column is made of; none where its values are numbers, times or the like.
 
     Raises:
@@ -573,7 +576,7 @@ def _within(column: pa.Array) -> list[pa.Array]:
         return [column.field(number) for number in range(kind.num_fields)]
     if pa.types.is_map(kind):
         return [column.keys, column.items]
-    if any(is_kind(kind) for is_kind in LISTS):
+    if _is_list(kind):
         return [column.flatten()]
     if pa.types.is_dictionary(kind):
         return [column.dictionary]

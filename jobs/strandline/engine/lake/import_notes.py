@@ -9,8 +9,11 @@ file that changed, or that has the bytes of another one, is found by reading one
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 
+from strandline.core.kind import in_utc
 from strandline.core.table import Table
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import IMPORT, Entry, part_of_imports
@@ -203,6 +206,83 @@ def _read(file: Place) -> ImportNote | None:
 
 def _hash(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+# A backfill that the tables above have to follow: written down before its first commit, so that one that is killed between two tables
+# says which of them have the rows of before.
+
+
+TO_FOLLOW = "_moments/unfollowed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToFollow:
+    """A range of a table whose rows a backfill changes, or was to change, and the tables above that have not followed it.
+
+    Args:
+        table: The table.
+        since: The start of the range, as text.
+        until: Its end.
+        after: The version of the table before.
+        left: The version of each table that is to follow, before.
+    """
+
+    table: str
+    since: str
+    until: str
+    after: int
+    left: Mapping[str, int]
+
+    def is_within(self, since: str | None, until: str | None) -> bool:
+        """Return whether a range holds this one."""
+        if since is None or until is None:
+            return False
+        texts = (self.since, self.until, since, until)
+        begin, end, first, last = (in_utc(datetime.fromisoformat(each)) for each in texts)
+        return first <= begin and end <= last
+
+
+def backfills_to_follow(lake: Lake) -> list[ToFollow]:
+    """Return the backfills of a lake that tables above have not followed."""
+    folder = lake.root / TO_FOLLOW
+    texts = ((folder / name).text() for name in folder.names())
+    return [ToFollow(**each) for text in texts if text for each in json.loads(text)]
+
+
+def to_follow_folder(lake: Lake) -> Place:
+    """Return the folder that names them."""
+    return lake.root / TO_FOLLOW
+
+
+def note_to_follow(lake: Lake, found: ToFollow) -> None:
+    """Write down that tables above have to follow a range; what was left of the same one is a part of it."""
+    known = [each for each in backfills_to_follow(lake) if each.table == found.table]
+    same = [each for each in known if each.is_within(found.since, found.until)]
+    left = {**found.left}
+    for each in same:
+        left |= {name: min(at, left.get(name, at)) for name, at in each.left.items()}
+    whole = replace(found, after=min(each.after for each in (found, *same)), left=left)
+    _write_to_follow(lake, found.table, [*(each for each in known if each not in same), whole])
+
+
+def note_followed(lake: Lake, table: str, span: tuple[str, str], above: str | None = None) -> None:
+    """Write down that a table above has followed a range; all of them have when None."""
+    known = [each for each in backfills_to_follow(lake) if each.table == table]
+    done = [
+        replace(each, left={n: at for n, at in each.left.items() if above not in {None, n}})
+        if each.is_within(*span)
+        else each
+        for each in known
+    ]
+    _write_to_follow(lake, table, done)
+
+
+def _write_to_follow(lake: Lake, table: str, known: list[ToFollow]) -> None:
+    file, left = lake.root / TO_FOLLOW / f"{table}.json", [asdict(e) for e in known if e.left]
+    if left:
+        file.put(json.dumps(left, indent=1))
+    else:
+        file.remove()
 
 
 # Where the slices of imports are in a table's log: one small file a slice, numbered in the order of the commits.

@@ -8,7 +8,6 @@ import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +18,8 @@ from strandline.core.table import Feed, Judged, Table
 from strandline.engine.lake.log.ledger import is_table
 from strandline.engine.lake.place import Place, each_done
 from strandline.engine.lake.store_lease import hold
+from strandline.engine.runtime.processes import REQUESTS
+from strandline.engine.runtime.roles import FILE as ROLES
 from strandline.engine.runtime.settings import near_folder, store_options
 
 # The forms in which a lake is written: a program that is too old for one of them refuses before it writes.
@@ -112,6 +113,8 @@ def raise_to(place: Place, kind: str, lock: Place) -> None:
     with hold(lock):
         known = forms(place)
         if _number(known.get(kind)) < form.number:
+            from importlib.metadata import version  # noqa: PLC0415  # it imports what reads mail
+
             by = f"strandline {version('strandline')}"
             raised = {**known, kind: {**asdict(form), "by": by}}
             place.put(json.dumps(raised, indent=1))
@@ -347,6 +350,8 @@ class Lake:
         """Refuse a folder that cannot hold a lake."""
         object.__setattr__(self, "root", Place.of(self.root))
         refuse_folder(self.root)
+        if not self.root.is_local:
+            REQUESTS.watch(self.root.path)
 
     def table(self, table: Table | Feed | Static) -> Place:
         """Return the Delta table's folder; that of a feed has its ledger and no rows, that of a static table its versions."""
@@ -441,6 +446,11 @@ class Lake:
     def history(self) -> Place:
         """Return the folder of the table with the figures of every commit."""
         return self.root / "quality" / "history"
+
+    @property
+    def costs(self) -> Place:
+        """Return the folder with what processes used, by day (jobs/strandline/engine/service/process_cost.py)."""
+        return self.root / "_costs"
 
     @property
     def closed_entries(self) -> Place:
@@ -540,6 +550,11 @@ class Lake:
     def retired(self) -> Place:
         """Return the file with the tables that are no longer fed (jobs/strandline/engine/lake/completeness.py)."""
         return self.root / "_retired.json"
+
+    @property
+    def roles(self) -> Place:
+        """Return the file with who may do what (jobs/strandline/engine/runtime/roles.py)."""
+        return self.root / ROLES
 
     @property
     def order(self) -> Place:

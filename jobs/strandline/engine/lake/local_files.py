@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -96,13 +97,21 @@ def exists(path: str) -> bool:
 
 def is_file(path: str) -> bool:
     """Return whether there is a file."""
-    return Path(path).is_file()
+    # As pathlib asks, in a third of its time: a list of three hundred tables asks it thousands of times.
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116  # as above
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
 
 
 def names(path: str) -> list[str]:
     """Return the names of what lies in a folder, sorted; none where there is no folder."""
     try:
-        return sorted(each.name for each in Path(path).iterdir())
+        return sorted(os.listdir(path))  # noqa: PTH208  # as is_file
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -138,14 +147,15 @@ def modified_at(path: str) -> datetime:
 
 def stamp(path: str) -> str:
     """Return what changes with a file, without reading it: its bytes and when it was written."""
-    stat = Path(path).stat()
-    return f"{stat.st_size} {stat.st_mtime_ns}"
+    found = os.stat(path)  # noqa: PTH116  # as is_file
+    return f"{found.st_size} {found.st_mtime_ns}"
 
 
 def read(path: str) -> bytes | None:
     """Return a file's content; None where there is no file."""
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb") as file:  # noqa: PTH123  # as is_file
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
 

@@ -12,7 +12,7 @@ and its content is not ours.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cache
@@ -35,6 +35,7 @@ from strandline.engine.runtime.outage import (
     StoreAwayError,
     StoreRefusesError,
 )
+from strandline.engine.runtime.processes import REQUESTS
 from strandline.engine.runtime.settings import (
     ABFSS,
     GS,
@@ -96,7 +97,7 @@ def refuse_silent(path: str) -> None:
     brief: RetryConfig = {**PATIENCE, "retry_timeout": BRIEF}
     store = _made(scheme, bucket, store_options(scheme), limits, brief)
     with asked(path), suppress(FileNotFoundError):
-        obstore.head(store, key)
+        _head(store, key)
 
 
 def bucket_of(address: str) -> Store:
@@ -137,10 +138,31 @@ def _made(
 
 
 class _ReadableStore(FsspecStore):
-    """A store as DuckDB reads it; the client's own makes a new connection for each name, and knows no container of Azure's."""
+    """A store as DuckDB reads it; the client's own makes a new connection for each name, and knows no container of Azure's.
+
+    What it asks is counted, so what is asked is what is written here.
+    """
 
     def _construct_store(self, bucket: str) -> Any:  # noqa: ANN401  # as its own
         return bucket_of(f"{self.protocol}://{bucket}/")
+
+    def _open(self, path: str, mode: str = "rb", *_: object, **__: object) -> Any:  # noqa: ANN401  # as its own
+        if mode != "rb":
+            raise ValueError(f"{path} is read, and not opened as {mode}")
+        return _read_in_parts(self._address(path))
+
+    async def _info(self, path: str, **_: object) -> dict[str, Any]:
+        store, key = _split(self._address(path))
+        _sent("HEAD", store, key)
+        found = await obstore.head_async(store, key)
+        return {"name": path, "size": found["size"], "type": "file"}
+
+    def modified(self, path: str) -> datetime:
+        return modified_at(self._address(path))
+
+    def _address(self, path: str) -> str:
+        bucket, key = self._split_path(path)
+        return f"{self.protocol}://{bucket}/{key}"
 
 
 @cache
@@ -195,16 +217,25 @@ def _first_line(error: BaseError) -> str:
     return str(error).partition("\n")[0][:300]
 
 
-if TYPE_CHECKING:
-    from obstore import ReadableFile
+PAGE = 1_000
+"""Objects that a store lists, or removes, by one request."""
+PART, WRITTEN = 5 << 20, 10 << 20
+"""Bytes of a part of a large object, and of one that is written as a file; two more requests begin and end it."""
+BLOCK = 1 << 20
+"""Bytes that are read by one request at least."""
 
-BLOCK = 65_536
-"""Bytes that are kept; the reader below asks the store for a megabyte at once."""
 
+class _Ranges(io.RawIOBase):
+    """An object as a file of Python that is read part by part.
 
-class _Raw(io.RawIOBase):
-    def __init__(self, reader: "ReadableFile") -> None:
-        self._reader = reader
+    obstore's own lacks ``closed``, which Arrow asks first: it takes a reader without it for a closed one, so neither a checkpoint of
+    a log nor a data file could be read from a store [pyarrow and obstore as pinned; test_object_files.py]. And it does not say how
+    many requests it sends.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path, (self._store, self._key) = path, _split(path)
+        self._at, self._size = 0, int(_head(self._store, self._key)["size"])
 
     def readable(self) -> bool:
         return True
@@ -213,27 +244,86 @@ class _Raw(io.RawIOBase):
         return True
 
     def readinto(self, into: Any) -> int:  # noqa: ANN401  # a buffer; Python 3.11 has no name for it
-        found = bytes(self._reader.read(len(into)))
+        end = min(self._at + len(into), self._size)
+        if end <= self._at:
+            return 0
+        found = bytes(_range(self._store, self._key, self._at, end))
         into[: len(found)] = found
+        self._at += len(found)
         return len(found)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._reader.seek(offset, whence)
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        if begin + offset < 0:
+            raise ValueError(f"{self._path} has no byte {begin + offset}")
+        self._at = begin + offset
+        return self._at
 
 
-def as_file(reader: "ReadableFile") -> io.BufferedReader:
-    """Return a reader of obstore as a file.
-
-    An object as a file of Python that is read part by part.
-
-    obstore's own reader lacks ``closed``, which Arrow asks first: it takes a reader without it for a closed one, so neither a
-    checkpoint of a log nor a data file could be read from a store [pyarrow and obstore as pinned; test_object_files.py].
-    """
-    return io.BufferedReader(_Raw(reader), BLOCK)
+def _read_in_parts(path: str) -> io.BufferedReader:
+    return io.BufferedReader(_Ranges(path), BLOCK)
 
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta, PutResult, UpdateVersion
+    from obstore import Bytes, GetOptions, GetResult, ObjectMeta, PutMode, PutResult, UpdateVersion
+
+# What is asked of a store leaves the process below, and is counted there. One that the client repeats, because the store did not answer,
+# is one: it says of none how often it did.
+
+
+def _sent(what: str, store: Store, key: str, times: int = 1) -> None:
+    """Count requests, of a store whose clients in the JVM are counted as well."""
+    if isinstance(store, S3Store):
+        REQUESTS.add(what, f"{store.config.get('bucket', '')}/{key}", times)
+
+
+def _head(store: Store, key: str) -> "ObjectMeta":
+    _sent("HEAD", store, key)
+    return obstore.head(store, key)
+
+
+def _get(store: Store, key: str, options: "GetOptions | None" = None) -> "GetResult":
+    _sent("GET", store, key)
+    return obstore.get(store, key, options=options)
+
+
+def _range(store: Store, key: str, start: int, end: int) -> "Bytes":
+    _sent("GET", store, key)
+    return obstore.get_range(store, key, start=start, end=end)
+
+
+def _put(store: Store, key: str, content: bytes, mode: "PutMode | None" = None) -> "PutResult":
+    _sent_whole(store, key, len(content), PART, in_parts=mode is None and len(content) > PART)
+    return obstore.put(store, key, content, mode=mode, chunk_size=PART)
+
+
+def _sent_whole(store: Store, key: str, size: int, part: int, *, in_parts: bool) -> None:
+    """Count the requests that an object is written by: one, or in parts one each and two more."""
+    _sent("PUT", store, key, -(-size // part) if in_parts else 1)
+    if in_parts:
+        _sent("POST", store, key, 2)
+
+
+def _copy(store: Store, key: str, to: str) -> None:
+    _sent("COPY", store, to)
+    obstore.copy(store, key, to)
+
+
+def _pages(store: Store, key: str, offset: str | None = None) -> "Iterator[Sequence[ObjectMeta]]":
+    """Yield the objects below a folder; each page is a request, and one without any is one too."""
+    folder = _folder(key)
+    _sent("LIST", store, folder)
+    for number, page in enumerate(
+        obstore.list(store, folder or None, offset=offset, chunk_size=PAGE)
+    ):
+        if number:
+            _sent("LIST", store, folder)
+        yield page
+
+
+def _remove_one(store: Store, key: str) -> None:
+    _sent("DELETE", store, key)
+    obstore.delete(store, key)
 
 
 def exists(path: str) -> bool:
@@ -256,7 +346,10 @@ def names(path: str) -> list[str]:
     """Return the names of what lies in a folder, sorted; none where there is no folder."""
     store, key = _split(path)
     with asked(path):
+        _sent("LIST", store, _folder(key))
         found = obstore.list_with_delimiter(store, _folder(key) or None)
+        all_of_them = len(found["objects"]) + len(found["common_prefixes"])
+        _sent("LIST", store, _folder(key), max(0, all_of_them - 1) // PAGE)
         objects = [
             each["path"]
             for each in found["objects"]
@@ -272,7 +365,7 @@ def names_from(path: str, first: str) -> list[str]:
     # A listing begins behind its key, so behind the name without its last letter.
     begin = f"{_folder(key)}{first[:-1]}"
     with asked(path):
-        pages = obstore.list(store, _folder(key) or None, offset=begin)
+        pages = _pages(store, key, begin)
         below = (each["path"].removeprefix(_folder(key)) for page in pages for each in page)
         return sorted(name for name in below if name >= first and "/" not in name)
 
@@ -299,21 +392,21 @@ def size(path: str) -> int:
     """Return the bytes of an object."""
     store, key = _split(path)
     with asked(path):
-        return int(obstore.head(store, key)["size"])
+        return int(_head(store, key)["size"])
 
 
 def modified_at(path: str) -> datetime:
     """Return when an object was written."""
     store, key = _split(path)
     with asked(path):
-        return obstore.head(store, key)["last_modified"]
+        return _head(store, key)["last_modified"]
 
 
 def stamp(path: str) -> str:
     """Return what changes with an object, without reading it: its bytes and its tag."""
     store, key = _split(path)
     with asked(path):
-        meta = obstore.head(store, key)
+        meta = _head(store, key)
     return f"{meta['size']} {_tag(meta, store)}"
 
 
@@ -328,7 +421,7 @@ def read_tagged(path: str) -> tuple[bytes, str] | None:
     store, key = _split(path)
     with asked(path):
         try:
-            answer = obstore.get(store, key)
+            answer = _get(store, key)
             return bytes(answer.bytes()), _tag(answer.meta, store)
         except FileNotFoundError:
             return None
@@ -339,18 +432,17 @@ def read_last(path: str, count: int) -> bytes:
     store, key = _split(path)
     with asked(path):
         if isinstance(store, AzureStore):  # which knows no range that is counted from the end
-            end = int(obstore.head(store, key)["size"])
+            end = int(_head(store, key)["size"])
             begin = max(0, end - count)
-            return bytes(obstore.get_range(store, key, start=begin, end=end)) if end else b""
-        answer = obstore.get(store, key, options={"range": {"suffix": count}})
+            return bytes(_range(store, key, begin, end)) if end else b""
+        answer = _get(store, key, {"range": {"suffix": count}})
         return bytes(answer.bytes())
 
 
 def source(path: str) -> BinaryIO:
     """Open an object to read parts of it."""
-    store, key = _split(path)
     with asked(path):
-        return as_file(obstore.open_reader(store, key))
+        return _read_in_parts(path)
 
 
 def written(path: str) -> BinaryIO:
@@ -367,10 +459,10 @@ class _Written(io.RawIOBase):
 
     def __init__(self, path: str) -> None:
         """Open it."""
-        store, key = _split(path)
-        self._path = path
+        self._path, (self._store, self._key) = path, _split(path)
+        self._size = 0
         with asked(path):
-            self._file = obstore.open_writer(store, key)
+            self._file = obstore.open_writer(self._store, self._key, buffer_size=WRITTEN)
 
     def writable(self) -> bool:
         """Return that it is."""
@@ -379,13 +471,17 @@ class _Written(io.RawIOBase):
     def write(self, content: Any) -> int:  # noqa: ANN401  # a buffer; Python 3.11 has no name for it
         """Send more of it."""
         with asked(self._path):
-            return int(self._file.write(bytes(content)))
+            written = int(self._file.write(bytes(content)))
+        self._size += written
+        return written
 
     def close(self) -> None:
         """End it, and let it be there."""
         if self.closed:
             return
         super().close()
+        in_parts = self._size >= WRITTEN
+        _sent_whole(self._store, self._key, self._size, WRITTEN, in_parts=in_parts)
         with asked(self._path, writes=True):
             self._file.close()
 
@@ -394,7 +490,7 @@ def put(path: str, content: bytes) -> None:
     """Write an object; a reader sees the old content or the new."""
     store, key = _split(path)
     with asked(path, writes=True):
-        obstore.put(store, key, content)
+        _put(store, key, content)
 
 
 def create(path: str, content: bytes) -> bool:
@@ -407,7 +503,7 @@ def create_tagged(path: str, content: bytes) -> str | None:
     store, key = _split(path)
     with asked(path, writes=True):
         try:
-            return _tag(obstore.put(store, key, content, mode="create"), store)
+            return _tag(_put(store, key, content, "create"), store)
         except AlreadyExistsError:
             found = read_tagged(path)
             return found[1] if found is not None and found[0] == content else None
@@ -418,7 +514,7 @@ def replace(path: str, content: bytes, tag: str) -> str | None:
     store, key = _split(path)
     with asked(path, writes=True):
         try:
-            return _tag(obstore.put(store, key, content, mode=_unchanged(tag, store)), store)
+            return _tag(_put(store, key, content, _unchanged(tag, store)), store)
         except (PreconditionError, FileNotFoundError):
             found = read_tagged(path)
             return found[1] if found is not None and found[0] == content else None
@@ -443,9 +539,12 @@ def copy(path: str, to: str) -> None:
     other, target = _split(to)
     with asked(path, writes=True):
         if other is store:
-            obstore.copy(store, key, target)
+            _copy(store, key, target)
         else:
-            obstore.put(other, target, obstore.get(store, key))
+            found = _get(store, key)
+            # What streams is sent in parts, whatever its size.
+            _sent_whole(other, target, found.meta["size"], PART, in_parts=True)
+            obstore.put(other, target, found, chunk_size=PART)
 
 
 def move(path: str, to: str) -> None:
@@ -463,14 +562,14 @@ def remove_file(path: str) -> None:
     """Remove an object; nothing where there is none."""
     store, key = _split(path)
     with asked(path), suppress(FileNotFoundError):  # as Google and Azure answer, and S3 does not
-        obstore.delete(store, key)
+        _remove_one(store, key)
 
 
 def remove(path: str, *, if_possible: bool) -> None:  # noqa: ARG001  # as for local files
     """Remove an object, or all below a folder; nothing where there is none."""
     store, key = _split(path)
     with asked(path):
-        for page in obstore.list(store, _folder(key) or None):
+        for page in _pages(store, key):
             _delete(store, [each["path"] for each in page])
         if key:
             # Last: an account of Azure's with folders refuses to remove one that holds something.
@@ -479,12 +578,13 @@ def remove(path: str, *, if_possible: bool) -> None:  # noqa: ARG001  # as for l
 
 def _delete(store: Store, keys: list[str]) -> None:
     """Remove objects of which some may be gone: another program may remove the same."""
+    _sent("DELETE", store, keys[0], -(-len(keys) // PAGE))
     try:
         obstore.delete(store, keys)
     except FileNotFoundError:  # the first that was gone ended it
         for each in keys:
             with suppress(FileNotFoundError):
-                obstore.delete(store, each)
+                _remove_one(store, each)
 
 
 def _split(path: str) -> tuple[Store, str]:
@@ -497,7 +597,7 @@ def _objects(store: Store, key: str) -> "Iterator[ObjectMeta]":
     Such a mark ends in a slash, which this client leaves out: it looks like an empty object that is not there. On Azure it has
     the folder's name.
     """
-    for page in obstore.list(store, _folder(key) or None):
+    for page in _pages(store, key):
         for each in page:
             if each["size"] or _is_there(store, each["path"]):
                 yield each
@@ -505,7 +605,7 @@ def _objects(store: Store, key: str) -> "Iterator[ObjectMeta]":
 
 def _is_there(store: Store, key: str) -> bool:
     try:
-        found = obstore.head(store, key)
+        found = _head(store, key)
     except FileNotFoundError:
         return False
     return bool(found["size"]) or not _is_mark(store, key)
@@ -516,7 +616,7 @@ def _is_mark(store: Store, key: str) -> bool:
     if not isinstance(store, AzureStore):
         return False
     with suppress(FileNotFoundError):
-        return "hdi_isfolder" in obstore.get(store, key, options={"head": True}).attributes
+        return "hdi_isfolder" in _get(store, key, {"head": True}).attributes
     return True  # it is gone
 
 

@@ -11,12 +11,12 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
-from deltalake.table import SUPPORTED_READER_FEATURES
+import deltalake
+import deltalake.exceptions
+import deltalake.table
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from strandline.core.errors import DamagedError, DataError, DefinitionError
+from strandline.core.errors import DamagedError, DataError, DefinitionError, LakeError
 from strandline.core.table import Table
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import (
@@ -30,7 +30,7 @@ from strandline.engine.lake.log.commit_log import (
 )
 from strandline.engine.lake.log.ledger import Entry, entries, is_table, latest_version
 from strandline.engine.lake.log.ledger_sums import name_of
-from strandline.engine.lake.log.log_actions import WIDENED, added
+from strandline.engine.lake.log.log_actions import WIDENED, added, small_log, summed_files
 from strandline.engine.lake.log.vacuum import CHECKPOINT, begins_at, swept
 from strandline.engine.lake.place import Place, is_outage, mended, remedy
 from strandline.engine.lake.store_lease import unchanged_for
@@ -42,22 +42,24 @@ GONE = re.compile(
 )
 """What Spark says of a file that is in a table's log and not there: as it reads it, or where it was named."""
 
-# deltalake 1.6 refuses its data set of Arrow for that feature, which Arrow needs not: a scan casts each file to the table's columns.
-SUPPORTED_READER_FEATURES.add(WIDENED)
+ELSEWHERE = re.compile(r"/|[a-z0-9+.-]+:", re.IGNORECASE)
+"""How the path of a file begins that is not in the folder of its table."""
 
 
-def opened(path: Place, version: int | None = None) -> DeltaTable:
+def opened(path: Place, version: int | None = None) -> "deltalake.DeltaTable":
     """Open a version of a table, the latest by default.
 
     Raises:
         DamagedError: A file of its log is torn, or closed to this user.
         DefinitionError: It has a feature that delta-rs does not know, such as a catalog that says what its versions are.
     """
+    # deltalake 1.6 refuses its data set of Arrow for that feature, which Arrow needs not: a scan casts each file to the table's columns.
+    deltalake.table.SUPPORTED_READER_FEATURES.add(WIDENED)
     try:
-        return DeltaTable(str(path), version=version, storage_options=delta_options(path))
-    except TableNotFoundError:
+        return deltalake.DeltaTable(str(path), version=version, storage_options=delta_options(path))
+    except deltalake.exceptions.TableNotFoundError:
         raise
-    except (DeltaError, OSError) as error:
+    except (deltalake.exceptions.DeltaError, OSError) as error:
         if is_outage(error):
             raise
         table, lines = owner(path), str(error).splitlines()
@@ -113,7 +115,25 @@ def live_rows(path: Place, version: int | None = None) -> int:
     """Return the number of rows in a table's files, from their statistics, at a version or at the latest."""
     if not is_table(path):
         return 0
+    if version is None and (counts := _counted(path)) is not None:
+        return sum(rows for rows, _ in counts.values())
     return sum(int(count.as_py()) for count in statistics(opened(path, version))["num_records"])
+
+
+def _counted(path: Place) -> dict[str, tuple[int, int]] | None:
+    """Return rows and bytes of each file of a table, by its path within it, without delta-rs; None where that reads it, or says why not."""
+    if not path.is_local:
+        return None
+    try:
+        found = summed_files(path) or small_log(path)
+        if found is None or found.reader > 1 or any(ELSEWHERE.match(each) for each in found.files):
+            return None
+        return {
+            unquote(name): (int(json.loads(each["stats"])["numRecords"]), int(each["size"]))
+            for name, each in found.files.items()
+        }
+    except (LakeError, OSError, KeyError, TypeError, ValueError):
+        return None
 
 
 def earliest(path: Place, column: str) -> datetime | None:
@@ -149,6 +169,10 @@ def broken_files(path: Place, *names: str) -> set[str]:
     """
     if not is_table(path):
         return set()
+    if (counts := _counted(path)) is not None:
+        looked = ((path / name, size) for name, (_, size) in counts.items())
+        wanted = ((file, size) for file, size in looked if not names or file.name in names)
+        return {file.name for file, size in wanted if not _is_whole(file, size)}
     table = opened(path)
     known = statistics(table)
     there = (Place.of(unquote(str(each.as_py()))).name for each in known["path"])
@@ -185,12 +209,12 @@ def _is_whole(file: Place, size: int) -> bool:
         return False
 
 
-def statistics(table: DeltaTable) -> Any:  # noqa: ANN401  # versions of delta-rs return tables of different Arrow libraries
+def statistics(table: "deltalake.DeltaTable") -> Any:  # noqa: ANN401  # versions of delta-rs return tables of different Arrow libraries
     """Return path, partition and statistics of each file, one row a file."""
     return table.get_add_actions(flatten=True)
 
 
-def live_files(table: DeltaTable) -> list[str]:
+def live_files(table: "deltalake.DeltaTable") -> list[str]:
     """Return the files of a table as paths of the file system, or as addresses of a store.
 
     delta-rs escapes the table's own folder as a URL, ``a%20lake``, but not the paths within it, where Spark names a
@@ -391,7 +415,7 @@ def version_at(path: Place, name: str, moment: datetime) -> int:
     return low
 
 
-def open_version(path: Place, name: str, version: int | None = None) -> DeltaTable:
+def open_version(path: Place, name: str, version: int | None = None) -> "deltalake.DeltaTable":
     """Return a version of a table, the latest by default, whose files hold its rows as they are.
 
     Raises:
@@ -405,7 +429,11 @@ def open_version(path: Place, name: str, version: int | None = None) -> DeltaTab
         )
     try:
         table = opened(path, version)
-    except (DeltaError, TableNotFoundError, DamagedError) as error:
+    except (
+        deltalake.exceptions.DeltaError,
+        deltalake.exceptions.TableNotFoundError,
+        DamagedError,
+    ) as error:
         if isinstance(error, DamagedError) and version is None:
             raise
         if version is None:
@@ -420,8 +448,9 @@ def open_version(path: Place, name: str, version: int | None = None) -> DeltaTab
     return table
 
 
-DamagedLogError = DeltaError
-"""What opening a table raises whose log is damaged."""
+def damaged_log_error() -> "type[deltalake.exceptions.DeltaError]":
+    """Return what opening a table raises whose log is damaged."""
+    return deltalake.exceptions.DeltaError
 
 
 def damaged_log(name: str, path: Place, error: Exception) -> DataError:
@@ -435,7 +464,7 @@ def damaged_log(name: str, path: Place, error: Exception) -> DataError:
     )
 
 
-def refuse_features(table: DeltaTable, name: str) -> None:
+def refuse_features(table: "deltalake.DeltaTable", name: str) -> None:
     """Refuse a table whose files alone do not show its rows.
 
     Raises:
@@ -476,6 +505,11 @@ def refuse_deleted_files(path: Place, name: str, version: int) -> None:
             "`strandline maintain --keep` decides for how long they do.",
             table=name,
         )
+
+
+def readable_from(path: Place) -> int:
+    """Return the oldest version of a table that its log still builds, and of which no file was deleted."""
+    return max(_first_readable(path), swept(path).version) if is_table(path) else 0
 
 
 def _first_readable(path: Place) -> int:

@@ -116,6 +116,8 @@ STORES = "s3a://bucket/folder, gs://bucket/folder or abfss://container@account.d
 ACCOUNT = re.compile(r"[^/@\s]+@[^/@\s.]+\.[^/@\s]+(?:/|$)")
 SECRET = re.compile(r"^[^/@]*:[^/]*@|\?")
 """A password in a bucket's place, as Hadoop once took it, or a signature behind a folder, as Azure's portal gives it."""
+PLAIN = re.compile(r"(?!\.\Z)[^/]+")
+"""A name that a path is only continued by."""
 URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<path>.*)", re.DOTALL)
 
 
@@ -162,9 +164,12 @@ class Place:
                 hint="choose one with --lake or STRANDLINE_LAKE.",
                 lake=_bare(text),
             )
-        return cls(path)
+        return cls(str(PurePosixPath(path)))
 
     def __truediv__(self, name: str) -> "Place":
+        # Most names are plain, and to put a path together with care takes twenty times as long.
+        if self.scheme == FILE and PLAIN.fullmatch(name) and not self.path.endswith("/"):
+            return Place(f"{self.path}/{name}")
         return Place(str(PurePosixPath(self.path) / name), self.scheme)
 
     def __str__(self) -> str:
@@ -201,7 +206,7 @@ class Place:
     @property
     def name(self) -> str:
         """Return the last part of its path."""
-        return PurePosixPath(self.path).name
+        return self.path.rstrip("/").rpartition("/")[2]
 
     @property
     def parent(self) -> "Place":
@@ -211,6 +216,11 @@ class Place:
     def below(self, folder: "Place") -> str:
         """Return its path as seen from a folder above it."""
         return str(PurePosixPath(self.path).relative_to(folder.path))
+
+    def seen_from(self, folder: "Place") -> str:
+        """Return the same, or the whole path of what lies elsewhere: of a lake on a store some files are in a folder of this machine."""
+        is_below = self.scheme == folder.scheme and self.path.startswith(f"{folder.path}/")
+        return self.below(folder) if is_below else str(self)
 
     def holds(self, other: "Place") -> bool:
         """Return whether another place is this one or lies below it, also by a link."""

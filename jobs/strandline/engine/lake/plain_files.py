@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,6 @@ import pyarrow.parquet as pq
 
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.kind import in_utc
-from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime.log_files import add
@@ -119,26 +118,6 @@ def add_line(log: Place, line: str) -> None:
     if log.is_file() and log.size() > MOST:
         log.move(log.parent / f"{log.name}.1")
     log.append(line)
-
-
-# The log of what was shown unmasked: who asked, when, why, and for what. One line a question, beside the lake's other logs.
-
-
-def write_down(
-    lake: Lake, asked: Mapping[str, str | None], *, who: str, at: datetime, why: str
-) -> None:
-    """Log a question before it is answered unmasked.
-
-    Raises:
-        DefinitionError: No reason is given.
-    """
-    if not why.strip():
-        raise DefinitionError(
-            "sensitive columns are shown for a reason only",
-            hint='give the reason: --unmasked "fraud case 17"',
-        )
-    line = {"at": at.isoformat(timespec="seconds"), "who": who, "why": why, **asked}
-    lake.log("unmasked").append(json.dumps(line, ensure_ascii=False))
 
 
 # Folders for a while: made for a block and removed after it, also when the block is killed.
@@ -297,8 +276,10 @@ def _delta(found: Place, folder: Place) -> DefinitionError:
 ROWS = 5_000
 """Rows that are in memory at a time."""
 
-NO_VALUE = (pa.ArrowException, OverflowError, UnicodeDecodeError, orjson.JSONEncodeError)
-"""What a value raises that is none: a moment of no calendar, a text of no letters."""
+
+def no_value() -> tuple[type[Exception], ...]:
+    """Return what a value raises that is none: a moment of no calendar, a text of no letters."""
+    return pa.ArrowException, OverflowError, UnicodeDecodeError, orjson.JSONEncodeError
 
 
 def parquet_rows(place: Place) -> Iterator[dict[str, Any]]:
@@ -321,18 +302,18 @@ def as_json(row: dict[str, Any]) -> bytes:
     return orjson.dumps(row, default=_exactly)
 
 
-def _in_python(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+def _in_python(batch: "pa.RecordBatch") -> Iterator[dict[str, Any]]:
     """Yield the rows of a batch; where one of them has no value in Python, those before it."""
     try:
         rows = batch.to_pylist()
-    except NO_VALUE:
+    except no_value():
         for number in range(batch.num_rows):
             yield from batch.slice(number, 1).to_pylist()
     else:
         yield from rows
 
 
-def _refuse_unfit(place: Place, name: str, kind: pa.DataType) -> None:
+def _refuse_unfit(place: Place, name: str, kind: "pa.DataType") -> None:
     """Refuse a column that JSON has no value for.
 
     Raises:
@@ -374,7 +355,7 @@ def _refuse_twins(place: Place, names: list[str], above: str = "") -> None:
             )
 
 
-def _refuse_nan(place: Place, batch: pa.RecordBatch) -> None:
+def _refuse_nan(place: Place, batch: "pa.RecordBatch") -> None:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _has_nan(column):
             raise DataError(
@@ -392,16 +373,13 @@ def _exactly(value: Any) -> object:  # noqa: ANN401  # what orjson does not know
     raise TypeError(type(value).__name__)
 
 
-_NESTED: Callable[[pa.DataType], bool] = pa.types.is_nested
-
-
-def _has_nan(column: pa.Array) -> bool:
+def _has_nan(column: "pa.Array") -> bool:
     if pa.types.is_floating(column.type):
         return bool(pc.any(pc.invert(pc.is_finite(column))).as_py())
-    return _NESTED(column.type) and any(map(_has_nan, _parts(column)))
+    return pa.types.is_nested(column.type) and any(map(_has_nan, _parts(column)))
 
 
-def _parts(column: pa.Array) -> list[pa.Array]:
+def _parts(column: "pa.Array") -> "list[pa.Array]":
     flat = column.flatten()
     return flat if isinstance(flat, list) else [flat]
 
@@ -439,7 +417,7 @@ LONGEST = 1 << 25
 END_OF_TIME = 253_402_300_799_999
 """The end of the year 9999, in milliseconds since 1970."""
 
-UNREADABLE = (OSError, EOFError, zlib.error, *NO_VALUE)
+UNREADABLE: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
 """What a reader raises for a file that is wrong; some of it only when it reaches the row."""
 
 BYTE_ORDER_MARK = "\ufeff".encode()
@@ -542,7 +520,7 @@ class HistoryFile:
                 yield record if self._can_arrive(record.arrived) else Record(record.payload, None)
         except FileNotFoundError as error:
             raise self._gone() from error
-        except UNREADABLE as error:
+        except UNREADABLE + no_value() as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise DataError(
                 f"{self.place} cannot be read to its end: behind {number:,} records, {reason}",

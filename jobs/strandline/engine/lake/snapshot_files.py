@@ -328,6 +328,7 @@ class Manifest:
         lists: The hash of the list of files of each part.
         files: How many files it has.
         bytes: Their size.
+        moment: The moment that it is of; empty for what there was.
         format: The version of this record.
     """
 
@@ -337,6 +338,7 @@ class Manifest:
     lists: Mapping[str, str]
     files: int
     bytes: int
+    moment: str = ""
     format: int = field(default=FORMAT)
 
 

@@ -15,10 +15,12 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from strandline.core.errors import DamagedError, DataError, TransientError
+from strandline.core.table import Streamed, Table
 from strandline.engine.lake.local_files import sync_all
 from strandline.engine.lake.log.log_actions import Added, appended, table_id
 from strandline.engine.lake.open_table import live_rows
 from strandline.engine.lake.place import Place, is_outage, keep_files
+from strandline.engine.runtime.code_files import is_code_of
 
 NOTHING_YET = "-"
 """What Spark writes for a source without an offset."""
@@ -604,6 +606,13 @@ def read_record(checkpoint: Place) -> RunRecord | None:
         return RunRecord(**json.loads(text))
     except (TypeError, ValueError):
         return None
+
+
+def same_code(table: Table, checkpoint: Place) -> tuple[str, ...]:
+    """Return the versions of a table's code that make the rows which today's makes, as its stream saw when it started with it."""
+    found = read_record(checkpoint) if isinstance(table, Streamed) else None
+    codes = found.same_codes if found else ()
+    return codes if codes and is_code_of(table, codes[-1]) else ()
 
 
 def write_record(checkpoint: Place, record: RunRecord) -> None:

@@ -17,9 +17,8 @@ from math import isnan
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import deltalake.exceptions
 import pyarrow as pa
-from deltalake.exceptions import DeltaError
-from pyarrow import csv, parquet
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType, TimestampType
 
@@ -145,21 +144,24 @@ FIXED = "_fixed"
 KEY = "strandline.key"
 """The property of a table of versions that keeps the columns by which its rows are known; one of before it was kept lacks it."""
 
-UNREADABLE = (
-    pa.ArrowException,
-    ArithmeticError,  # a number or a date that a column, or Python, does not have
-    KeyError,
-    TypeError,
-    ValueError,
-    DamagedError,
-    DeltaError,
-)
-"""What reading a source raises that is there and cannot be a content."""
+
+def unreadable_errors() -> tuple[type[Exception], ...]:
+    """Return what reading a source raises that is there and cannot be a content."""
+    return (
+        pa.ArrowException,
+        ArithmeticError,  # a number or a date that a column, or Python, does not have
+        KeyError,
+        TypeError,
+        ValueError,
+        DamagedError,
+        deltalake.exceptions.DeltaError,
+    )
+
 
 NAN = float("nan")
 
 Key: TypeAlias = tuple[Any, ...]
-Rows: TypeAlias = pa.Table
+Rows: TypeAlias = "pa.Table"
 Content: TypeAlias = dict[Key, Key]
 """The values of each row, by its key."""
 
@@ -207,7 +209,7 @@ def read(static: Static, unless: str = "") -> Source | None:
         if said == unless:
             return None
         content = _content(static, _rows(static, found))
-    except UNREADABLE as error:
+    except unreadable_errors() as error:
         raise static.refused(
             f"cannot be read from {source_said(static)}: {_reason(error)}",
             f"its columns are {static.columns}; correct the source, or the declaration.",
@@ -240,7 +242,7 @@ def _bytes(static: Static) -> tuple[bytes, str]:
     return repr(static.rows).encode(), "rows"
 
 
-def _rows(static: Static, found: bytes) -> pa.Table:
+def _rows(static: Static, found: bytes) -> "pa.Table":
     wanted = _arrow(static.schema)
     if static.rows is not None:
         columns = zip(*static.rows, strict=True) if static.rows else ([] for _ in wanted)
@@ -252,6 +254,8 @@ def _rows(static: Static, found: bytes) -> pa.Table:
         return _cast(_delta_rows(static, static.delta), wanted)
     if static.query is not None:
         return _cast(pa.ipc.open_stream(found).read_all(), wanted)
+    from pyarrow import csv, parquet  # noqa: PLC0415  # they take longer to import than most answers
+
     if str(static.file).lower().endswith(".parquet"):
         return _cast(parquet.read_table(BytesIO(found)), wanted)
     return csv.read_csv(
@@ -267,7 +271,7 @@ def _rows(static: Static, found: bytes) -> pa.Table:
     )
 
 
-def _delta_rows(static: Static, path: str) -> pa.Table:
+def _delta_rows(static: Static, path: str) -> "pa.Table":
     """Return the rows of a Delta table elsewhere.
 
     Raises:
@@ -293,7 +297,7 @@ def _reason(error: Exception) -> str:
     return " ".join((error.message if isinstance(error, LakeError) else str(error)).split())
 
 
-def _cast(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+def _cast(rows: "pa.Table", wanted: "pa.Schema") -> "pa.Table":
     """Return rows with the declared types: a number may be written shorter, and nothing else is turned into another thing."""
     lacking = [name for name in wanted.names if name not in rows.column_names]
     if lacking:
@@ -308,7 +312,7 @@ def _cast(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
     return rows.cast(wanted)
 
 
-def _family(kind: pa.DataType) -> str:
+def _family(kind: "pa.DataType") -> str:
     numbers = pa.types.is_integer, pa.types.is_decimal, pa.types.is_floating
     if any(each(kind) for each in numbers):
         return "number"
@@ -317,7 +321,7 @@ def _family(kind: pa.DataType) -> str:
     return str(kind).partition("[")[0]
 
 
-def _content(static: Static, rows: pa.Table) -> Content:
+def _content(static: Static, rows: "pa.Table") -> Content:
     """Return rows by their keys.
 
     Raises:
@@ -349,12 +353,12 @@ def _key_text(static: Static, key: Key) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in zip(static.key, key, strict=True))
 
 
-def _tuples(rows: pa.Table, names: Iterable[str]) -> list[Key]:
+def _tuples(rows: "pa.Table", names: Iterable[str]) -> list[Key]:
     columns = [_values(rows.column(name)) for name in names]
     return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
+def _values(column: "pa.ChunkedArray") -> list[Any]:
     """Return a column's values; NaN is one object, because two of them are not equal, and a row with one would be new each time."""
     values: list[Any] = column.to_pylist()
     if not pa.types.is_floating(column.type):
@@ -362,7 +366,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return [NAN if each is not None and isnan(each) else each for each in values]
 
 
-def _arrow(schema: StructType) -> pa.Schema:
+def _arrow(schema: StructType) -> "pa.Schema":
     return to_arrow_schema(schema, timezone="UTC")
 
 
@@ -470,7 +474,7 @@ def changes(static: Static, lake: Lake, now: Content) -> list[Key]:
     return [*came, *((*key, *nothing, True) for key in before if key not in now)]
 
 
-def kept(static: Static, changed: Sequence[Key], at: datetime | None, nth: int) -> pa.Table:
+def kept(static: Static, changed: Sequence[Key], at: datetime | None, nth: int) -> "pa.Table":
     """Return such rows as they are kept: with the moment from which they hold, and the number of their version."""
     names = [*static.key, *static.values, GONE, FROM, NTH]
     rows = [(*each, at, nth) for each in changed]
@@ -479,7 +483,7 @@ def kept(static: Static, changed: Sequence[Key], at: datetime | None, nth: int) 
     return pa.table([pa.array(found[each.name], each.type) for each in wanted], schema=wanted)
 
 
-def intervals(static: Static, lake: Lake, version: int) -> pa.Table:
+def intervals(static: Static, lake: Lake, version: int) -> "pa.Table":
     """Return the rows of all versions up to one, each with the time in which it holds."""
     path, mark = lake.table(static), ""
     with suppress(OSError):
@@ -487,7 +491,7 @@ def intervals(static: Static, lake: Lake, version: int) -> pa.Table:
     return _intervals(static, path, version, mark)
 
 
-def intervals_of_now(static: Static) -> pa.Table:
+def intervals_of_now(static: Static) -> "pa.Table":
     """Return the same of what the source has now, as if it were the one version; for tests."""
     source = read(static)
     changed = [(*key, *values, False) for key, values in source.content.items()] if source else []
@@ -495,11 +499,11 @@ def intervals_of_now(static: Static) -> pa.Table:
 
 
 @lru_cache(maxsize=64)
-def _intervals(static: Static, path: Place, version: int, mark: str) -> pa.Table:  # noqa: ARG001  # of a lake made anew
+def _intervals(static: Static, path: Place, version: int, mark: str) -> "pa.Table":  # noqa: ARG001  # of a lake made anew
     return _made(static, _rows_at(static, path, version))
 
 
-def _made(static: Static, rows: pa.Table) -> pa.Table:
+def _made(static: Static, rows: "pa.Table") -> "pa.Table":
     """Return the intervals of kept rows: each holds until the next one of its key; one that says that it is gone holds never."""
     begins, gone = _moments(rows), rows.column(GONE).to_pylist()
     keys = _tuples(rows, static.key)
@@ -517,12 +521,12 @@ def _made(static: Static, rows: pa.Table) -> pa.Table:
     return found if found.num_rows else _met_by_none(found.schema)
 
 
-def _met_by_none(schema: pa.Schema) -> pa.Table:
+def _met_by_none(schema: "pa.Schema") -> "pa.Table":
     """Return a row that no row meets: a join with nothing is planned otherwise, and keeps its state by other columns."""
     return pa.table([pa.nulls(1, each.type) for each in schema], schema=schema)
 
 
-def _latest(static: Static, rows: pa.Table) -> Content:
+def _latest(static: Static, rows: "pa.Table") -> Content:
     """Return the rows that hold at last."""
     found: Content = {}
     gone = rows.column(GONE).to_pylist()
@@ -535,17 +539,17 @@ def _latest(static: Static, rows: pa.Table) -> Content:
     return found
 
 
-def _moments(rows: pa.Table) -> list[datetime]:
+def _moments(rows: "pa.Table") -> list[datetime]:
     return [each or FIRST for each in rows.column(FROM).to_pylist()]
 
 
-def _in_order(rows: pa.Table) -> list[int]:
+def _in_order(rows: "pa.Table") -> list[int]:
     """Return the numbers of rows in the order in which they hold; of one moment the later version counts."""
     marks = list(zip(_moments(rows), rows.column(NTH).to_pylist(), strict=True))
     return sorted(range(len(marks)), key=marks.__getitem__)
 
 
-def _rows_at(static: Static, path: Place, version: int) -> pa.Table:
+def _rows_at(static: Static, path: Place, version: int) -> "pa.Table":
     """Return the rows that are kept up to a version, NULL where one lacks a column."""
     wanted = _arrow(schema_of(static))
     found = _table_rows(path, version) if is_table(path) else None

@@ -21,7 +21,6 @@ from typing import Any, TextIO
 from uuid import uuid4
 
 from strandline.core.errors import ReplacedError
-from strandline.engine.lake import object_files
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import is_table, latest_version
 from strandline.engine.lake.place import Place
@@ -84,7 +83,7 @@ class StoreLease:
         Raises:
             FencedError: It has.
         """
-        found = object_files.read_tagged(str(self.place))
+        found = self.place.tagged()
         if not self._is_mine(_state(found[0]) if found else {}):
             raise self.lost()
 
@@ -106,7 +105,7 @@ class StoreLease:
         self._over.set()
         with self._lock, suppress(StoreAwayError):
             content = _content(None, self.epoch, self._beat + 1, self.life)
-            return object_files.replace(str(self.place), content, self.tag)
+            return self.place.exchange(content, self.tag)
         return None
 
     def _renew(self) -> None:
@@ -131,12 +130,12 @@ class StoreLease:
         """
         self._beat += 1
         content = _content({**own(), "id": self.id}, self.epoch, self._beat, self.life)
-        tag = object_files.replace(str(self.place), content, self.tag)
+        tag = self.place.exchange(content, self.tag)
         if tag is not None:
             return tag
-        found = object_files.read_tagged(str(self.place))
+        found = self.place.tagged()
         if found is None:  # removed by a person, and by no successor
-            return object_files.create_tagged(str(self.place), content)
+            return self.place.exchange(content, None)
         return found[1] if self._is_mine(_state(found[0])) else None
 
     def _is_mine(self, known: Mapping[str, Any]) -> bool:
@@ -153,9 +152,9 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
     mine = {**own(), "id": uuid4().hex}
     seen, since = "", time.monotonic()
     while True:
-        found = object_files.read_tagged(str(place))
+        found = place.tagged()
         if found is None:
-            new = object_files.create_tagged(str(place), _content(mine, 1, 0, life))
+            new = place.exchange(_content(mine, 1, 0, life), None)
             if new is not None:
                 return _held(place, mine, 1, life, new)
             continue
@@ -169,7 +168,7 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
         is_expired = time.monotonic() - since > max(life, float(state.get("life", life)))
         if owner is None or is_expired or is_there(owner) is False:
             epoch = state["epoch"] + 1
-            new = object_files.replace(str(place), _content(mine, epoch, 0, life), tag)
+            new = place.exchange(_content(mine, epoch, 0, life), tag)
             if new is not None:
                 return _held(place, mine, epoch, life, new, is_taken_over=owner is not None)
             continue
@@ -178,7 +177,7 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
 
 def life_of(place: Place) -> float:
     """Return the seconds without a renewal after which a lease has expired, as its holder says; 0 where there is none."""
-    found = object_files.read(str(place))
+    found = place.text()
     return float(_state(found).get("life", 0.0)) if found else 0.0
 
 
@@ -194,7 +193,7 @@ def take_again(place: Place, epoch: int, tag: str, life: float) -> StoreLease | 
         life: Seconds without a renewal after which it has expired.
     """
     mine = {**own(), "id": uuid4().hex}
-    new = object_files.replace(str(place), _content(mine, epoch + 1, 0, life), tag)
+    new = place.exchange(_content(mine, epoch + 1, 0, life), tag)
     return None if new is None else _held(place, mine, epoch + 1, life, new)
 
 
@@ -204,7 +203,7 @@ def holder(place: Place) -> dict[str, Any]:
     A holder of this machine is looked for. One of another is gone when it has not renewed its lease for its life and some
     minutes, by which the clocks of this machine and of the store may differ.
     """
-    found = object_files.read(str(place))
+    found = place.text()
     state = _state(found) if found else {}
     return dict(state["owner"]) if is_living(state, place) else {}
 
@@ -266,7 +265,7 @@ def _held(  # noqa: PLR0913  # what a lease consists of
     )
 
 
-def _state(content: bytes) -> dict[str, Any]:
+def _state(content: str) -> dict[str, Any]:
     """Return what a lease holds; that of a lake which was copied from a folder is a lock of that folder, which locks nothing here."""
     try:
         found = json.loads(content)
@@ -275,8 +274,8 @@ def _state(content: bytes) -> dict[str, Any]:
     return found if "epoch" in found else {"owner": None, "epoch": 0}
 
 
-def _content(owner: Mapping[str, Any] | None, epoch: int, beat: int, life: float) -> bytes:
-    return json.dumps({"owner": owner, "epoch": epoch, "beat": beat, "life": life}).encode()
+def _content(owner: Mapping[str, Any] | None, epoch: int, beat: int, life: float) -> str:
+    return json.dumps({"owner": owner, "epoch": epoch, "beat": beat, "life": life})
 
 
 # A lock between programs of one machine: a file that one of them holds, with a note about itself in it.

@@ -29,14 +29,20 @@ from strandline.core.model import Model
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting import commit_history, gate_files
 from strandline.engine.accounting.balance_sheet import Balance, balance
-from strandline.engine.accounting.browse_held import open_rows, samples
+from strandline.engine.accounting.browse_held import (
+    has_quarantine,
+    none_open,
+    open_records,
+    open_rows,
+    samples,
+)
 from strandline.engine.accounting.gate_files import Where
 from strandline.engine.accounting.history_queries import Batch, Mark, Past, marks
 from strandline.engine.lake.completeness import retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.store_lease import hold, note_of_holder
-from strandline.engine.proof import day_verdicts
+from strandline.engine.proof import day_verdicts, revised
 from strandline.engine.proof.day_verdicts import (
     HOUR,
     DayVerdict,
@@ -58,6 +64,9 @@ from strandline_quality.findings import (
     Findings,
     Flow,
     Gate,
+    Open,
+    Proof,
+    Sample,
     TableFindings,
     Verdict,
 )
@@ -220,24 +229,36 @@ class Period:
         return [first + n * DAY for n in range((self.until - first).days)]
 
 
-def newest_day(tables: Sequence[Table], lake: Lake) -> date | None:
-    """Return the day of the newest commit."""
-    commit_history.catch_up(lake, tables)
-    past = Past(lake)
-    commits = [newest.at for table in tables if (newest := past.newest(table))]
+def newest_day(tables: Sequence[Table], lake: Lake, past: Past | None = None) -> date | None:
+    """Return the day of the newest commit; by a history that was opened, or by that of the lake, which is brought up to date."""
+    if past is None:
+        commit_history.catch_up(lake, tables)
+        past = Past(lake)
+    there = [table for table in tables if lake.exists(table)]
+    commits = [newest.at for newest in past.newest_of(there).values()]
     return day_of(max(commits)) if commits else None
 
 
 def gather(
-    lake: Lake, tables: Sequence[Table], period: Period, *, shut: Shut = shut_gate
+    lake: Lake,
+    tables: Sequence[Table],
+    period: Period,
+    *,
+    shut: Shut = shut_gate,
+    past: Past | None = None,
 ) -> Findings:
-    """Bring history up to date and gather the findings on the tables of a lake."""
+    """Gather the findings on the tables of a lake; by a history that was opened, or by the lake's, which is brought up to date."""
     existing = [table for table in tables if lake.exists(table)]
-    commit_history.catch_up(lake, existing)
-    desk = _Desk(lake, period, existing, shut)
+    if past is None:
+        commit_history.catch_up(lake, existing)
+        past = Past(lake)
+    # Before the sums are read, so that it is seen which tables have gone on meanwhile.
+    moment = revised.newest_moment(lake, existing)
+    desk = _Desk(lake, period, existing, shut, past)
     findings = tuple(desk.findings(table) for table in existing)
     verdict = max((each.verdict for each in findings), key=lambda v: v.rank, default=Verdict.SILENT)
     received = {table.id for table in existing if isinstance(table, Ingested)}
+    seen = revised.last_seen(lake, period.since)
     ranked = sorted(findings, key=lambda each: -each.verdict.rank)
     return Findings(
         lake=lake.root.name,
@@ -251,33 +272,41 @@ def gather(
         judged=sum((each.flow for each in findings if each.judges), Flow()),
         tables=findings,
         unread=day_verdicts.unread(lake),
+        reported=seen.at.isoformat(timespec="seconds"),
+        revisions=(*revised.revisions(lake, existing, past, seen),),
+        as_of=None if moment is None else revised.as_of(moment, lake),
     )
 
 
 class _Desk:
     """The verdicts so far, table by table in the order in which data flows."""
 
-    def __init__(self, lake: Lake, period: Period, tables: Sequence[Table], shut: Shut) -> None:
+    def __init__(
+        self, lake: Lake, period: Period, tables: Sequence[Table], shut: Shut, past: Past
+    ) -> None:
         self._lake = lake
         self._period = period
         self._shut = shut
         self._retired = retired(lake)
-        self._past = Past(lake)
+        self._past = past
         until = max(each.begins(period.until) for each in {IN_UTC, *(t.calendar for t in tables)})
-        self._hours = {table.id: self._past.hours(table, until - LEARNT, until) for table in tables}
+        self._hours = past.hours_of(tables, until - LEARNT, until)
+        self._newest = past.newest_of(tables)
+        self._used = dict(self._core_seconds(tables))
         self._days: dict[str, dict[date, DayVerdict]] = {}
         self._drifts = by_day(tables, lake, period.days)
 
     def findings(self, table: Table) -> TableFindings:
         """Return the findings on a table; the tables that it reads must come before it."""
         sheet, gate = balance(table, self._lake), self._shut(table, self._lake)
-        can_be_read = sheet.damage is None
-        days = self._judged(table, sheet, gate)
+        proof = day_verdicts.proof(table, self._lake)
+        days = self._judged(table, sheet, gate, proof)
+        some, counted = self._held(table, sheet)
         hours = self._hours[table.id]
         by_day = self._by_day(table)
         own = [hour for day in self._period.days for hour in by_day[day]]
         first = table.calendar.begins(self._period.since)
-        newest = self._past.newest(table)
+        newest = self._newest.get(table.id)
         judged_days = [days[day] for day in self._period.days]
         return TableFindings(
             table=table.id,
@@ -296,15 +325,24 @@ class _Desk:
             hours=day_verdicts.hours(own, [hour for hour in hours if hour.at < first]),
             failing=day_verdicts.failing(by_day, self._period.days),
             reasons=day_verdicts.reasons(own),
-            samples=samples(table, self._lake, begins(self._period.until)) if can_be_read else (),
-            quarantine=open_rows(table, self._lake, self._period.now) if can_be_read else None,
+            samples=some,
+            quarantine=counted,
             gate=gate,
-            proof=day_verdicts.proof(table, self._lake),
+            proof=proof,
             rules=rulebook(table),
             drift=last(self._drifts.get(table.id, {})),
             kinds=day_verdicts.kinds(sheet),
             own_day=self._own_day(table),
         )
+
+    def _core_seconds(self, tables: Sequence[Table]) -> Iterator[tuple[str, float]]:
+        """Yield what the batches of each table used on the judged days, which are those of its own calendar."""
+        ends = (self._period.since, self._period.until)
+        of: dict[tuple[datetime, ...], list[Table]] = defaultdict(list)
+        for table in tables:
+            of[tuple(table.calendar.begins(each) for each in ends)].append(table)
+        for (first, last), own in of.items():
+            yield from self._past.core_seconds_of(own, first, last).items()
 
     def _about(self, table: Table, said: Sequence[str]) -> str:
         """Return what a table is in a sentence, and of a retired one first by whose decision it gets no more rows.
@@ -318,6 +356,8 @@ class _Desk:
             about = f"{about} Its days are those of {table.local_day.zone}."
         if isinstance(table, Judged) and said:
             about = f"{about} Look at {', '.join(said)}."
+        if used := self._used.get(table.id):
+            about = f"{about} Its batches took {used:,.1f} core seconds."
         ended = self._retired.get(table.id)
         return f"Retired by {ended.words}. {about}" if ended else about
 
@@ -334,14 +374,27 @@ class _Desk:
             for why in days[day][1]:
                 yield f"{day.day} {day:%B}, {why}" if len(judged_days) > 1 else why
 
-    def _judged(self, table: Table, sheet: Balance, gate: Gate | None) -> dict[date, DayVerdict]:
+    def _held(self, table: Table, sheet: Balance) -> tuple[tuple[Sample, ...], Open | None]:
+        """Return some open rows of a table's quarantine, and how many there are; of one that holds none by its books no row is read."""
+        if sheet.damage is not None or not has_quarantine(table, self._lake):
+            return (), None
+        if sheet.balanced and not any(sheet.quarantined.values()):
+            return (), none_open()
+        with open_records(table, self._lake) as held:
+            until, now = begins(self._period.until), self._period.now
+            some = samples(table, self._lake, until, held)
+            return some, open_rows(table, self._lake, now, held)
+
+    def _judged(
+        self, table: Table, sheet: Balance, gate: Gate | None, proof: Proof | None
+    ) -> dict[date, DayVerdict]:
         ended = self._retired.get(table.id)
         known = Known(
             hours=self._hours[table.id],
             sources=None if isinstance(table, Ingested) else self._filled(table),
             changes=self._changes(table),
             faults=self._faults(table, sheet),
-            unproven=self._unproven(table),
+            unproven=self._unproven(proof),
             warnings=self._warnings(table, sheet),
             shut=(table.calendar.date_of(datetime.fromisoformat(gate.since)), gate.why)
             if gate
@@ -400,9 +453,8 @@ class _Desk:
                 faults[day].append(fault)
         return dict(faults)
 
-    def _unproven(self, table: Table) -> tuple[date, str] | None:
+    def _unproven(self, proof: Proof | None) -> tuple[date, str] | None:
         """Return the last judged day and why, where the last certificate failed; the books of such a table may balance."""
-        proof = day_verdicts.proof(table, self._lake)
         if proof is None or not proof.standing.startswith("NOT"):
             return None
         why = "its certificate says that its rows differ from what bronze gives"

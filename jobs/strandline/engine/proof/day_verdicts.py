@@ -31,8 +31,8 @@ from strandline.engine.lake.completeness import Retirement, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log import commit_log
 from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.proof.certificate import standing
 from strandline.engine.proof.freshness import freshness
-from strandline.engine.proof.verify import kept, status
 from strandline_quality.findings import (
     Failing,
     Flow,
@@ -375,9 +375,9 @@ def proof(table: Table, lake: Lake) -> Proof | None:
     """Return the result of a table's last verification; None for bronze, the base of every verification."""
     if isinstance(table, Ingested):
         return None
-    last = kept(table, lake) or kept(table, lake, is_whole=False)
+    words, last = standing(table, lake)
     return Proof(
-        standing=status(table, lake),
+        standing=words,
         at=last.at if last else None,
         rows=last.rows if last else None,
     )
@@ -529,7 +529,7 @@ def _drift(table: Judged, lake: Lake) -> Sign:
 
 
 def _proven(table: Table, lake: Lake) -> Sign:
-    result, last = status(table, lake), kept(table, lake) or kept(table, lake, is_whole=False)
+    result, last = standing(table, lake)
     figures: dict[str, Figure] = (
         {"rows": last.rows, "at": last.at, "seed": last.seed} if last else {}
     )

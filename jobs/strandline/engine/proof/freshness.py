@@ -23,7 +23,6 @@ from strandline.engine.lake.completeness import with_below
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import is_held
 from strandline.engine.lake.log.commit_log import committed_at
-from strandline_quality.page import span
 
 DOUBTED = timedelta(days=30)
 """An age beyond which the clock of this machine is named as well."""
@@ -69,9 +68,9 @@ class Freshness:
                 f"by {self.promise.by} its age is not known, and {promised}"
             )
         if self.newest is None:
-            old = f"{self.table} has had no row for {span(self.age.total_seconds())}"
+            old = f"{self.table} has had no row for {_span(self.age)}"
         else:
-            old = f"{self.table} is {span(self.age.total_seconds())} old by {self.promise.by}"
+            old = f"{self.table} is {_span(self.age)} old by {self.promise.by}"
         if self.is_kept:
             return f"{old}, and {promised}"
         clock = f"; or this machine's clock is wrong: it shows {_text(self.now)}"
@@ -160,9 +159,16 @@ def _waits(table: Table, lake: Lake, now: datetime, promise: Fresh) -> str:
             delay = max(source.lateness.delay for source in each.upstream) + each.window_length
             return (
                 f"{each.id} waits for its watermark: a row is emitted when no admitted row can change it any more, "
-                f"{span(delay.total_seconds())} after its time"
+                f"{_span(delay)} after its time"
             )
     return f"records arrived until {_text(arrived)}, and their events are older, or are held"
+
+
+def _span(length: timedelta) -> str:
+    # Not imported above: with it comes what draws pages, and most tables keep what they promise.
+    from strandline_quality.page import span  # noqa: PLC0415  # as above
+
+    return span(length.total_seconds())
 
 
 def _topics(table: Table) -> str:

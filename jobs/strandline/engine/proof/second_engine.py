@@ -21,14 +21,15 @@ from strandline.engine.accounting.balance_sheet import readable_at
 from strandline.engine.flow.function_plan import hidden
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import refuse_never_whole, whole_from
-from strandline.engine.lake.duckdb_table import Duck, DuckError, scan, spilling
+from strandline.engine.lake.duckdb_table import Duck, duck_error, scan, spilling
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import latest_version
 from strandline.engine.lake.open_table import pin_versions
 from strandline.engine.lake.spark_checkpoint import closed_ms
+from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.proof.compare import compared_views, within
 from strandline.engine.proof.duckdb_words import MACROS, in_duckdb
-from strandline.engine.proof.verify import Certificate, Note, keep, refuse_unsettled
+from strandline.engine.proof.verify import Note, refuse_unsettled
 from strandline.engine.runtime.code_files import code_version
 from strandline.sql_function import Sql
 
@@ -169,7 +170,7 @@ def _compared_rows(duck: Duck, table: Computed, lake: Lake, version: int, select
     duck.execute(MACROS)
     try:
         duck.execute(f"CREATE TEMP TABLE computed AS {select}")
-    except DuckError as error:
+    except duck_error() as error:
         raise DefinitionError(
             f"DuckDB cannot compute {table.id}: {str(error).splitlines()[0]}",
             hint="`strandline verify` without --by recomputes it by Spark.",

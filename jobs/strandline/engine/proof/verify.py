@@ -6,11 +6,10 @@ The live table must have read all of bronze up to the recomputed version; a tabl
 difference would prove nothing.
 """
 
-import json
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,14 +33,17 @@ from strandline.engine.accounting.held_records import (
 from strandline.engine.flow import new_entry
 from strandline.engine.flow.query import is_settled
 from strandline.engine.flow.runner import Site, run
+from strandline.engine.flow.running import with_threads
 from strandline.engine.lake import shelves, static_versions
 from strandline.engine.lake.commit.delta_commit import rows_at
 from strandline.engine.lake.commit.file_index import EPOCH
 from strandline.engine.lake.completeness import (
     horizon,
+    needed_in,
     refuse_expired,
     refuse_never_whole,
     whole_from,
+    with_below,
 )
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import (
@@ -57,6 +59,7 @@ from strandline.engine.lake.open_table import pin_versions
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.plain_files import scratch
 from strandline.engine.lake.shelves import Shelf
+from strandline.engine.proof.certificate import Certificate, keep
 from strandline.engine.proof.compare import Kept, Range, compare, rows_in_windows
 from strandline.engine.proof.trial_lakes import KillTrial, Log, resplit
 from strandline.engine.repair.bring_imported import bring
@@ -64,112 +67,10 @@ from strandline.engine.repair.close import close_as
 from strandline.engine.repair.closed_range import Span
 from strandline.engine.repair.downstream import backfill_above
 from strandline.engine.repair.import_files import append
-from strandline.engine.repair.migrate import same_code
 from strandline.engine.repair.plan_replay import healing
 from strandline.engine.repair.replay import Work, begin
-from strandline.engine.runtime.code_files import code_version, is_code_of
+from strandline.engine.runtime.code_files import code_version
 from strandline.engine.runtime.jvm import Meter
-
-# The certificate of a verification, kept beside its table.
-
-SECOND = "duckdb"
-"""The engine that shares no code with ours, as its certificate's file is named."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """The result of one verification of one table.
-
-    Args:
-        table: The table's one name.
-        equal: Whether all recomputations and the live table have the same rows.
-        rows: Rows of the live table, its quarantine included.
-        splits: Micro-batches into which the log was cut.
-        kills: How often the streaming process was killed in between.
-        seed: The seed of the cuts and kills.
-        offsets: Per topic and partition the range of bronze that was recomputed.
-        versions: The live Delta version that was compared, and those of the bronze tables below it.
-        code: Hash of the code that recomputed it.
-        at: The time of the verification.
-        seconds: The duration of that verification, for all of its tables together.
-        since: The start of the verified range of event time; None when all rows were verified.
-        until: Its end.
-        whole_from: The event time from which on rows were compared, because retention deleted older ones; None when all were.
-        differences: Rows that one side has and the other has not, as text.
-        instrument: What recomputed it, if that is not Spark.
-        without: Columns that were not compared.
-    """
-
-    table: str
-    equal: bool
-    rows: int
-    splits: int
-    kills: int
-    seed: int
-    offsets: Mapping[str, tuple[int, int]]
-    versions: Mapping[str, int]
-    code: str
-    at: str
-    seconds: float
-    since: str | None = None
-    until: str | None = None
-    whole_from: str | None = None
-    differences: tuple[str, ...] = field(default=())
-    instrument: str = ""
-    without: tuple[str, ...] = ()
-
-
-def keep(certificate: Certificate, table: Table, lake: Lake) -> None:
-    """Write a certificate beside its table; a reader sees the old one or the new one.
-
-    The certificate of a range has a file of its own, so it does not replace the one of all rows; and so has that of another engine.
-    """
-    file = lake.certificate(
-        table, is_whole=certificate.since is None, by=SECOND if certificate.instrument else ""
-    )
-    file.put(json.dumps(asdict(certificate), indent=1) + "\n")
-
-
-def kept(table: Table, lake: Lake, *, is_whole: bool = True, by: str = "") -> Certificate | None:
-    """Return a table's last certificate, of all its rows or of a range, or by another engine."""
-    text = lake.certificate(table, is_whole=is_whole, by=by).text()
-    if text is None:
-        return None
-    record = json.loads(text)
-    known = {each.name for each in fields(Certificate)}
-    values = {name: value for name, value in record.items() if name in known}
-    values["offsets"] = {name: (a, b) for name, (a, b) in record["offsets"].items()}
-    values["differences"] = tuple(record["differences"])
-    values["without"] = tuple(record.get("without", ()))
-    return Certificate(**values)
-
-
-def status(table: Table, lake: Lake) -> str:
-    """Return in a few words the result of a table's last certificates, and whether today's code made them."""
-    whole, part = (kept(table, lake, is_whole=each) for each in (True, False))
-    if whole and part and part.at < whole.at:
-        part = None  # all rows were verified since
-    valid = [each for each in (whole, part) if each]
-    second = kept(table, lake, by=SECOND)
-    by_second = _of_second(table, lake, second) if second else ""
-    if not valid:
-        return by_second or "none"
-    bad = [each for each in valid if not each.equal]
-    result = "NOT EQUAL" if bad else "equal" if whole else "equal in a range"
-    shown = (bad or valid)[0]
-    found = result if _is_of_today(table, lake, shown) else f"{result}, by other code"
-    return f"{found}; {by_second}" if by_second else found
-
-
-def _is_of_today(table: Table, lake: Lake, found: Certificate) -> bool:
-    """Return whether today's code made a certificate, or code whose plan makes the same rows."""
-    return is_code_of(table, found.code) or found.code in same_code(table, lake)
-
-
-def _of_second(table: Table, lake: Lake, found: Certificate) -> str:
-    result = f"{'equal' if found.equal else 'NOT EQUAL'} by {found.instrument.partition(' ')[0]}"
-    return result if _is_of_today(table, lake, found) else f"{result}, by other code"
-
 
 ALWAYS = datetime(9999, 1, 1, tzinfo=UTC)
 """The end of the closed time of a lake that no stream writes."""
@@ -324,7 +225,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         DefinitionError: A table has not read all of its sources, or does not exist; or retention deleted rows of the range.
     """
     begun = time.monotonic()
-    needed = _with_sources(tables, lake)
+    needed = with_below(*tables, sources=needed_in(lake))[::-1]
     derived = [table for table in needed if not isinstance(table, Ingested)]
     refuse_unsettled(derived, lake)
     for table in tables:
@@ -343,7 +244,8 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         for log in logs:
             note(f"{log.table.id}: cutting its log …")
             chance = random.Random(f"{trial.seed} {log.table.id}")  # noqa: S311  # no secret
-            rows = resplit(site.spark, log, cut, commits=trial.splits, chance=chance)
+            with site.apart(log.table.id):
+                rows = resplit(site.spark, log, cut, commits=trial.splits, chance=chance)
             note(f"{log.table.id}: {sum(rows):,} rows, cut into {len(rows)} commits")
         models = [each.scored_by for each in derived if each.scored_by]
         streamed = Lake(root / "stream").open_for_writing()
@@ -354,6 +256,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         KillTrial(
             tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, note=note
         ).run()
+        _keep_used(derived, streamed, site)
         _close_alike(derived, lake, streamed, site, note)
         for log in logs:  # after the stream, which would begin with them
             add_imported(site.spark, log, (cut, streamed))
@@ -376,17 +279,9 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         for judged, places in disordered.items():
             came = admit(site.spark, judged, streamed, places)
             note(f"{judged.id}: admitted {came:,} disordered rows, as in the live table")
-        faults = {
-            table: [
-                *function_faults(table, {"one batch": whole, "a stream": streamed}),
-                *count_faults(site.spark, table, {"one batch": whole, "a stream": streamed}),
-            ]
-            for table in tables
-        }
+        others = {"one batch": whole, "a stream": streamed}
         results = {
-            table: _differences(
-                table, lake, at, {"one batch": whole, "a stream": streamed}, trial.range, note
-            )
+            table: _result(table, lake, at, others, trial.range, site, note)
             for table, at in versions.items()
         }
     offsets = {log.table.id: _offsets(log) for log in logs}
@@ -396,7 +291,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             lake,
             trial,
             site,
-            results[table].with_faults(faults[table]),
+            results[table],
             logs,
             offsets,
             at[0],
@@ -405,6 +300,27 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         )
         for table, at in versions.items()
     ]
+
+
+def _keep_used(tables: Sequence[Table], streamed: Lake, site: Site) -> None:
+    """Keep what the programs used that were killed and started again; of a batch that did not end nothing is known."""
+    for table in tables:
+        with site.apart(table.id) as also:
+            also(sum(each.own_ms for _, each in entries(streamed.table(table))) / 1000)
+
+
+def _result(  # noqa: PLR0913, PLR0917  # as of the differences
+    table: Table,
+    live: Lake,
+    at: Sequence[int],
+    others: Mapping[str, Lake],
+    within: Range | None,
+    site: Site,
+    note: Note,
+) -> "_Result":
+    with site.apart(table.id) as also, with_threads(also):
+        faults = [*function_faults(table, others), *count_faults(site.spark, table, others)]
+        return _differences(table, live, at, others, within, note).with_faults(faults)
 
 
 def _close_alike(tables: Sequence[Table], live: Lake, other: Lake, site: Site, note: Note) -> None:
@@ -454,21 +370,6 @@ def refuse_unsettled(tables: Sequence[Table], lake: Lake) -> None:
                 table=table.id,
                 waiting=behind,
             )
-
-
-def _with_sources(tables: Sequence[Table], lake: Lake) -> list[Table]:
-    """Return the tables and all tables upstream of them, sources first."""
-    reached: dict[str, Table] = {}
-
-    def add(table: Table) -> None:
-        for source in table.needs:
-            if source in table.upstream or lake.exists(source):  # the static side may be absent
-                add(source)
-        reached.setdefault(table.id, table)
-
-    for table in tables:
-        add(table)
-    return sorted(reached.values(), key=lambda table: list(Layer).index(table.layer))
 
 
 def _log(bronze: Ingested, needed: Sequence[Table], lake: Lake) -> Log:
@@ -563,7 +464,7 @@ def _certify(  # noqa: PLR0913, PLR0917  # a certificate has all of it
     joined: Mapping[Static, int],
     begun: float,
 ) -> Certificate:
-    below = {each.id for each in _with_sources([table], lake)}
+    below = {each.id for each in with_below(table, sources=needed_in(lake))}
     mine = [log for log in logs if log.table.id in below]
     certificate = Certificate(
         table=table.id,
@@ -591,7 +492,7 @@ def _certify(  # noqa: PLR0913, PLR0917  # a certificate has all of it
 
 
 def _joins(table: Table, static: Static, lake: Lake) -> bool:
-    return any(static in each.static for each in _with_sources([table], lake))
+    return any(static in each.static for each in with_below(table, sources=needed_in(lake)))
 
 
 def _offsets(log: Log) -> dict[str, tuple[int, int]]:

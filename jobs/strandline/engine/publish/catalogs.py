@@ -29,6 +29,7 @@ from strandline.engine.lake.commit.compact import is_of_before
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions, committed_at, is_commit
 from strandline.engine.lake.log.ledger import is_table, latest_version
+from strandline.engine.lake.log.ledger_sums import place_of
 from strandline.engine.lake.log.log_actions import LiveFiles, file_of, live_files, table_id
 from strandline.engine.lake.open_table import (
     declared_schema,
@@ -244,8 +245,7 @@ def lags(lake: Lake, now: datetime, names: Sequence[str] | None = None) -> Itera
     for name in synced(lake) if names is None else names:
         known = books(lake, name)
         for table, entry in sorted(known.tables.items()):
-            layer, _, short = table.partition(".")
-            path = lake.root / layer / short
+            path = place_of(lake.root, table)
             if not is_table(path):
                 continue
             latest = latest_version(path)

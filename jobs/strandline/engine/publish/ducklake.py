@@ -16,10 +16,10 @@ from uuid import uuid4
 
 from strandline.core.errors import DefinitionError, TransientError
 from strandline.engine.lake.duckdb_table import (
-    DUCK_BUSY,
     Duck,
-    DuckError,
     declared_columns,
+    duck_busy,
+    duck_error,
     literal,
     quoted,
     session,
@@ -180,8 +180,8 @@ class DuckLakeCatalog:
                     )
                     self._naming.remove_file()
                 yield duck
-        except DuckError as error:
-            if is_open and not isinstance(error, DUCK_BUSY):
+        except duck_error() as error:
+            if is_open and not isinstance(error, duck_busy()):
                 raise DefinitionError(  # of this table: the others are synced
                     f"the DuckLake {self.place} does not take it: {short(error)}",
                     hint="the table stays as it is there; streams go on.",

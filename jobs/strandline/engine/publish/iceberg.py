@@ -48,6 +48,7 @@ from pyiceberg.types import (
 from requests import RequestException, Response, Session, Timeout
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
+from strandline.core.kind import in_utc
 from strandline.engine.lake.commit.compact import open_file
 from strandline.engine.lake.open_table import opened
 from strandline.engine.lake.place import Place
@@ -386,8 +387,7 @@ def _value(kind: PrimitiveType, value: Any, more: timedelta) -> Any:  # noqa: AN
             case DateType():
                 return (date.fromisoformat(value) - EPOCH.date()).days
             case TimestamptzType():
-                at = datetime.fromisoformat(value)  # of a folder it is without a zone, which is UTC
-                at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+                at = in_utc(datetime.fromisoformat(value))  # of a folder it has no zone
                 return (at + more - EPOCH) // timedelta(microseconds=1)
             case StringType():
                 return str(value)

@@ -29,10 +29,11 @@ from strandline.engine.flow.shadow_lake import refuse_half_done
 from strandline.engine.lake.commit.replace_rows import Files, Removal, remove_rows
 from strandline.engine.lake.completeness import let_go, retired
 from strandline.engine.lake.find_rows import OldFiles, old_files
-from strandline.engine.lake.forgotten import Forgotten, folder_of, keep, requests, scrub_log
+from strandline.engine.lake.forgotten import Forgotten, keep, requests, scrub_log
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import is_passed_over, is_table, latest_version
+from strandline.engine.lake.log.ledger_sums import place_of
 from strandline.engine.lake.open_table import pins
 from strandline.engine.lake.place import Place
 from strandline.engine.repair.backfill import ROLE
@@ -300,7 +301,7 @@ def scrub(
     refuse_needed(lake, until)
     _let_go(lake, until)
     for name, version in until.items():
-        path = folder_of(lake, name)
+        path = place_of(lake.root, name)
         if is_table(path):
             last = min(version, latest_version(path))
             files, commits = scrub_log(spark, path, last)
@@ -365,7 +366,7 @@ def _unread(
 ) -> Iterator[tuple[str, int, int]]:
     """Yield what a reader needs of what is to be scrubbed: the table, the version up to which it is, the first that it reads."""
     for name, version in until.items():
-        first = _next_read(folder_of(lake, name), versions.get(name, version + 1))
+        first = _next_read(place_of(lake.root, name), versions.get(name, version + 1))
         if first <= version:
             yield name, version, first
 

@@ -46,11 +46,11 @@ from strandline.engine.lake.commit.replace_rows import (
     remove_rows,
 )
 from strandline.engine.lake.completeness import known_reach, let_go, retired
-from strandline.engine.lake.forgotten import Forgotten, folder_of, keep, requests
+from strandline.engine.lake.forgotten import Forgotten, keep, requests
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import lease
 from strandline.engine.lake.log.ledger import is_table, last_entry, latest_version
-from strandline.engine.lake.log.ledger_sums import name_of
+from strandline.engine.lake.log.ledger_sums import name_of, place_of
 from strandline.engine.lake.place import Place
 from strandline.engine.lake.shelves import Shelf
 from strandline.engine.lake.static_versions import refuse_untaken
@@ -579,13 +579,13 @@ def carry_out(
         *(name for name in (known.versions if known else ()) if name not in concerned),
     ]
     record = Forgotten(
-        mark=known.mark if known else request.mark(folder_of(lake, names[0])),
+        mark=known.mark if known else request.mark(place_of(lake.root, names[0])),
         begun_at=known.begun_at if known else clock().isoformat(),
         versions=dict.fromkeys(names, -1),
     )
     keep(lake, record)
     yield from work.carry_out(record.mark)
-    versions = {name: latest_version(folder_of(lake, name)) for name in names}
+    versions = {name: latest_version(place_of(lake.root, name)) for name in names}
     done_at = None if any(part.waits for part in found) else clock().isoformat()
     keep(lake, replace(record, versions=versions, done_at=done_at))
 
@@ -601,7 +601,7 @@ def _record(work: Forgetting, lake: Lake, request: Request) -> Forgotten | None:
     named = {name for each in known for name in each.versions}
     paths = [
         *tables,
-        *(path for path in (folder_of(lake, name) for name in named) if is_table(path)),
+        *(path for path in (place_of(lake.root, name) for name in named) if is_table(path)),
     ]
     marks = {request.mark(path) for path in dict.fromkeys(paths)}
     found = [each for each in known if each.mark in marks]

@@ -257,9 +257,11 @@ SLICE_BYTES = 64_000_000
 NOWHERE = (0, 0)
 """A range of arrivals that no row has: an import removes nothing."""
 
-SCHEMA = pa.schema(
-    [("_offset", pa.int64()), ("_arrived_at", pa.int64()), ("_payload", pa.binary())]
-)
+
+def _columns() -> "pa.Schema":
+    return pa.schema(
+        [("_offset", pa.int64()), ("_arrived_at", pa.int64()), ("_payload", pa.binary())]
+    )
 
 
 def import_file(  # noqa: PLR0913  # what, where, and by which clock
@@ -303,7 +305,7 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
                 pa.array([each.arrived for _, each in part], pa.int64()),
                 pa.array([each.payload for _, each in part], pa.binary()),
             ],
-            schema=SCHEMA,
+            schema=_columns(),
         )
         times = [each.arrived or 0 for _, each in part]
         reach = Span.of_micros(min(times) * 1000, max(times) * 1000)
@@ -351,7 +353,7 @@ def append(
     swap(spark, path, exchange, entry.encoded(), may_fill=may_fill)
 
 
-def as_received(spark: SparkSession, rows: pa.Table, topic: str, seen_at: datetime) -> DataFrame:
+def as_received(spark: SparkSession, rows: "pa.Table", topic: str, seen_at: datetime) -> DataFrame:
     """Return records of a file as rows of bronze."""
     values = {
         "_topic": F.lit(topic),

@@ -47,7 +47,12 @@ from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.mend_checkpoint import retire_state, rewrite_sources
 from strandline.engine.lake.open_table import declared_schema, first_names
 from strandline.engine.lake.place import Place, damage
-from strandline.engine.lake.spark_checkpoint import read_record, source_ids, write_record
+from strandline.engine.lake.spark_checkpoint import (
+    read_record,
+    same_code,
+    source_ids,
+    write_record,
+)
 from strandline.engine.repair.rebuild import refuse_lossy
 from strandline.engine.runtime.code_files import is_code_of
 
@@ -182,7 +187,7 @@ def made(
     sums, equal = sums_of(lake.table(table)), _equal(table, lake)
     if equal is not None and equal.version < sums.begun:  # it was replaced since
         equal = None
-    known = {*same_as, *same_code(table, lake)} if asks_code else set[str]()
+    known = {*same_as, *same_code(table, lake.checkpoint(table))} if asks_code else set[str]()
     other = asks_code and any(
         code not in known and not is_code_of(table, code)
         for code, (_, last) in sums.codes.items()
@@ -191,13 +196,6 @@ def made(
         or not (equal.code in known or is_code_of(table, equal.code))
     )
     return Made(code=other, sources=tuple(_replaced_below(table, lake, sums, equal)))
-
-
-def same_code(table: Table, lake: Lake) -> tuple[str, ...]:
-    """Return the versions of a table's code that make the rows which today's makes, as its stream saw when it started with it."""
-    found = read_record(lake.checkpoint(table)) if isinstance(table, Streamed) else None
-    codes = found.same_codes if found else ()
-    return codes if codes and is_code_of(table, codes[-1]) else ()
 
 
 def _replaced_below(table: Table, lake: Lake, sums: Sums, equal: Equal | None) -> Iterator[str]:

@@ -113,9 +113,10 @@ def rebuild(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
     made.open_for_writing()
     shadow_lake.begin(made)
     gate_files.open_all(made)  # an operator compares it before it is promoted
-    run(table, AvailableNow(), made, site=site, on_commit=on_commit)
-    if close_as(table, lake, made, site):
+    with site.apart(table.id):
         run(table, AvailableNow(), made, site=site, on_commit=on_commit)
+        if close_as(table, lake, made, site):
+            run(table, AvailableNow(), made, site=site, on_commit=on_commit)
     return made
 
 
@@ -172,7 +173,7 @@ def promote(
     """
     spark, made = site.spark, Shadow.of(table, lake)
     refuse_retired_and_kept(table, lake)
-    with lease(spark, table, lake), lease(spark, table, lake, role=ROLE):
+    with lease(spark, table, lake), lease(spark, table, lake, role=ROLE), site.apart(table.id):
         known = shadow_lake.read(made)
         if known is None or known.done:
             refuse_without_shadow(table, lake, for_request=for_request)

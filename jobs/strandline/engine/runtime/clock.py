@@ -7,6 +7,8 @@ a test sets this one attribute, and every program has another time.
 import getpass
 from datetime import UTC, datetime
 
+from strandline.engine.runtime.settings import identity
+
 
 def now() -> datetime:
     """Read the clock, in UTC."""
@@ -14,7 +16,9 @@ def now() -> datetime:
 
 
 def login() -> str:
-    """Return the name of the user."""
+    """Return whom this process works for, where the platform says it, or else the name of the user."""
+    if (named := identity()) is not None:
+        return named
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container without names

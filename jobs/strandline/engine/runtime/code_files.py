@@ -5,259 +5,41 @@ the source text, at any depth of a module, and followed wherever a table's funct
 operate and cli are not followed: they decide when and where rows are computed, and a certificate shows that this does not
 change them. An import by a computed name is not found.
 
-What decides is what they say (jobs/strandline/engine/runtime/code_files.py), not what they are called or where they are.
+What decides is what they say (jobs/strandline/engine/runtime/statements.py), not what they are called or where they are.
 """
 
-import ast
 import hashlib
 import inspect
-from collections import defaultdict
+import json
+import os
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cache, partial
-from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
 from types import ModuleType
 from typing import Any
 from zipfile import ZipFile
 
 from strandline.catalog import module_of
 from strandline.core import errors
-from strandline.core.kind import BESIDE
 from strandline.core.model import Model
 from strandline.core.table import Ingested, Table
+from strandline.engine.runtime.statements import (
+    Import,
+    Inside,
+    Look,
+    Reading,
+    digest,
+    hash_of_bytes,
+    hashes,
+)
 from strandline.project import package, project, tables_root
 from strandline.sql_file import ENCODING, said
 from strandline.sql_import import SUFFIX
 from strandline_infra import installation
 from strandline_quality import rules
-
-# What the statements of a module say, whatever its name, its place, and the order in which it imports.
-#
-# A fingerprint of code is made of them: of each statement at the top of a module, without docstrings, comments and imports. What
-# an import does is kept where it is used: a name carries what it means, which is the name in a library, or the hash of
-# the statements that define it in a module of ours. So a function that moves is the same, and another one under the same name is not.
-#
-# Python's own ``ast.dump`` and ``ast.unparse`` differ from version to version (fields that are new, empty ones left out, quotes in
-# f-strings), so the form is one of our own: fields that are empty are never written, texts are written in ASCII, and the
-# parts of an f-string that are text are one.
-
-
-IGNORED = frozenset(["kind", "type_comment", "ctx"])
-"""Fields that decide nothing: how a text was written, a comment, and what the place of a name says already."""
-
-KINDS = frozenset({"Ingested", "Judged", "Windowed", "Appended", "Upserted", "Recomputed"})
-
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-
-
-@dataclass(frozen=True, slots=True)
-class Import:
-    """What one import binds a name to: a module, or a name within it.
-
-    Args:
-        module: The module's whole name.
-        name: The name within it; empty where the module itself is meant.
-    """
-
-    module: str
-    name: str = ""
-
-
-Inside = Callable[[str], str]
-"""Says what a name within a module of ours means."""
-
-_PARSING = Lock()
-
-
-def parsed(text: bytes) -> ast.Module:
-    """Return the statements of a text, read by one thread at a time.
-
-    The parser of CPython 3.11 counts its depth for all threads together, and raises where two are at it: a run of tables side by side
-    failed with "AST constructor recursion depth mismatch".
-    """
-    with _PARSING:
-        return ast.parse(text)
-
-
-@dataclass
-class Reading:
-    """One module, read.
-
-    Args:
-        text: Its text.
-        package: Returns the package at which its relative imports of a level begin.
-    """
-
-    text: bytes
-    package: Callable[[int], str]
-    bound: dict[str, list[ast.stmt]] = field(init=False)
-    imports: dict[str, list[Import]] = field(init=False)
-    stars: list[str] = field(init=False)
-    names: list[str] = field(init=False)
-    """All that it imports, as whole names; whether the last part of one is a module is not known from here."""
-
-    def __post_init__(self) -> None:
-        """Find what its names are bound to."""
-        tree = parsed(self.text)
-        self.statements = [each for each in tree.body if not _is_nothing(each)]
-        self.bound, self.imports = defaultdict(list), defaultdict(list)
-        self.stars, self.names = [], []
-        for node in ast.walk(tree):
-            match node:
-                case ast.Import(names=names):
-                    for each in names:
-                        self._import(each)
-                case ast.ImportFrom():
-                    self._import_from(node)
-        for statement in self.statements:
-            for name in set(_bound(statement)):
-                self.bound[name].append(statement)
-
-    def _import(self, each: ast.alias) -> None:
-        self.names.append(each.name)
-        self.imports[each.asname or each.name].append(Import(each.name))
-        if not each.asname and "." in each.name:
-            top = each.name.partition(".")[0]
-            self.imports[top].append(Import(top))
-
-    def _import_from(self, node: ast.ImportFrom) -> None:
-        above = self.package(node.level) if node.level else ""
-        whole = ".".join(each for each in (above, node.module or "") if each)
-        if node.level and not above:
-            whole = f".{whole}"  # a relative import outside the project
-        self.names.append(whole)
-        for each in node.names:
-            self.names.append(f"{whole}.{each.name}")
-            if each.name == "*":
-                self.stars.append(whole)
-            else:
-                self.imports[each.asname or each.name].append(Import(whole, each.name))
-
-    def hash_of(self, statements: "list[ast.stmt]", inside: "dict[str, Inside]") -> str:
-        """Return the hash of statements in their order; what the names mean that they use is no part of it."""
-        return digest([_Form(None, _free(each, inside)).of(each) for each in statements])
-
-
-def hashes(reading: Reading, meanings: dict[str, str], inside: dict[str, Inside]) -> Iterator[str]:
-    """Yield the hash of each statement of a module.
-
-    Args:
-        reading: The module.
-        meanings: What its names mean.
-        inside: The names that are modules of ours.
-    """
-    for each in reading.statements:
-        yield digest([_Form(meanings, _free(each, inside)).of(each)])
-
-
-def digest(parts: list[str]) -> str:
-    """Return the hash of some texts in their order."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-
-
-def _is_nothing(node: object) -> bool:
-    """Return whether a statement does nothing by itself: an import, a docstring, or a place that has to have one."""
-    match node:
-        case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(ast.Constant(str())):
-            return True
-    return False
-
-
-def _bound(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a statement binds in its module; what is bound within a function is the function's own."""
-    match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-            yield name
-    if not isinstance(node, SCOPES):
-        for each in ast.iter_child_nodes(node):
-            yield from _bound(each)
-
-
-def _free(statement: ast.stmt, inside: dict[str, Inside]) -> dict[str, Inside]:
-    """Return the modules that a statement can mean: those whose names it gives to nothing of its own."""
-    if not inside:
-        return inside
-    own = set()
-    for node in ast.walk(statement):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                own.add(name)
-    return {name: each for name, each in inside.items() if name.partition(".")[0] not in own}
-
-
-def _has_beside(call: ast.Call, name: str) -> bool:
-    """Return whether a call makes a table with a field that decides no row."""
-    return name in KINDS and any(each.arg in BESIDE for each in call.keywords)
-
-
-@dataclass
-class _Form:
-    """Writes a statement in one form, in every version of Python."""
-
-    meanings: dict[str, str] | None
-    inside: dict[str, Inside]
-
-    def of(self, node: object) -> str:
-        """Return a node, or a value of one, as text."""
-        match node:
-            case ast.Constant(value=value):
-                written = ascii(value)
-            case ast.Name(id=name):
-                written = f"Name({name} {(self.meanings or {}).get(name, '')})"
-            case ast.Attribute(value=value, attr=attr) if found := self._module(value):
-                written = f"Name({attr} {'' if self.meanings is None else found(attr)})"
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if _has_beside(
-                node, name
-            ):
-                named = [each for each in node.keywords if each.arg not in BESIDE]
-                written = self.of(ast.Call(node.func, node.args, named))
-            case ast.JoinedStr(values=values):
-                written = f"JoinedStr({' '.join(self._joined(values))})"
-            case ast.AST():
-                written = f"{type(node).__name__}({' '.join(self._fields(node))})"
-            case list():
-                kept = (self.of(each) for each in node if not _is_nothing(each))
-                written = f"[{' '.join(kept)}]"
-            case _:
-                written = ascii(node)
-        return written
-
-    def _module(self, node: ast.expr) -> Inside | None:
-        """Return the module of ours that an expression names."""
-        match node:
-            case ast.Name(id=name):
-                return self.inside.get(name)
-            case ast.Attribute(value=ast.Name() | ast.Attribute()):
-                return self.inside.get(ast.unparse(node))
-        return None
-
-    def _fields(self, node: ast.AST) -> Iterator[str]:
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if value is None or name in IGNORED:
-                continue
-            written = self.of(value)
-            if written != "[]":
-                yield f"{name}={written}"
-
-    def _joined(self, values: list[ast.expr]) -> Iterator[str]:
-        text = ""
-        for each in values:
-            match each:
-                case ast.Constant(value=str() as more):
-                    text += more
-                case _:
-                    if text:
-                        yield ascii(text)
-                    text = ""
-                    yield self.of(each)
-        if text:
-            yield ascii(text)
-
 
 ROOT = Path(__file__).parents[3]
 """Where the engine's package is."""
@@ -288,31 +70,39 @@ class Tree:
         engine: The name of the engine's package.
         quality: The name of the package with the rules of tables.
         packed: The texts of files that are not on the disk.
+        look: Through which files are read.
     """
 
     roots: Mapping[str, Path]
     engine: str = ENGINE
     quality: str = QUALITY
     packed: Mapping[Path, bytes] = field(default_factory=dict)
+    look: Look = field(default_factory=Look)
     _readings: dict[Path, Reading] = field(default_factory=dict, init=False)
     _insides: dict[Path, dict[str, Inside]] = field(default_factory=dict, init=False)
     _hashes: dict[tuple[Path, str], str] = field(default_factory=dict, init=False)
     _said: dict[Path, tuple[str, ...]] = field(default_factory=dict, init=False)
     """What was found of each file: with it the hashes of all tables of the example take 0.6 s of CPU, without it 6.5."""
+    _files: dict[str, tuple[Path, ...]] = field(default_factory=dict, init=False)
+    _leads: dict[Path, tuple[Path, ...]] = field(default_factory=dict, init=False)
+    _within: dict[Path, tuple[str, ...]] = field(default_factory=dict, init=False)
+    _vocabulary: list[Path] = field(default_factory=list, init=False)
 
     def vocabulary(self) -> list[Path]:
         """Return the files that apply to every table, imported or not: parsing, verdicts and rules."""
-        core, quality = (self._stem(part) for part in (f"{self.engine}.core", self.quality))
-        packed = [
-            file for file in self.packed if file.is_relative_to(core) or file.parent == quality
-        ]
-        return [*packed, *core.rglob("*.py"), *quality.glob("*.py")]
+        if not self._vocabulary:
+            core, quality = (self._stem(part) for part in (f"{self.engine}.core", self.quality))
+            packed = [
+                file for file in self.packed if file.is_relative_to(core) or file.parent == quality
+            ]
+            self._vocabulary.extend([*packed, *core.rglob("*.py"), *quality.glob("*.py")])
+        return self._vocabulary
 
     def text(self, file: Path) -> bytes:
         """Return the text of a file; of one in SQL what it says, as a text of Python."""
         if file in self.packed:
             return self.packed[file]
-        text = file.read_bytes()
+        text = self.look.content(file)
         return (
             said(text.decode(ENCODING, errors="replace")).encode()
             if file.suffix == SUFFIX
@@ -326,32 +116,42 @@ class Tree:
             file = left.pop()
             if file not in found:
                 found.add(file)
-                names = self._reading(file).names
-                left += [
-                    place for name in names if self._is_followed(name) for place in self.files(name)
-                ]
+                if file not in self._leads:
+                    names = filter(self._is_followed, self._reading(file).names)
+                    led = (place for name in names for place in self.files(name))
+                    self._leads[file] = tuple(dict.fromkeys(led))
+                left += self._leads[file]
         return tuple(sorted(found, key=lambda file: (self.within(file), file)))
 
     def version(self, files: Collection[Path], *before: str) -> str:
         """Return the hash of all statements of some files: in which of them one is decides nothing."""
         for file in files:
             if file not in self._said:
-                self._said[file] = tuple(self._statements(file))
+                self._said[file] = tuple(sorted(self._statements(file)))
         found = sorted(each for file in files for each in self._said[file])
         return digest([*before, *found])[:12]
 
-    def files(self, name: str) -> Iterator[Path]:
-        """Yield the file of a module; none where the name is no module of the packages."""
-        if name.partition(".")[0] in self.roots:
+    def files(self, name: str) -> tuple[Path, ...]:
+        """Return the file of a module; none where the name is no module of the packages."""
+        if name.partition(".")[0] not in self.roots:
+            return ()
+        if name not in self._files:
             stem = self._stem(name)
             places = (stem.with_suffix(".py"), stem / "__init__.py", stem.with_suffix(SUFFIX))
-            yield from (each for each in places if each in self.packed or each.is_file())
+            there = (each for each in places if each in self.packed or self.look.is_file(each))
+            self._files[name] = tuple(there)
+        return self._files[name]
 
     def within(self, file: Path) -> tuple[str, ...]:
         """Return the parts of a path within the nearest root; an environment may be in a project's folder."""
-        around = [root for root in self.roots.values() if file.is_relative_to(root)]
-        nearest = max(around, key=lambda root: len(root.parts), default=None)
-        return file.relative_to(nearest).parts if nearest else (file.name,)
+        if file not in self._within:
+            self._within[file] = self._parts(file)
+        return self._within[file]
+
+    def _parts(self, file: Path) -> tuple[str, ...]:
+        around = [str(root) for root in self.roots.values() if str(file).startswith(f"{root}/")]
+        nearest = max(around, key=len, default="")
+        return tuple(str(file)[len(nearest) + 1 :].split("/")) if nearest else (file.name,)
 
     @property
     def _interface(self) -> str:
@@ -400,7 +200,7 @@ class Tree:
     def _module_of(self, each: Import) -> str:
         """Return the module of ours that is imported; empty where it is another thing, or decides no rows."""
         whole = f"{each.module}.{each.name}" if each.name else each.module
-        return whole if self._is_followed(whole) and any(self.files(whole)) else ""
+        return whole if self._is_followed(whole) and self.files(whole) else ""
 
     def _given(self, each: Import) -> str:
         """Return what an import binds a name to: one of a library by its module, one of ours by what defines it."""
@@ -410,7 +210,7 @@ class Tree:
         module = self._module_of(each)
         if meant or not module:
             return meant
-        files = list(self.files(module))
+        files = self.files(module)
         return digest(
             sorted(
                 self._reading(file).hash_of([one], {})
@@ -466,7 +266,7 @@ def text_of(module: ModuleType) -> bytes | None:
 
 def read_again() -> None:
     """Forget what files said, because modules were edited; what is known of a table that was asked about stays."""
-    for each in (_tree, _releases, _tree_of_then):
+    for each in (_tree, _kept, _releases, _tree_of_then):
         each.cache_clear()
 
 
@@ -478,13 +278,18 @@ def files_of(table: Table) -> tuple[Path, ...]:
 
 def own_texts_of(table: Table) -> Iterator[str]:
     """Yield the text of each of those that are a table's alone: its module, and what that imports beside the vocabulary of all."""
-    shared = set(tree().vocabulary())
-    yield from (file.read_bytes().decode() for file in files_of(table) if file not in shared)
+
+    def found() -> Iterator[str]:
+        shared = set(tree().vocabulary())
+        yield from (str(file) for file in files_of(table) if file not in shared)
+
+    own = kept().asked("own", declared(table), found)
+    yield from (Path(name).read_bytes().decode() for name in own)
 
 
 def version_of(table: Table) -> str:
     """Return the hash of what those files say."""
-    return tree().version(files_of(table))
+    return kept().one("version", declared(table), lambda: tree().version(files_of(table)))
 
 
 def version_of_model(model: Model) -> str:
@@ -497,18 +302,24 @@ def version_of_model(model: Model) -> str:
     if not own.exists():
         values = [getattr(model, each.name) for each in fields(model) if each.name != "of"]
         return digest([of_table, repr(values)])[:12]
-    known = set(files_of(model.of))
-    return tree().version([file for file in tree().reached([own]) if file not in known], of_table)
+
+    def found() -> str:
+        known = set(files_of(model.of))
+        mine = [file for file in tree().reached([own]) if file not in known]
+        return tree().version(mine, of_table)
+
+    return kept().one("model", [own, *declared(model.of)], found)
 
 
 def version_of_vocabulary() -> str:
     """Return the hash of what every table is made of beside its own modules."""
-    return tree().version(tree().vocabulary())
+    return kept().one("vocabulary", (), lambda: tree().version(tree().vocabulary()))
 
 
 def version_of_queries(*before: str) -> str:
     """Return the hash of what decides what a query is, beside the table's own."""
-    return tree().version([PIPELINE / name for name in SHAPING], *before)
+    files = [PIPELINE / name for name in SHAPING]
+    return kept().one("queries", before, lambda: tree().version(files, *before))
 
 
 def module_file(folder: str, name: str) -> Path:
@@ -551,12 +362,20 @@ RELEASES = Path(installation.__file__).with_name("releases")
 
 
 @cache
-def _releases() -> tuple[Tree, ...]:
+def _releases(look: Look) -> tuple[Tree, ...]:
     """Return the modules of the releases whose vocabulary makes the same rows as today's, the newest first."""
-    found = (_packed(file) for file in sorted(RELEASES.glob("*.zip"), reverse=True))
-    return tuple(
-        Tree(roots={**roots(), ENGINE: PACKED, QUALITY: PACKED}, packed=each) for each in found
-    )
+    found = (_packed(file) for file in _archives())
+    places = {**roots(), ENGINE: PACKED, QUALITY: PACKED}
+    return tuple(Tree(roots=places, packed=each, look=look) for each in found)
+
+
+def _archives() -> list[Path]:
+    return sorted(RELEASES.glob("*.zip"), reverse=True)
+
+
+@cache
+def _mark_of(archive: Path) -> str:
+    return hash_of_bytes(archive.read_bytes())
 
 
 def _packed(archive: Path) -> dict[Path, bytes]:
@@ -567,7 +386,11 @@ def _packed(archive: Path) -> dict[Path, bytes]:
 @cache
 def versions_of(table: Table) -> frozenset[str]:
     """Return the hashes by which today's code of a table is known: its own, and those of releases that make the same rows."""
-    then = {each.version(_then(each, table)) for each in _releases()}
+
+    def found() -> set[str]:
+        return {each.version(_then(each, table)) for each in _releases(_look())}
+
+    then = kept().asked("releases", [*map(_mark_of, _archives()), *declared(table)], found)
     return frozenset({version_of(table), *then})
 
 
@@ -610,13 +433,23 @@ def was_code_of(table: Table, code: str) -> bool:
     """Return whether a hash is of a release that makes the same rows, or of the files of a former program that says what today's says."""
     if code in versions_of(table):
         return True
-    tree = _tree_of_then()
+    found, names = project(), [each.id for each in _with_needs(table)]
+    of = [_mark_of(ARCHIVE), code, found.root if found else "", *names, *declared(table)]
+    return kept().one("former", of, lambda: _said_with(table, code)) in versions_of(table)
+
+
+def _said_with(table: Table, code: str) -> str:
+    """Return the hash of what a former program's files said that had a hash of their bytes; empty where it had none of it."""
+    tree = _tree_of_then(_look())
     for own in (_of_example(tree, table), _of_project(table)):
         files = tree.reached([*tree.vocabulary(), *own]) if own else ()
         if files and _hash_of_files(files) == code:
-            said = tree.version([each for each in files if each != MOVED])
-            return said in versions_of(table)
-    return False
+            return tree.version([each for each in files if each != MOVED])
+    return ""
+
+
+def _look() -> Look:
+    return tree().look
 
 
 @cache
@@ -625,12 +458,13 @@ def _texts() -> dict[Path, bytes]:
 
 
 @cache
-def _tree_of_then() -> Tree:
+def _tree_of_then(look: Look) -> Tree:
     said = {file: _reworded(text) for file, text in _texts().items()}
     found = project()
     own = {found.tables.partition(".")[0]: found.root} if found else {}
     then = dict.fromkeys((FORMER_ENGINE, FORMER_QUALITY), PACKED)
-    return Tree(roots={**own, **then}, engine=FORMER_ENGINE, quality=FORMER_QUALITY, packed=said)
+    places = {**own, **then}
+    return Tree(roots=places, engine=FORMER_ENGINE, quality=FORMER_QUALITY, packed=said, look=look)
 
 
 def _reworded(text: bytes) -> bytes:
@@ -641,11 +475,17 @@ def _reworded(text: bytes) -> bytes:
 
 def _of_example(tree: Tree, table: Table) -> list[Path]:
     """Return the modules in the archive of a table of the example; none where the table is another one."""
+    files = [
+        PACKED.joinpath(FORMER_ENGINE, each.layer, f"{each.name}.py") for each in _with_needs(table)
+    ]
+    return files if all(file in tree.packed for file in files) else []
+
+
+def _with_needs(table: Table) -> list[Table]:
     tables = [table]
     for each in tables:
-        tables += each.needs
-    files = [PACKED.joinpath(FORMER_ENGINE, each.layer, f"{each.name}.py") for each in tables]
-    return files if all(file in tree.packed for file in files) else []
+        tables += [source for source in each.needs if source not in tables]
+    return tables
 
 
 def _of_project(table: Table) -> list[Path]:
@@ -658,9 +498,158 @@ def _hash_of_files(files: tuple[Path, ...]) -> str:
     """Return the hash as former programs made it: name and bytes of each file, in the order of their places."""
     digest, packed = hashlib.sha256(), _texts()
     for file in files:
-        content = packed[file] if file in packed else file.read_bytes()
+        content = packed[file] if file in packed else _look().content(file)
         digest.update(file.name.encode() + b"\0" + content)
     return digest.hexdigest()[:12]
+
+
+# What was found before, for as long as every file that it was made of says what it said.
+#
+# To hash the code of three hundred tables takes more than a second, and to read its files some hundredths of one. So what was found
+# is kept beside what set-up made, with the hash of the bytes of each file that was read and with each place where a module was looked for.
+# Before any of it is believed all of these are looked at again. No time, size or number of a file decides: an edit within a tick of the
+# clock, a checkout, a copy or a clock that was set back can leave them as they were.
+#
+# What was made by another engine or another Python counts for nothing, nor does a file that is damaged; who may not write there finds
+# all of it anew each time. A process writes at its end, and only if no file changed while it looked.
+
+
+FOLDER, MOST_PROJECTS, MOST_KEPT = "hashes", 20, 20_000
+"""Below the home of an installation, a file a project; of more projects, those that were asked last; of more answers, none of before."""
+
+
+def _basis() -> str:
+    """Return the hash of what decides how hashes are made: this Python, and the modules that make them as they are on the disk."""
+    modules = [*(ROOT / ENGINE).glob("*.py"), *(ROOT / ENGINE / "core").rglob("*.py")]
+    own = [Path(__file__), Path(__file__).with_name("statements.py")]
+    found = hashlib.sha256(sys.version.encode())
+    try:
+        for file in (*own, *sorted(modules)):
+            found.update(file.read_bytes())
+    except OSError:  # of an engine that is not in files nothing is kept
+        return ""
+    return found.hexdigest()
+
+
+BASIS = _basis()
+"""As they are when they are loaded: a process goes on by them where the engine is exchanged on the disk."""
+
+
+class Kept:
+    """What was found of the modules of a project, by this process and by those before it."""
+
+    def __init__(self, tree: Tree) -> None:
+        """Take what was kept, where it is still so."""
+        self._look = tree.look
+        self._listed = sorted(map(str, tree.vocabulary()))
+        places = json.dumps([(name, str(root)) for name, root in tree.roots.items()])
+        self._file = _folder() / f"{hash_of_bytes(places.encode())}.json"
+        self._found: dict[str, list[str]] = {}
+        self._has_news = False
+        record = self._read()
+        if record is not None and _is_so(record["said"], record["there"]):
+            self._look.take(record["said"], record["there"])
+            self._found = record["found"]
+
+    def asked(
+        self, what: str, of: Iterable[object], make: Callable[[], Iterable[str]]
+    ) -> list[str]:
+        """Return what was found; it is made where it was not.
+
+        Args:
+            what: The question.
+            of: All that the answer depends on beside files that are read through the look.
+            make: Makes the answer, which it reads through the look.
+        """
+        name = "\0".join([what, *map(str, of)])
+        if name not in self._found:
+            self._found[name] = [*make()]
+            self._has_news = True
+        return self._found[name]
+
+    def one(self, what: str, of: Iterable[object], make: Callable[[], str]) -> str:
+        """Return the same of a question whose answer is one text."""
+        (found,) = self.asked(what, of, lambda: (make(),))
+        return found
+
+    def keep(self) -> None:
+        """Write down what was found, with what another process has found of the same files meanwhile."""
+        if not self._has_news or self._look.is_torn or _basis() != BASIS:
+            return
+        self._has_news = False
+        said, there, found = self._look.said, self._look.there, self._found
+        other = self._read()
+        if other is not None and _agree(other["said"], said) and _agree(other["there"], there):
+            together = {**other["found"], **found}
+            if len(together) <= MOST_KEPT:
+                found = together
+                said, there = {**other["said"], **said}, {**other["there"], **there}
+        own = {"basis": BASIS, "listed": self._listed}
+        text = json.dumps({**own, "said": said, "there": there, "found": found}).encode()
+        draft = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        with suppress(OSError):  # a folder of another user, a full disk
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(b"\n".join([hash_of_bytes(text).encode(), text]))
+            draft.replace(self._file)
+            _forget_others(draft.parent)
+
+    def _read(self) -> dict[str, Any] | None:
+        """Return what was kept by such an engine of as many modules; None where there is none, or it is damaged."""
+        try:
+            mark, _, text = self._file.read_bytes().partition(b"\n")
+        except OSError:
+            return None
+        if not BASIS or mark.decode(errors="replace") != hash_of_bytes(text):
+            return None
+        found: dict[str, Any] = json.loads(text)
+        is_own = (found.get("basis"), found.get("listed")) == (BASIS, self._listed)
+        return found if is_own else None
+
+
+def _folder() -> Path:
+    try:
+        return installation.home() / FOLDER
+    except RuntimeError:  # a user without a home, as in a pod: a name that is no folder, where nothing is found or kept
+        return Path(os.devnull) / FOLDER
+
+
+def _is_so(said: Mapping[str, str], there: Mapping[str, bool]) -> bool:
+    """Return whether each file says what it said, and is where it was and nowhere else."""
+    try:
+        for name, mark in said.items():
+            with open(name, "rb", buffering=0) as file:  # noqa: PTH123  # some hundred in each answer
+                if hash_of_bytes(file.read()) != mark:
+                    return False
+    except OSError:
+        return False
+    return all(os.path.isfile(name) is is_there for name, is_there in there.items())  # noqa: PTH113  # some thousand
+
+
+def _agree(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    return all(other.get(name, value) == value for name, value in one.items())
+
+
+def _forget_others(folder: Path) -> None:
+    """Leave the files of the projects that were asked last."""
+    by_age = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in by_age[MOST_PROJECTS:]:
+        file.unlink(missing_ok=True)
+
+
+def kept() -> Kept:
+    """Return what was found of the modules as they are on the disk."""
+    return _kept(tree())
+
+
+@cache
+def _kept(tree: Tree) -> Kept:
+    return Kept(tree)
+
+
+def keep() -> None:
+    """Keep what this process has found, for those after it."""
+    if _kept.cache_info().currsize:
+        kept().keep()
 
 
 # What a lake keeps of it: each is computed once per process.
@@ -692,4 +681,6 @@ def vocabulary_version() -> str:
 @cache
 def query_version() -> str:
     """Return a hash of what turns a table's function into a query: those modules of ours, and the versions of Spark and Delta."""
+    from importlib.metadata import version  # noqa: PLC0415  # it imports what reads mail
+
     return version_of_queries(*map(version, ("pyspark", "delta-spark")))

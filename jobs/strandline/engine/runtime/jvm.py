@@ -2,17 +2,20 @@
 
 import re
 import subprocess
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError  # noqa: A004  # its own name
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Any, TypeVar
 
 import psutil
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from py4j.java_gateway import JavaPackage
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -128,6 +131,20 @@ def executors(spark: SparkSession) -> int:
 def hadoop(spark: SparkSession) -> Any:  # noqa: ANN401  # as above
     """Return Hadoop's configuration, which the sessions of this process begin with."""
     return spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # as above
+
+
+def store_requests(spark: SparkSession, lake: str) -> Iterator[tuple[str, str, str, int]]:
+    """Yield what the JVM has sent to S3 since this was asked last: what is asked, the lake, two folders of it, how often.
+
+    The folders of a lake, named by its bucket and its key, are counted each for itself from now on.
+    """
+    counts = jvm(spark).strandline.StoreRequests
+    if isinstance(counts, JavaPackage):  # a JVM that others started has not our jar
+        return
+    counts.watch(lake)
+    for line in str(counts.take()).splitlines():
+        asked, of, folders, times = line.split("\t")
+        yield asked, of, folders, int(times)
 
 
 def gone() -> SparkGoneError:
@@ -381,6 +398,29 @@ class Meter:
         self._process = _jvm(spark)
         self._wall = time.monotonic()
         self._cpu = self._spent()
+        self._own = Own(spark)
+        self._spark, self._parts = spark, dict[str, float]()
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Measure what this thread and its thread of the JVM use in a block; the tasks of its jobs are in the batch alone."""
+        before = self._clocks()
+        try:
+            yield
+        finally:
+            if before is not None and (after := self._clocks()) is not None:
+                self._parts[name] = self._parts.get(name, 0.0) + max(0.0, after - before)
+
+    def _clocks(self) -> float | None:
+        """Return the seconds of this thread and of its thread in the JVM; None where that is gone."""
+        try:
+            return time.thread_time() + _ticks(self._spark)() / 1e9
+        except (Py4JError, PySparkException):  # a batch does not fail for want of its cost
+            return None
+
+    def part_ms(self, name: str) -> int:
+        """Return the milliseconds of CPU of a part of the batch, which are among its own."""
+        return round(self._parts.get(name, 0.0) * 1000)
 
     def wall_ms(self) -> int:
         """Return the milliseconds since the start."""
@@ -390,9 +430,240 @@ class Meter:
         """Return the milliseconds of CPU since the start, including queries that run beside this one."""
         return int((self._spent() - self._cpu) * 1000)
 
+    def own_ms(self) -> int:
+        """Return the milliseconds of CPU of this batch alone; what was returned once is not returned again."""
+        return round(self._own.spent().total * 1000)
+
+    def uneven_ms(self) -> tuple[int, int] | None:
+        """Return the milliseconds of the longest task and of the median one, of the stage that waited most for one task."""
+        found = self._own.uneven
+        return (round(found.longest * 1000), round(found.median * 1000)) if found.waited else None
+
     def _spent(self) -> float:
         times = self._process.cpu_times()
         return float(times.user + times.system)
+
+
+# What a table uses of that CPU itself: its thread of Python, the thread of the JVM that does what this one asks for, and the tasks of
+# its jobs.
+#
+# All tables of a process share a JVM, so the CPU of the process while a batch runs is that of its neighbours too (``Meter.cpu_ms``); of
+# four tables side by side it was counted four times. PySpark gives each thread of Python one of the JVM, and a query has its own, which
+# calls Python from there; Spark counts the CPU of each task. So these add up over tables. What they leave is shared by
+# all: compilers, garbage collection, the scheduler.
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds of CPU: of a thread of Python, of its thread in the JVM or that of a query, and of tasks."""
+
+    python: float = 0.0
+    driver: float = 0.0
+    query: float = 0.0
+    tasks: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Return all of them."""
+        return self.python + self.driver + self.query + self.tasks
+
+    def __add__(self, other: "Spent") -> "Spent":
+        """Return both."""
+        return Spent(
+            python=self.python + other.python,
+            driver=self.driver + other.driver,
+            query=self.query + other.query,
+            tasks=self.tasks + other.tasks,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """Seconds of the longest task of a stage, and of the median one."""
+
+    longest: float = 0.0
+    median: float = 0.0
+
+    @property
+    def waited(self) -> float:
+        """Return for how long the stage waited for its longest task alone."""
+        return self.longest - self.median
+
+
+LARGE = 1.0
+"""Seconds of CPU from which on a stage's tasks are looked at one by one: a look takes 10 to 16 ms for 2 to 200 tasks, which is much for a batch of 0.2 s."""
+
+
+class _Thread(threading.local):
+    """What is known of the thread that asks: where its counts were when they were read last."""
+
+    python = 0.0
+    driver = 0.0
+    group = ""
+    """The group of its jobs in Spark."""
+    job = -1
+    """The newest job of that group which was counted."""
+    is_query = False
+    """Whether it is the thread of a query, which works for one table from its begin to its end."""
+    beside: Spent | None = None
+    """What it has used beside batches, in a run of a table; None outside of one."""
+
+
+GROUP = "spark.jobGroup.id"
+QUERY = "sql.streaming.queryId"
+OWN_GROUP = "strandline-batch-"
+"""Begins the group of jobs of a thread that has none."""
+
+_thread = _Thread()
+_numbers = count()
+_measured = Spent()
+_lock = threading.Lock()
+
+
+def measured() -> Spent:
+    """Return all that batches of this process were found to have used, whichever tables they were of."""
+    return _measured
+
+
+class Own:
+    """Measures what the thread that asks, its thread in the JVM and the tasks of its jobs use; begun and read in one thread."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Begin; what a query has used since its last batch, and before its first, is of the next one."""
+        self._spark, self._thread = spark, threading.get_ident()
+        self.uneven = Uneven()
+        """Of its stages that were large the one that waited most for one task."""
+        with suppress(Py4JError, PySparkException):  # a batch does not fail for want of its cost
+            self._begin()
+
+    def _begin(self) -> None:
+        context = self._spark.sparkContext
+        _thread.is_query = _thread.is_query or context.getLocalProperty(QUERY) is not None
+        group = context.getLocalProperty(GROUP) or ""
+        if _thread.is_query:
+            if group != _thread.group:
+                _thread.group, _thread.job = group, -1
+            return
+        self.take()
+        self.uneven = Uneven()  # what was before the batch is of none
+        if not group or group.startswith(OWN_GROUP):
+            group = f"{OWN_GROUP}{next(_numbers)}"
+            context.setLocalProperty(GROUP, group)
+        if group != _thread.group:
+            _thread.group, _thread.job = group, max(self._jobs(), default=-1)
+
+    def take(self) -> None:
+        """Begin to count from here; what the thread has used since the last batch is beside them."""
+        used = self._clocks()
+        if _thread.beside is not None:
+            _thread.beside += used + Spent(tasks=self._tasks())
+
+    def spent(self) -> Spent:
+        """Return what was used since the begin, or since this was asked last."""
+        global _measured  # noqa: PLW0603  # of the process
+        if threading.get_ident() != self._thread:  # what another thread used is not known here
+            return Spent()
+        try:
+            found = self._clocks() + Spent(tasks=self._tasks())
+        except (Py4JError, PySparkException):  # as above
+            return Spent()
+        with _lock:
+            _measured += found
+        return found
+
+    def _clocks(self) -> Spent:
+        python, driver = time.thread_time(), _ticks(self._spark)() / 1e9
+        before = _thread.driver if driver >= _thread.driver else 0.0  # the JVM's thread is another
+        used, in_jvm = python - _thread.python, driver - before
+        _thread.python, _thread.driver = python, driver
+        if _thread.is_query:
+            return Spent(python=used, query=in_jvm)
+        return Spent(python=used, driver=in_jvm)
+
+    def _jobs(self) -> list[int]:
+        """Return the jobs of this thread's group that Spark remembers."""
+        numbers = self._spark.sparkContext._jsc.statusTracker().getJobIdsForGroup(_thread.group)  # noqa: SLF001  # there is no public way
+        # In one text: each number of a list would be a call, and Spark remembers a thousand jobs.
+        text = str(jvm(self._spark).java.util.Arrays.toString(numbers)).strip("[]")
+        return [int(each) for each in text.split(",") if each.strip()]
+
+    def _tasks(self) -> float:
+        """Return the CPU of the tasks of jobs that have ended; a job that is just ending is counted the next time."""
+        store = self._spark.sparkContext._jsc.sc().statusStore()  # noqa: SLF001  # as above
+        found = 0.0
+        for job in sorted(each for each in self._jobs() if each > _thread.job):
+            known = _known(store.job, job)
+            if known is not None and str(known.status()) == RUNS:
+                break
+            _thread.job = job
+            stages = str(known.stageIds().mkString(",")) if known is not None else ""
+            found += sum(self._task_seconds(store, int(each)) for each in stages.split(",") if each)
+        return found
+
+    def _task_seconds(self, store: Any, stage: int) -> float:  # noqa: ANN401  # as above
+        """Return the CPU of the tasks of a stage."""
+        found = _known(store.lastStageAttempt, stage)
+        if found is None:
+            return 0.0
+        seconds = float(found.executorCpuTime() + found.executorDeserializeCpuTime()) / 1e9
+        if seconds >= LARGE:
+            uneven = _uneven(self._spark, store, found)
+            self.uneven = max(self.uneven, uneven, key=lambda each: each.waited)
+        return seconds
+
+
+@contextmanager
+def beside_batches(spark: SparkSession, heard: Callable[[Spent], None]) -> Iterator[None]:
+    """Measure what a run of a table uses in this thread beside its batches, and let it be heard at the end; of a block within it, by that alone."""
+    own, outer = Own(spark), _thread.beside
+    _thread.beside = Spent()
+    try:
+        yield
+    finally:
+        with suppress(Py4JError, PySparkException):  # as above
+            own.take()
+        used = _thread.beside
+        _thread.beside = outer
+        heard(used)
+
+
+def _known(look: Callable[[int], Any], number: int) -> Any:  # noqa: ANN401  # as above
+    """Return what Spark remembers of a job or of a stage; None where it has forgotten it, or the stage has never begun."""
+    try:
+        return look(number)
+    except Py4JJavaError:
+        return None
+
+
+def _uneven(spark: SparkSession, store: Any, stage: Any) -> Uneven:  # noqa: ANN401  # as above
+    """Return the times of the longest task and of the median one of a stage, as Spark has them."""
+    tasks = int(stage.numCompleteTasks())
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # as above
+    middles = (
+        (tasks - 1) // 2 + 0.5,
+        tasks // 2 + 0.5,
+    )  # of two tasks the median lies between them
+    wanted = gateway.new_array(gateway.jvm.double, 3)
+    for number, share in enumerate((*(each / max(tasks, 1) for each in middles), 1.0)):
+        wanted[number] = share
+    known = store.taskSummary(stage.stageId(), stage.attemptId(), wanted)
+    if known.isEmpty():
+        return Uneven()
+    times = known.get().executorRunTime()
+    low, high, longest = (float(times.apply(number)) / 1000 for number in range(3))
+    return Uneven(longest, (low + high) / 2)
+
+
+def _ticks(spark: SparkSession) -> Callable[[], int]:
+    """Return what reads the CPU of the JVM's thread that answers this one, in nanoseconds."""
+    return _clock_of(spark.sparkContext._gateway)  # noqa: SLF001  # as above
+
+
+@lru_cache(maxsize=2)
+def _clock_of(gateway: Any) -> Callable[[], int]:  # noqa: ANN401  # as above
+    # The JVM's own bean is in a module that py4j may not call; this class of Spark's metrics asks it.
+    clock: Callable[[], int] = gateway.jvm.com.codahale.metrics.jvm.CpuTimeClock().getTick
+    return clock
 
 
 class Work:

@@ -10,16 +10,19 @@ No reader holds a log in memory: it steps back from the end, block by block, to 
 there reads forward.
 """
 
+import errno
 import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from io import BufferedRandom
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
@@ -38,6 +41,9 @@ BLOCK = 65_536
 
 LONGEST = 1_000_000
 """Bytes; a longer line is read in pieces."""
+
+ALONE_WITHIN, TURN = 10.0, 0.005
+"""Seconds for which a writer waits for another one, whose line takes a thousandth of one; and between two tries."""
 
 
 def bound(log: Path, most: int = MOST) -> bool:
@@ -69,10 +75,42 @@ def names(folder: Path) -> list[str]:
 
 
 def add(log: Path, line: str, most: int = MOST) -> None:
-    """Append a line to a log that no process keeps open."""
+    """Append a line to a log that no process keeps open; what is no text, such as half of a pair of code points, is written as it is named."""
     bound(log, most)
-    with log.open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+    with alone(log) as file:
+        file.write(line.encode("utf-8", "backslashreplace") + b"\n")
+
+
+@contextmanager
+def alone(log: Path) -> Iterator[BufferedRandom]:
+    """Open a file for one writer at a time: for what appends to it, and for what replaces it.
+
+    Raises:
+        TimeoutError: Another one has it all the time, as a program that was stopped and not ended would.
+    """
+    until = time.monotonic() + ALONE_WITHIN
+    while True:
+        with log.open("a+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise TimeoutError(
+                        errno.ETIMEDOUT, "another program has it open all the time", str(log)
+                    ) from None
+                time.sleep(TURN)
+                continue
+            if not _is_of(file, log):  # it was replaced while this one waited
+                continue
+            yield file
+            return
+
+
+def _is_of(file: BufferedRandom, log: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), log.stat())
+    except FileNotFoundError:
+        return False
 
 
 def last_lines(log: Path, count: int) -> list[str]:

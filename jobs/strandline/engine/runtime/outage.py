@@ -11,8 +11,9 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 
-from confluent_kafka import KafkaError, KafkaException
+import confluent_kafka
 
 from strandline.core.errors import (
     DataError,
@@ -188,6 +189,9 @@ RETRIABLE = (
     "CoordinatorNotAvailableException",
     "BrokerNotAvailableException",
 )
+NO_SOCKET = "CANNOT_OPEN_SOCKET"
+"""What PySpark says when it could not fetch rows from the JVM."""
+
 DENIED = re.compile(
     r"AccessDeniedException: (?P<place>\S+)|(?:FileNotFoundException|IOException): (?P<other>\S+) \(Permission denied\)"
 )
@@ -196,18 +200,22 @@ DENIED = re.compile(
 SILENT = tuple(f"org.apache.kafka.common.errors.{name}" for name in RETRIABLE)
 """The errors with which Spark's Kafka client ends when a broker disappears during a read."""
 
-UNREACHED = frozenset(
-    {
-        KafkaError._TRANSPORT,  # noqa: SLF001  # public, though so named
-        KafkaError._TIMED_OUT,  # noqa: SLF001  # as above
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  # as above
-        KafkaError._RESOLVE,  # noqa: SLF001  # as above
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.REQUEST_TIMED_OUT,
-    }
-)
+
+@cache
+def unreached() -> frozenset[int]:
+    """Return the errors of a client of Kafka that say that no broker answers."""
+    return frozenset(
+        {
+            confluent_kafka.KafkaError._TRANSPORT,  # noqa: SLF001  # public, though so named
+            confluent_kafka.KafkaError._TIMED_OUT,  # noqa: SLF001  # as above
+            confluent_kafka.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  # as above
+            confluent_kafka.KafkaError._RESOLVE,  # noqa: SLF001  # as above
+            confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
+            confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION,
+            confluent_kafka.KafkaError.BROKER_NOT_AVAILABLE,
+            confluent_kafka.KafkaError.REQUEST_TIMED_OUT,
+        }
+    )
 
 
 def absence(error: BaseException) -> TransientError | None:
@@ -272,11 +280,27 @@ def _away(error: BaseException) -> TransientError | None:
     text = text_of(error)
     if getattr(error, "errno", None) in NO_ROOM or any(words in text for words in FULL):
         return _no_room()
+    if NO_SOCKET in text:
+        return TransientError(
+            "Spark's JVM and Python did not reach each other in time to hand rows over",
+            hint="this machine was stalled, or has no port or open file left (`uptime`, `ulimit -n`); nothing is lost or repeated, "
+            "a stream goes on by itself, and any other command is typed again.",
+        )
+    return _away_store(text) or _away_broker(error, text)
+
+
+def _away_store(text: str) -> TransientError | None:
     if is_silent_store(text):
         return StoreAwayError(reason(text))
     if KEYS.is_asked and is_refusing_store(text) and KEYS.refused():
         return StoreRefusesError(reason(text))
-    is_silent = isinstance(error, KafkaException) and error.args[0].code() in UNREACHED
+    return None
+
+
+def _away_broker(error: BaseException, text: str) -> TransientError | None:
+    is_silent = (
+        isinstance(error, confluent_kafka.KafkaException) and error.args[0].code() in unreached()
+    )
     name = next((name for name in SILENT if name in text), "")
     if is_silent or name:
         return TransientError(

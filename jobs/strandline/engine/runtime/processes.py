@@ -1,4 +1,4 @@
-"""Start a program that outlives its starter, recognise it later, stop it and no other; and let this one write nowhere else.
+"""Start a program that outlives its starter, recognise it later, stop it and no other; let this one write nowhere else, and count what it asks of a store.
 
 Why a mark and not a pid: pids are reused within hours, and a creation time shifts when the clock is corrected, after
 which the project would not recognise its own broker. An argument on the program's command line that no other program
@@ -27,12 +27,13 @@ import socket
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import psutil
 
@@ -272,6 +273,16 @@ def started(pid: int) -> float | None:
         return None
 
 
+def age() -> float:
+    """Return for how many seconds this process has been there, by a clock that is never set; 0 on a system without one."""
+    with suppress(OSError, AttributeError):
+        since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+        stat = Path("/proc/self/stat").read_text(errors="replace")
+        ticks = int(stat.rpartition(")")[2].split()[STARTED_AT])
+        return max(0.0, since_boot - ticks / os.sysconf("SC_CLK_TCK"))
+    return 0.0
+
+
 def is_there(holder: Mapping[str, Any]) -> bool | None:
     """Return whether a recorded process still runs; None when it runs on another host."""
     if holder.get("host") != socket.gethostname():
@@ -282,6 +293,27 @@ def is_there(holder: Mapping[str, Any]) -> bool | None:
     if holder.get("started") is None:  # recorded by a version without this field
         return None
     return bool(started(pid) == holder["started"])
+
+
+# What each thread of a process has used, as the kernel counts it; the JVM names its threads to the kernel.
+
+
+USED = slice(11, 13)
+"""The fields of a thread's stat with its time in its own code and in the kernel's, counted after its name."""
+
+
+def threads_of(pid: int) -> dict[tuple[int, str], tuple[str, float]]:
+    """Return the name and the seconds of CPU of each thread of a process, by its number and its start; none where that is not known."""
+    found: dict[tuple[int, str], tuple[str, float]] = {}
+    with suppress(OSError):  # gone, or a system without such files
+        tick = 1 / os.sysconf("SC_CLK_TCK")
+        for each in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):  # it has ended since
+                named, _, rest = (each / "stat").read_text(errors="replace").rpartition(")")
+                values = rest.split()
+                used = sum(map(int, values[USED])) * tick
+                found[int(each.name), values[STARTED_AT]] = named.partition("(")[2], used
+    return found
 
 
 # What the kernel has killed for want of memory, because a process that it killed can say nothing about it.
@@ -562,3 +594,51 @@ def end_at(point: str, place: str, end: Callable[[], None]) -> None:
 def go_on(point: str, place: str) -> None:
     """Let what passes a point go on."""
     _ENDS.pop((point, place), None)
+
+
+# The requests that this process sends to a store by the client of Python, counted where they leave it (jobs/strandline/engine/lake/object_files.py).
+
+
+Sent: TypeAlias = tuple[str, str, str]
+"""What is asked, the lake, and the two folders at its top that the object is in; both empty for what lies in no lake."""
+
+
+class Requests:
+    """Counts requests until they are taken."""
+
+    MOST = 10_000
+    """Folders that are counted each for itself: it is bounded, also where the counts are never taken."""
+    LAKES = 100
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._lock = threading.Lock()
+        self._lakes: dict[str, None] = {}
+        self._counted: Counter[Sent] = Counter()
+
+    def watch(self, lake: str) -> None:
+        """Count the folders of a lake each for itself; it is named by its bucket and its key."""
+        with self._lock:
+            self._lakes.setdefault(lake)
+            if len(self._lakes) > self.LAKES:
+                del self._lakes[next(iter(self._lakes))]
+
+    def add(self, asked: str, address: str, times: int = 1) -> None:
+        """Count requests for an object, or for what lies in a folder."""
+        with self._lock:
+            within = [lake for lake in self._lakes if address.startswith(f"{lake}/")]
+            lake = max(within, key=len, default="")
+            below = address.removeprefix(f"{lake}/").split("/") if lake else []
+            of = (asked, lake, "/".join(below[:2]))
+            known = of in self._counted or len(self._counted) < self.MOST
+            self._counted[of if known else (asked, "", "")] += times
+
+    def take(self) -> Counter[Sent]:
+        """Return what was counted since the last time."""
+        with self._lock:
+            found, self._counted = self._counted, Counter()
+        return found
+
+
+REQUESTS = Requests()
+"""Those of this process."""

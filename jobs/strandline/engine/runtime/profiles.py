@@ -8,9 +8,12 @@ All mistakes of a profile are found together, each with what to change.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -79,8 +82,8 @@ OTHERS = "environment"
 FOREIGN = re.compile(r"(?:AWS|AZURE|GOOGLE|OPENLINEAGE|OTEL)_\w+")
 PATHS = ("lake", "rules", "ducklake")
 """Relative ones begin at the project's folder, wherever the program is started."""
-POSTED_TO = ("webhook", "alarms")
-"""Secrets as a whole: who knows one may post to it."""
+POSTED_TO = ("webhook", "alarms", "mcp_token")
+"""Secrets as a whole: who knows one may post to it, or ask by it."""
 OPTIONS = ("kafka_options", "schema_registry_options", "iceberg_options", "unity_options")
 """Those that are sections of names and values."""
 WAYS = ("env", "file")
@@ -270,3 +273,148 @@ def _resolved(
         reason = getattr(error, "strerror", None) or "it is no text"
         found.wrong.append(f"{where}: the file {named} cannot be read: {reason}")
         return None
+
+
+# The values of settings, from a text of the environment or a value of TOML.
+#
+# They are checked here and not by pydantic: every verb reads the settings, and that library with its part for settings takes 0.22 s
+# of CPU to import, a fifth of the time in which a verb has to answer.
+
+
+class SecretStr:
+    """A text that is printed as stars."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        """Take the text."""
+        self._text = text
+
+    def get_secret_value(self) -> str:
+        """Return the text."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "SecretStr('**********')"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretStr) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a value of a setting may be, beside its type.
+
+    Args:
+        description: What it is for.
+        pattern: The text.
+        ge: The least number.
+        le: The largest number.
+        min_length: The fewest characters.
+        max_length: The most characters.
+    """
+
+    description: str
+    pattern: str | None = None
+    ge: float | None = None
+    le: float | None = None
+    min_length: int = 0
+    max_length: int | None = None
+
+
+WORDS = {
+    **dict.fromkeys(("true", "1", "yes", "y", "on", "t"), True),
+    **dict.fromkeys(("false", "0", "no", "n", "off", "f"), False),
+}
+
+
+def refuse_outside(value: object, bounds: Bounds) -> None:
+    """Refuse what a setting may not be.
+
+    Raises:
+        ValueError: It is that.
+    """
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if isinstance(text, str):
+        _refuse_text(text, bounds)
+    elif isinstance(text, int | float):
+        low = -math.inf if bounds.ge is None else bounds.ge
+        high = math.inf if bounds.le is None else bounds.le
+        if not low <= text <= high:  # what is no number, nan, is between none
+            raise ValueError(f"should be {_span(bounds)}")
+
+
+def _refuse_text(text: str, bounds: Bounds) -> None:
+    if len(text) < bounds.min_length:
+        at_least = f"have {bounds.min_length} characters or more"
+        raise ValueError(f"should {at_least if bounds.min_length > 1 else 'not be empty'}")
+    if bounds.max_length is not None and len(text) > bounds.max_length:
+        raise ValueError(f"should have {bounds.max_length} characters at most")
+    # The dollar of Python would let an end of line pass.
+    if bounds.pattern and not re.search(re.sub(r"\$$", r"\\Z", bounds.pattern), text):
+        raise ValueError(f"should match {bounds.pattern}")
+
+
+def _span(bounds: Bounds) -> str:
+    if bounds.le is None:
+        return f"{bounds.ge:g} or more"
+    return f"{bounds.le:g} or less" if bounds.ge is None else f"{bounds.ge:g} to {bounds.le:g}"
+
+
+def _as_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("should be a text")  # noqa: TRY004  # each mistake of a value is one kind of error
+    return value
+
+
+def _as_whole(value: object) -> int:
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        with suppress(ValueError):
+            return int(value)
+    raise ValueError("should be a whole number")
+
+
+def _as_number(value: object) -> float:
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        with suppress(ValueError):
+            return float(value)
+    raise ValueError("should be a number")
+
+
+def _as_bool(value: object) -> bool:
+    found = value if isinstance(value, bool) else WORDS.get(str(value).strip().lower())
+    if found is None:
+        raise ValueError("should be true or false")
+    return found
+
+
+def _as_day(value: object) -> date:
+    try:
+        return value if isinstance(value, date) else date.fromisoformat(_as_text(value))
+    except ValueError as error:
+        raise ValueError("should be a day such as 2026-01-01") from error
+
+
+def _as_options(value: object) -> dict[str, str]:
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ValueError("should be a JSON object of texts") from error
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise ValueError("should be a JSON object of texts")
+    return found
+
+
+TAKEN: dict[type, Callable[[object], object]] = {
+    str: _as_text,
+    SecretStr: lambda value: value if isinstance(value, SecretStr) else SecretStr(_as_text(value)),
+    int: _as_whole,
+    float: _as_number,
+    bool: _as_bool,
+    date: _as_day,
+    dict: _as_options,
+}
+"""How a value of each type is taken."""

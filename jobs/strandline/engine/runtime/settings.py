@@ -4,21 +4,28 @@ Only this module reads environment variables. A name that starts with STRANDLINE
 a mistake too: a typo in a variable would otherwise be silently ignored.
 """
 
+import base64
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from types import UnionType
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
-
 from strandline.core.errors import DefinitionError
-from strandline.engine.runtime.profiles import OPTIONS, Profile, profile
+from strandline.engine.runtime.profiles import (
+    OPTIONS,
+    TAKEN,
+    Bounds,
+    Profile,
+    SecretStr,
+    profile,
+    refuse_outside,
+)
 from strandline.project import VARIABLE, project
 
 # How the addresses in the settings are written: of a Spark cluster, of Dagster's database, of an object store.
@@ -73,13 +80,15 @@ ENDPOINTS = {
     ABFSS: ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 """The variables that name another address than the cloud's own; each of the clients in Python knows them."""
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+"""Where Kubernetes puts the token of a pod, as a JSON Web Token."""
 ARCHIVES = (".tar.gz", ".tgz", ".zip")
 LEAST_PARTITIONS = 2
 LEAST_MEMORY = 512
 """Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
 SECRET = (
     *("kafka_options", "schema_registry", "iceberg", "unity", "master"),
-    *("postgres", "webhook", "alarms"),
+    *("postgres", "webhook", "alarms", "mcp_token"),
 )
 """Begin the names of those that may hold a password, so a refused value is not repeated."""
 RECEIVER = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
@@ -92,80 +101,83 @@ LINES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 """Where shells put the line that they want completed: zsh and fish, and bash."""
 
 
-class Settings(BaseSettings):
-    """The settings that differ from machine to machine."""
+def _field(*, default: object, **bounds: Any) -> Any:  # noqa: ANN401  # the type of the setting
+    return field(default=default, metadata={"bounds": Bounds(**bounds)})
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    lake: str = Field(default=".lake", description="folder of the lake")
-    kafka: str | None = Field(
+def _options(description: str) -> Any:  # noqa: ANN401  # as above
+    return field(default_factory=dict, metadata={"bounds": Bounds(description=description)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings that differ from machine to machine; what is made directly is not checked."""
+
+    lake: str = _field(default=".lake", description="folder of the lake")
+    kafka: str | None = _field(
         default=None,
         pattern=r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$",
         description="host:port of an existing cluster; the lake's own broker when absent",
     )
-    kafka_options: Annotated[dict[str, str], NoDecode] = Field(
-        default_factory=dict,
-        description="client properties of that cluster as JSON: security.protocol, sasl.mechanism, …",
+    kafka_options: dict[str, str] = _options(
+        "client properties of that cluster as JSON: security.protocol, sasl.mechanism, …"
     )
-    consumer_group: str | None = Field(
+    consumer_group: str | None = _field(
         default=None,
         pattern=r"^[^\s{}]*(\{lake\}[^\s{}]*)?\{table\}([^\s{}]*\{lake\})?[^\s{}]*$",
         description="name of a consumer group with {table}, and {lake}, that shows to Kafka's tools how far each bronze table has "
         "read; none is written when absent",
     )
-    schema_registry: str | None = Field(
+    schema_registry: str | None = _field(
         default=None, pattern=r"^https?://[^\s@]+$", description="address of a schema registry"
     )
-    schema_registry_options: Annotated[dict[str, str], NoDecode] = Field(
-        default_factory=dict,
-        description="properties of its client as JSON: basic.auth.user.info, …",
+    schema_registry_options: dict[str, str] = _options(
+        "properties of its client as JSON: basic.auth.user.info, …"
     )
-    iceberg: str | None = Field(
+    iceberg: str | None = _field(
         default=None,
         pattern=r"^https?://[^\s@]+$",
         description="address of an Iceberg REST catalog in which other engines find the tables",
     )
-    iceberg_options: Annotated[dict[str, str], NoDecode] = Field(
-        default_factory=dict,
-        description="properties of its client as JSON: token, warehouse, s3.endpoint, …",
+    iceberg_options: dict[str, str] = _options(
+        "properties of its client as JSON: token, warehouse, s3.endpoint, …"
     )
-    ducklake: str | None = Field(
+    ducklake: str | None = _field(
         default=None,
         description="file of a DuckLake in which DuckDB finds the tables, on the disk of the lake",
     )
-    unity: str | None = Field(
+    unity: str | None = _field(
         default=None,
         pattern=r"^https?://[^\s@]+$",
         description="address of a Unity Catalog in which other engines find the tables",
     )
-    unity_options: Annotated[dict[str, str], NoDecode] = Field(
-        default_factory=dict,
-        description="the name of its catalog, and a token, as JSON: catalog, token",
+    unity_options: dict[str, str] = _options(
+        "the name of its catalog, and a token, as JSON: catalog, token"
     )
-    master: str | None = Field(
+    master: str | None = _field(
         default=None,
         description="Spark cluster, spark://host:port or k8s://host:port; threads of this machine when absent",
     )
-    executor_python: str | None = Field(
+    executor_python: str | None = _field(
         default=None,
         pattern=r"^/",
         description="interpreter on the executors of a cluster, or an archive of packages to send them",
     )
-    cores: int = Field(
+    cores: int = _field(
         default=2,
         ge=1,
         le=256,
         description="threads that Spark works with; the most cores of a standalone cluster",
     )
-    memory: str = Field(default="2g", pattern=r"^\d+[mg]$", description="heap of Spark's JVM")
-    shuffle_partitions: int | None = Field(
+    memory: str = _field(default="2g", pattern=r"^\d+[mg]$", description="heap of Spark's JVM")
+    shuffle_partitions: int | None = _field(
         default=None,
         ge=1,
         le=1000,
         description="partitions of state, which a checkpoint pins; 2, or the cores of a cluster, when absent",
     )
 
-    tables_at_once: int | None = Field(
+    tables_at_once: int | None = _field(
         default=None,
         ge=1,
         le=64,
@@ -190,82 +202,104 @@ class Settings(BaseSettings):
         named = self.executor_python
         return Path(named) if named and named.endswith(ARCHIVES) else None
 
-    @field_validator("master")
-    @classmethod
-    def _of_spark(cls, master: str | None) -> str | None:
-        if master is not None and not MASTER.fullmatch(master):
-            raise ValueError(
-                "should be spark://host:port or k8s://host:port; "
-                "without it Spark works with STRANDLINE_CORES threads of this machine"
-            )
-        return master
-
     @property
     def store(self) -> str | None:
         """Return the scheme of the object store that the lake is on; None where it is in a folder."""
         scheme = self.lake.partition("://")[0].lower()
         return scheme if scheme in ENDPOINTS else None
 
-    @field_validator("memory")
-    @classmethod
-    def _enough_for_spark(cls, memory: str) -> str:
-        if _megabytes(memory) < LEAST_MEMORY:
-            raise ValueError(f"should be {LEAST_MEMORY}m or more, or Spark does not start")
-        return memory
-
-    lease: float = Field(
+    price_core_hour: float = _field(
+        default=0.0, ge=0.0, description="what a core costs for an hour, for `strandline cost`"
+    )
+    price_gigabyte: float = _field(
+        default=0.0,
+        ge=0.0,
+        description="what a gigabyte costs that is written, for as long as it is kept",
+    )
+    price_million_reads: float = _field(
+        default=0.0,
+        ge=0.0,
+        description="what a million requests cost that read an object on a store, or ask what it is (GET, HEAD)",
+    )
+    price_million_writes: float = _field(
+        default=0.0,
+        ge=0.0,
+        description="what a million requests cost that write an object on a store, or list some (PUT, COPY, POST, LIST)",
+    )
+    currency: str = _field(
+        default="", max_length=8, description="in which prices are said, such as € or USD"
+    )
+    lease: float = _field(
         default=30.0,
         ge=1.0,
         le=3600.0,
         description="seconds without a sign of life after which another process takes over a table on an object store",
     )
-    sleep: float = Field(
+    sleep: float = _field(
         default=180.0,
         ge=0.0,
         description="seconds without news after which a table of a stream sleeps until there is something to read; 0 never",
     )
-    first_day: date = Field(
+    moments_every: float = _field(
+        default=10.0,
+        ge=0.0,
+        description="seconds from one look of a stream for a moment to note to the next; 0 never",
+    )
+    moments_within: float = _field(
+        default=60.0,
+        ge=0.0,
+        description="seconds without a moment after which the bronze tables of a stream wait for one; 0 never",
+    )
+    moments_kept: float = _field(
+        default=900.0,
+        ge=0.0,
+        description="seconds for which maintenance leaves every moment that is noted readable",
+    )
+    first_day: date = _field(
         default=date(2026, 1, 1),
         description="earliest day of events that Dagster offers for backfills; its days begin with the lake's first row",
     )
-    postgres: SecretStr | None = Field(
+    postgres: SecretStr | None = _field(
         default=None,
         description="database of Dagster's history, postgresql://user:password@host:port/database",
     )
 
-    @field_validator("postgres")
-    @classmethod
-    def _of_a_database(cls, url: SecretStr | None) -> SecretStr | None:
-        if url is not None and not POSTGRES.fullmatch(url.get_secret_value()):
-            raise ValueError(
-                "should be postgresql://user:password@host:port/database, "
-                "with the characters @ : / % of a password written as %40 %3A %2F %25"
-            )
-        return url
-
-    rules: str | None = Field(
+    rules: str | None = _field(
         default=None,
         description="folder of the alert rules that run; those that were promoted, or the project's, when absent",
     )
-    webhook: str | None = Field(
+    webhook: str | None = _field(
         default=None,
         pattern=r"^https?://\S+$",
         description="address to which failed runs are posted as JSON; when absent, they are only in the log",
     )
-    alarms: SecretStr | None = Field(
+    alarms: SecretStr | None = _field(
         default=None,
         description="addresses to which `strandline metrics` brings alarms of the lake, with spaces between: slack+https://{HOST}/…, "
         "pagerduty+https://{KEY}@…, smtps://…",
     )
-    runbooks: str | None = Field(
+    runbooks: str | None = _field(
         default=None,
         pattern=r"^https?://\S+$",
         description="address below which people find infra/runbooks, for links in alarms; paths of the repository when absent",
     )
-    hosts: str | None = Field(
+    hosts: str | None = _field(
         default=None,
         pattern=r"^[A-Za-z0-9.-]+(:\d{1,5})?(,[A-Za-z0-9.-]+(:\d{1,5})?)*$",
-        description="names under which Dagster's pages are opened, host or host:port with commas; this machine's alone when absent",
+        description="names under which Dagster's pages and `strandline mcp` are opened, host or host:port with commas; this machine's alone when absent",
+    )
+
+    mcp_token: SecretStr | None = _field(
+        default=None,
+        min_length=16,
+        description="token that a client of `strandline mcp --http` sends; drawn anew at each start when absent",
+    )
+
+    identity: str | None = _field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="name of the person or the service that this process works for, where the platform knows it; its own, or the login name, when absent",
     )
 
     @property
@@ -273,29 +307,80 @@ class Settings(BaseSettings):
         """Return the names under which Dagster's pages are opened, beside this machine's."""
         return self.hosts.lower().split(",") if self.hosts else []
 
-    schedules: bool | None = Field(
+    schedules: bool | None = _field(
         default=None,
         description="whether Dagster's schedules run by themselves: all or none; each as its code says when absent",
     )
 
-    @field_validator(*OPTIONS, mode="before")
-    @classmethod
-    def _from_json(cls, options: object) -> object:
-        try:
-            return json.loads(options) if isinstance(options, str) else options
-        except ValueError as error:
-            raise ValueError("should be a JSON object of texts") from error
 
-    @field_validator("lake", mode="before")
-    @classmethod
-    def _absolute(cls, lake: "str | os.PathLike[str]") -> str:
-        named = os.fspath(lake)
-        return named if "://" in named else str(Path(named).expanduser().absolute())
+FIELDS = {each.name: each for each in fields(Settings)}
+"""The settings by their names; ``bounds_of`` says what each may be."""
 
-    @field_validator("rules", "ducklake", mode="before")
-    @classmethod
-    def _absolute_path(cls, path: "str | os.PathLike[str] | None") -> str | None:
-        return str(Path(path).expanduser().absolute()) if path else None
+
+def bounds_of(name: str) -> Bounds:
+    """Return what a setting may be."""
+    found: Bounds = FIELDS[name].metadata["bounds"]
+    return found
+
+
+def kind_of(name: str) -> type:
+    """Return the type of a setting, without that it may be absent."""
+    declared: Any = FIELDS[name].type
+    kinds = get_args(declared) if isinstance(declared, UnionType) else (declared,)
+    found: type = next(each for each in kinds if each is not type(None))
+    return dict if name in OPTIONS else found
+
+
+def _checked(name: str, value: object) -> object:
+    """Return the value of a setting, from a text of the environment or a value of TOML.
+
+    Raises:
+        ValueError: It may not be that.
+    """
+    if name in {"lake", "rules", "ducklake"} and isinstance(value, str | os.PathLike):
+        value = _absolute(os.fspath(value), is_lake=name == "lake")
+    if value is None and isinstance(FIELDS[name].type, UnionType):
+        return None
+    found = TAKEN[kind_of(name)](value)
+    refuse_outside(found, bounds_of(name))
+    if name in FURTHER:
+        FURTHER[name](text_of(found))
+    return found
+
+
+def _absolute(path: str, *, is_lake: bool) -> str | None:
+    if is_lake and "://" in path:
+        return path
+    return str(Path(path).expanduser().absolute()) if path or is_lake else None
+
+
+def _refuse_small(memory: str) -> None:
+    if _megabytes(memory) < LEAST_MEMORY:
+        raise ValueError(f"should be {LEAST_MEMORY}m or more, or Spark does not start")
+
+
+def _refuse_foreign(master: str) -> None:
+    if not MASTER.fullmatch(master):
+        raise ValueError(
+            "should be spark://host:port or k8s://host:port; "
+            "without it Spark works with STRANDLINE_CORES threads of this machine"
+        )
+
+
+def _refuse_unlike(url: str) -> None:
+    if not POSTGRES.fullmatch(url):
+        raise ValueError(
+            "should be postgresql://user:password@host:port/database, "
+            "with the characters @ : / % of a password written as %40 %3A %2F %25"
+        )
+
+
+FURTHER: dict[str, Callable[[str], None]] = {
+    "memory": _refuse_small,
+    "master": _refuse_foreign,
+    "postgres": _refuse_unlike,
+}
+"""What else is asked of the text of a setting."""
 
 
 def _megabytes(memory: str) -> int:
@@ -308,7 +393,7 @@ def settings(**given: object) -> Settings:
     Raises:
         DefinitionError: One or more settings are wrong; the message names all of them.
     """
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    known = {PREFIX + name.upper() for name in FIELDS}
     strangers = sorted(
         name
         for name in os.environ
@@ -318,23 +403,32 @@ def settings(**given: object) -> Settings:
     stated = {name: value for name, value in given.items() if value is not None}
     chosen = _chosen(stated)
     wrong += chosen.wrong
-    found = None
-    try:
-        found = Settings(**{**chosen.values, **stated})  # type: ignore[arg-type]  # pydantic checks them
-    except ValidationError as error:
-        wrong += [
-            f"{_name(e['loc'], chosen)}: {e['msg']}"
-            + ("" if str(e["loc"][0]).startswith(SECRET) else f" (got {e['input']!r})")
-            for e in error.errors()
-        ]
-    if wrong or found is None:
+    variables = {name.upper(): text for name, text in os.environ.items()}
+    named = {
+        name: variables[PREFIX + name.upper()]
+        for name in FIELDS
+        if PREFIX + name.upper() in variables
+    }
+    values = {"lake": Settings().lake, **named, **chosen.values, **stated}
+    taken: dict[str, Any] = {}
+    for name, value in values.items():
+        try:
+            taken[name] = _checked(name, value)
+        except (KeyError, ValueError) as error:
+            what = "is not a setting" if isinstance(error, KeyError) else str(error)
+            got = "" if name.startswith(SECRET) else f" (got {value!r})"
+            wrong.append(f"{_name(name, chosen)}: {what}{got}")
+    if wrong:
         raise DefinitionError(
             "settings are wrong:\n  " + "\n  ".join(wrong),
             hint="correct or unset them; the settings are " + ", ".join(sorted(known)) + ".",
             wrong=wrong,
         )
+    found = Settings(**taken)
     for name, value in chosen.others.items():
         os.environ.setdefault(name, value)
+    if found.identity:  # of a profile: what signs asks no settings
+        os.environ.setdefault(f"{PREFIX}IDENTITY", found.identity)
     return found
 
 
@@ -358,7 +452,7 @@ def _chosen(stated: Mapping[str, object]) -> Profile:
     name = chosen_profile()
     if name is None:
         return Profile()
-    known = list(Settings.model_fields)
+    known = list(FIELDS)
     given = [*stated, *os.environ, *(n for n in known if PREFIX + n.upper() in os.environ)]
     return profile(name, project(), known, os.environ.get, replaced=given)
 
@@ -396,6 +490,25 @@ def azure_identity() -> dict[str, str]:
         "file": "AZURE_FEDERATED_TOKEN_FILE",
     }
     return {key: os.environ.get(name, "") for key, name in names.items()}
+
+
+def identity() -> str | None:
+    """Return whom this process works for, as the platform says it; None where it says nothing.
+
+    By our own setting, by JupyterHub, or by the service account of a pod of Kubernetes.
+    """
+    named = os.environ.get(f"{PREFIX}IDENTITY") or os.environ.get("JUPYTERHUB_USER")
+    return named or _service_account()
+
+
+def _service_account() -> str | None:
+    """Return the name in the token that Kubernetes gives a pod; it names the pod to others, who check it, and here it is a name."""
+    try:
+        _, claims, _ = SERVICE_ACCOUNT.read_text(encoding="ascii").split(".")
+        padded = claims + "=" * (-len(claims) % 4)
+        return str(json.loads(base64.urlsafe_b64decode(padded))["sub"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def address_in(variable: str) -> str:
@@ -483,14 +596,15 @@ def line_of_shell() -> str | None:
 
 def environment(found: Settings) -> dict[str, str]:
     """Return the environment that gives another program of the project the same settings."""
-    values = {name: getattr(found, name) for name in Settings.model_fields}
+    values = {name: getattr(found, name) for name in FIELDS}
     texts = {
-        PREFIX + name.upper(): _text(value) for name, value in values.items() if value is not None
+        PREFIX + name.upper(): text_of(value) for name, value in values.items() if value is not None
     }
     return {**os.environ, **texts}
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """Return the value of a setting as the environment has it."""
     match value:
         case dict():
             return json.dumps(value)
@@ -500,8 +614,6 @@ def _text(value: object) -> str:
             return str(value)
 
 
-def _name(location: tuple[int | str, ...], chosen: Profile) -> str:
+def _name(name: str, chosen: Profile) -> str:
     """Return where a wrong value is: in the profile, or in a variable."""
-    if location and location[0] in chosen.values:
-        return f"profile {chosen_profile()}: {'.'.join(str(part) for part in location)}"
-    return PREFIX + ".".join(str(part) for part in location).upper()
+    return f"profile {chosen_profile()}: {name}" if name in chosen.values else PREFIX + name.upper()

@@ -393,5 +393,7 @@ def _s3(where: StoreOptions) -> dict[str, str]:
         # "Cannot reserve direct buffer memory" in a heap of 512 MB (tests/faults/test_two_drivers.py).
         "spark.hadoop.fs.s3a.multipart.size": "8M",
         "spark.hadoop.fs.s3a.connection.ssl.enabled": str(not where.is_plain).lower(),
+        # What is sent costs money: it is counted by table (infra/docs/cost.md).
+        "spark.hadoop.fs.s3a.audit.execution.interceptors": java.REQUESTS,
         **({"spark.hadoop.fs.s3a.endpoint": where.endpoint} if where.endpoint else {}),
     }

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def placed_by_submit(settings: Settings, found: Any) -> Settings:  # noqa: ANN40
         DefinitionError: Nothing is known about such a cluster.
     """
     master = SparkConf(_jvm=found.jvm).get("spark.master") or THREADS
-    return settings.model_copy(update={"master": cluster_of(master)})
+    return replace(settings, master=cluster_of(master))
 
 
 def cluster_of(master: str) -> str | None:
@@ -300,6 +300,9 @@ FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
+ROWS_WAIT = 120
+"""Seconds for which the JVM and Python wait for each other before rows are handed over."""
+
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
 """The quick compiler alone would have a code cache of 48 MB; full, it is swept, and the same is compiled again."""
 
@@ -362,6 +365,8 @@ TUNED = {
     # PySpark would send the JVM the line of Python of each column expression, in ten calls: about half of the 49,388 calls
     # that one log in all four modes took. Errors have Python's traceback all the same.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Rows come to Python through a socket that each side waits for. After 15 s, Spark's default, a machine that stalled has lost a batch.
+    "spark.python.authenticate.socketTimeout": f"{ROWS_WAIT}s",
     # All queries of a lake share the executor fairly.
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
@@ -415,6 +420,7 @@ def start(  # noqa: PLR0913  # what it may use, and how
     os.environ["JAVA_HOME"] = str(_java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", chosen["spark.driver.host"])
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", str(ROWS_WAIT))  # for the driver's side
     last = [*_beside(found), *added.jars]
     # At the end of the class path: the archive of classes fits every class path that begins with its own, and Spark's own
     # setting puts jars at the begin. (`spark.jars` is too late: file systems are loaded before.)
@@ -640,7 +646,16 @@ def _sized(settings: Settings) -> dict[str, str]:
         # On the driver's class path, because file systems are loaded before spark.jars are added.
         "spark.driver.extraClassPath": ":".join(str(jar) for jar in java.spark_jars()),
         **(spark_on_cluster.store_properties(settings.store) if settings.store else {}),
+        # Known before the first request, which is counted for a table of it (infra/strandline_infra/spark/s3/StoreRequests.scala).
+        **(
+            {"spark.hadoop.strandline.lake": _below_scheme(settings.lake)} if settings.store else {}
+        ),
     }
+
+
+def _below_scheme(lake: str) -> str:
+    """Return the bucket and the key of a lake on a store."""
+    return lake.partition("://")[2].strip("/")
 
 
 def placed(log: Path, scratch: Path, more: Sequence[str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+import confluent_kafka
 
 from strandline.core.errors import LakeError
 from strandline.core.table import Ingested, Table
@@ -35,7 +35,7 @@ from strandline.engine.kafka.topic_log import (
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import Sums, follow, snapshot
-from strandline.engine.runtime.outage import UNREACHED, absence, first_line
+from strandline.engine.runtime.outage import absence, first_line, unreached
 
 OVER = 120.0
 """Seconds over which the fall is measured: several batches of a backlog."""
@@ -367,7 +367,7 @@ class Gauge:
         self._options = options
         self._stop = stop
         self._asleep = asleep
-        self._asks: Consumer | None = None
+        self._asks: confluent_kafka.Consumer | None = None
         self._cluster: Cluster | None = None
         self._ends: dict[str, dict[Part, int]] = {}
         """The ends of each table's partitions on the cluster, when it was asked for alone."""
@@ -465,20 +465,23 @@ LAST = 3.0
 SOON = 5.0
 """Seconds within which a cluster knows who keeps a group: the first group of a new one takes as long."""
 
-PASSING = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-    }
-)
-MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP})
 HAS_MEMBERS = "consumers are members of the group, so it is not only ours"
 PATTERN = "name another pattern with STRANDLINE_CONSUMER_GROUP"
 
 
 def _passes(error: Exception) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() in PASSING
+    passing = (
+        confluent_kafka.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        confluent_kafka.KafkaError.COORDINATOR_NOT_AVAILABLE,
+        confluent_kafka.KafkaError.NOT_COORDINATOR,
+    )
+    return isinstance(error, confluent_kafka.KafkaException) and error.args[0].code() in passing
+
+
+def _members() -> tuple[int, ...]:
+    """Return the errors of a group that others read with."""
+    errors = confluent_kafka.KafkaError
+    return errors.UNKNOWN_MEMBER_ID, errors.NON_EMPTY_GROUP
 
 
 def group_of(pattern: str, table: str, lake: Lake) -> str:
@@ -596,11 +599,11 @@ class GroupOffsets:
 
     def _failed(self, error: Exception) -> None:
         why = reason = first_line(error)
-        if isinstance(error, KafkaException):
+        if isinstance(error, confluent_kafka.KafkaException):
             refusal = error.args[0]
-            why = f"{HAS_MEMBERS}; {PATTERN}" if refusal.code() in MEMBERS else refusal.str()
+            why = f"{HAS_MEMBERS}; {PATTERN}" if refusal.code() in _members() else refusal.str()
             # An outage is one reason: librdkafka words it by where a request of the moment waits [2.16].
-            reason = "unreached" if refusal.code() in UNREACHED else why
+            reason = "unreached" if refusal.code() in unreached() else why
         if reason not in self._reasons:
             self._says(f"no offsets are shown to Kafka's tools: {why}")
         self._reasons.add(reason)

@@ -60,7 +60,7 @@ def _start_broker(lake: Lake, draft: Place) -> None:
 def _run_tables(lake: Lake, draft: Place) -> None:
     """Run the example tables, and wait until the JVM is gone."""
     # The operator's settings are for another lake, and may be wrong.
-    sizes = Settings.model_construct(cores=2, memory="1g", shuffle_partitions=2)
+    sizes = Settings(cores=2, memory="1g", shuffle_partitions=2)
     spark = spark_session.start(
         sizes, lake.program_log("spark"), is_brief=True, archives=draft.local
     )

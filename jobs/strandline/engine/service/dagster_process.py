@@ -18,7 +18,6 @@ from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
 import psutil
-from pydantic import SecretStr
 
 from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.engine.kafka.broker import bound_log
@@ -27,6 +26,7 @@ from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.runtime import processes
 from strandline.engine.runtime.log_files import bound
 from strandline.engine.runtime.processes import family
+from strandline.engine.runtime.profiles import SecretStr
 from strandline.project import refuse_without
 from strandline_infra.programs import HOST, WORKSPACE, instance
 

@@ -34,6 +34,7 @@ from strandline.engine.lake.place import Place
 from strandline.engine.runtime import code_files
 from strandline.engine.runtime.code_files import code_version
 from strandline.engine.runtime.processes import own
+from strandline.engine.runtime.statements import parsed
 from strandline.project import package
 
 PATIENCE = 120.0
@@ -106,7 +107,7 @@ def _said(module: ModuleType) -> str:
     """Return a hash of what the file of a module says, without comments and blank lines."""
     text = code_files.text_of(module) or b""
     with suppress(SyntaxError, ValueError):
-        text = ast.dump(code_files.parsed(text)).encode()
+        text = ast.dump(parsed(text)).encode()
     return hashlib.sha256(text).hexdigest()
 
 
@@ -128,7 +129,7 @@ def _imports(module: ModuleType) -> set[str]:
     with suppress(AttributeError):
         found = {catalog.module_of(each.layer, each.name) for each in module.TABLE.needs}
     with suppress(SyntaxError, ValueError):
-        tree = code_files.parsed(code_files.text_of(module) or b"")
+        tree = parsed(code_files.text_of(module) or b"")
         for node in ast.walk(tree):
             match node:
                 case ast.Import(names=names):

@@ -11,9 +11,10 @@ priority (jobs/strandline/operate/decisions.py).
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from strandline import catalog
@@ -21,15 +22,17 @@ from strandline import catalog
 from strandline.core.errors import DataError, LakeError, TransientError
 from strandline.core.table import Feed, Ingested, Table
 from strandline.engine.accounting.table_books import close
+from strandline.engine.ask import moments
+from strandline.engine.ask.named_moments import drop_due, remove_half
 from strandline.engine.flow.readers import How, Reader, readers
-from strandline.engine.flow.shadow_lake import Shadow, refuse_half_done
+from strandline.engine.flow.shadow_lake import refuse_half_done, shadows
 from strandline.engine.lake.commit.compact import Choice, left_apart, merge_files, rewrite_times
 from strandline.engine.lake.completeness import fed, let_go, remove_stale, retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.locks import described, is_held
 from strandline.engine.lake.log.commit_log import committed_at, is_commit
 from strandline.engine.lake.log.ledger import is_table, latest_version
-from strandline.engine.lake.log.ledger_sums import name_of
+from strandline.engine.lake.log.ledger_sums import name_of, place_of
 from strandline.engine.lake.log.log_actions import added_since
 from strandline.engine.lake.log.vacuum import (
     KEEP,
@@ -46,12 +49,16 @@ from strandline.engine.lake.plain_files import abandoned
 from strandline.engine.lake.store_lease import HeldError, hold
 from strandline.engine.repair.backfill import ROLE
 from strandline.engine.runtime.processes import find, is_there, own
+from strandline.engine.service.process_cost import maintaining
 
 UNTOUCHED = timedelta(minutes=10)
 """Files that are younger are not put together: their writer may be about to replace them."""
 
 BEHIND = 5_000
 """Commits that a reader may be behind before the files of a table are left alone; the names of their files are kept."""
+
+MOMENTS = timedelta(minutes=15)
+"""How long moments are kept readable: as long as Dagster takes from one maintenance to the next, so that logs at most double."""
 
 LOCK = "_maintain.lock"
 
@@ -67,9 +74,11 @@ class Policy:
         is_half_over: Whether half of it is. Files of before are written again within the first half, so that those of a large
             table keep no other table, and no catalog, waiting for days.
         go: Whether to do it; otherwise it is only counted.
+        moments: How long moments are kept readable (jobs/strandline/engine/ask/moments.py); never for longer than ``keep``.
     """
 
     keep: timedelta = KEEP
+    moments: timedelta = MOMENTS
     untouched: timedelta = UNTOUCHED
     is_over: Callable[[], bool] = lambda: False
     is_half_over: Callable[[], bool] = lambda: False
@@ -92,6 +101,7 @@ class Maintained:
         apart: Why its small files are not put together, now or later; empty where they are.
         left: Why something was left to the next run; empty where nothing was.
         kind: The kind of the error that was the reason; empty where none was.
+        core_seconds: CPU that it took.
     """
 
     table: str
@@ -105,6 +115,7 @@ class Maintained:
     apart: str = ""
     left: str = ""
     kind: str = ""
+    core_seconds: float = field(default=0.0, compare=False)
 
     @property
     def sentence(self) -> str:
@@ -157,11 +168,23 @@ def maintain(lake: Lake, now: datetime, policy: Policy) -> Iterator[Maintained]:
             if policy.go:
                 _let_go_old(lake, now)
                 remove_stale(lake, now, fed(catalog.tables(), lake))
-            for table, path in _tables(lake):
-                if policy.is_over():
-                    yield Maintained(table=name_of(path), left="out of time")
-                    return
-                yield _maintain(table, path, lake, now, policy)
+                # First, as a large lake has no time left at the end, and these have rooms of their own.
+                drop_due(lake, now)
+                remove_half(lake)
+            with maintaining(lake, now, go=policy.go) as took:
+                for table, path in _tables(lake):
+                    if policy.is_over():
+                        yield Maintained(table=name_of(path), left="out of time")
+                        break
+                    began = time.process_time()
+                    done = _maintain(table, path, lake, now, policy)
+                    took[done.table] = seconds = time.process_time() - began
+                    yield replace(done, core_seconds=seconds)
+            if policy.go:
+                # The versions of today, of which no step above has taken anything: the latest moment is one that can be read.
+                if moments.noted(lake):
+                    moments.note_or_reason(lake, catalog.tables(), "maintenance")
+                moments.remove_unreadable(lake, now - policy.moments)
     except HeldError as error:
         raise TransientError(
             f"{lake.root} is being maintained already: {error.note}",
@@ -205,15 +228,32 @@ def refuse_idle(done: Sequence[Maintained]) -> None:
 
 def _tables(lake: Lake) -> Iterator[tuple[Table | None, Place]]:
     """Yield the folders of Delta tables of a lake, each with the table that writes it, if that is one of the catalog."""
-    for table in catalog.tables():
-        for path in lake.books(table):
-            if is_table(path):
-                yield table, path
+    for table, path in _there(lake):
+        if is_table(path):
+            yield table, path
     feeds = lake.root / Feed.layer
     others = [*(feeds / name for name in feeds.names()), lake.closed_entries, lake.history]
     for path in others:
         if is_table(path):
             yield None, path
+
+
+def _there(lake: Lake) -> Iterator[tuple[Table, Place]]:
+    """Yield the folders that there are of tables of the catalog.
+
+    By a list of the folders above: a look whether a table exists is three requests to a store, and many of a catalog do not.
+    """
+    names: dict[Place, Collection[str] | None] = {}
+    for table in catalog.tables():
+        for path in lake.books(table):
+            if path.parent not in names:
+                try:
+                    names[path.parent] = frozenset(path.parent.names())
+                except PermissionError:  # who maintains one of them says so
+                    names[path.parent] = None
+            known = names[path.parent]
+            if known is None or path.name in known:
+                yield table, path
 
 
 def _maintain(
@@ -225,7 +265,7 @@ def _maintain(
             refuse_half_done(table, lake)
             if policy.go and path == lake.table(table):
                 close(lake, [table])
-        needed = _needed(lake, now)
+        needed = _needed(lake, now, policy)
         if needed.works:
             left = f"{needed.works} reads versions by their numbers"
             return replace(done, left=left, kind=TransientError.kind)
@@ -284,10 +324,12 @@ def _choice(
     )
 
 
-def _needed(lake: Lake, now: datetime) -> _Needed:
+def _needed(lake: Lake, now: datetime, policy: Policy) -> _Needed:
+    keep, keeps = policy.keep, min(policy.moments, policy.keep)
     works = next((_words(lease) for lease in _works(lake) if is_held(lease)), "")
     found = [*readers(lake)]
-    pins = pinned_versions(lake.root)
+    at_moments = moments.kept(lake, now - keeps, now - keep) if keeps else {}
+    pins = lowest([pinned_versions(lake.root), at_moments])
     # A rebuild, and a stream that an undo brings back, have the commits of their sources brought back when they start.
     streams = [each for each in found if each.how is How.STREAM]
     return _Needed(
@@ -307,10 +349,10 @@ def _works(lake: Lake) -> Iterator[Place]:
     """Yield the leases of what reads versions by their numbers: repairs of tables, and streams of rebuilds."""
     folder = lake.leases
     yield from (folder / name for name in folder.names() if name.endswith(f".{ROLE}.lock"))
-    for table in catalog.tables():
-        shadow = Shadow.of(table, lake).lease(table)
-        if shadow.exists():
-            yield shadow
+    for shadow in shadows(lake, catalog.tables()):
+        lease = shadow.lease(shadow.own)
+        if lease.exists():
+            yield lease
 
 
 def _of_files(reader: Reader) -> Mapping[str, int]:
@@ -326,8 +368,7 @@ def _is_past(reader: Reader, lake: Lake, now: datetime) -> bool:
     """Return whether a reader is the undo of a promotion that is too old to be undone."""
     if reader.how is not How.UNDO:
         return False
-    layer, _, name = reader.table.partition(".")
-    path = lake.root / layer / name
+    path = place_of(lake.root, reader.table)
     version = reader.needs.get(reader.table, latest_version(path)) + 1
     return is_commit(path, version) and now - committed_at(path, version) > UNDOABLE
 
@@ -363,11 +404,11 @@ def left(lake: Lake, now: datetime) -> Iterator[Left]:
     Raises:
         DefinitionError: A promotion is half done and must be finished first.
     """
-    for table in catalog.tables():
-        refuse_half_done(table, lake)
-        for path in lake.books(table):
-            for file in _uncommitted(table, path):
-                yield from _if_old(file, now, "written, and never committed")
+    for shadow in shadows(lake, catalog.tables()):
+        refuse_half_done(shadow.own, lake)
+    for table, path in _there(lake):
+        for file in _uncommitted(table, path):
+            yield from _if_old(file, now, "written, and never committed")
     for place in abandoned(lake.frozen):
         yield Left(
             path=place, size=size_of(place), why="second names of files, for a killed snapshot"

@@ -1,6 +1,4 @@
-"""The metrics of a lake: of its ledger, of what is beside it, of its programs.
-
-The metrics of a lake's ledger: what each table read and wrote, where its rows are, how far it is behind its sources.
+"""The metrics of a lake: of its ledger (what each table read and wrote, how far it is behind), of what is beside it, of its programs.
 
 The books are followed from look to look as a stream does (jobs/strandline/engine/service/backlog.py): the first look begins at their last
 close, each further one reads what was committed since. What needs the table itself (are its files there, has the quarantine its
@@ -215,6 +213,11 @@ class LedgerFigures:
             if rows is not None:
                 yield from _lag(table, rows, since, now)
 
+    def newest(self) -> Iterator[Entry]:
+        """Yield the newest entries of the tables, as the last samples have them."""
+        known = (each for of, each in self._newest.items() if of not in self._open.unreadable)
+        yield from (each.entry for each in known if each.entry is not None)
+
     def _existing(self) -> list[Table]:
         tables = self._tables if self._is_open else ()
         known = (table for table in tables if self._open.knows(table))
@@ -361,33 +364,32 @@ LEASE_HOLDERS = Metric(
     "Holders of the lease so far, on an object store; the last one's number is its epoch.",
     ("table", "role"),
 )
+RECEIVER = ("receiver",)
 DELIVERED = Metric(
     "strandline_receiver_alerts_delivered_total",
     "Alerts in notices that a receiver has accepted.",
-    ("receiver",),
+    RECEIVER,
 )
 NOTICES = Metric(
-    "strandline_receiver_notices_total", "Notices that a receiver has accepted.", ("receiver",)
+    "strandline_receiver_notices_total", "Notices that a receiver has accepted.", RECEIVER
 )
 WAITING = Metric(
-    "strandline_receiver_alerts_waiting",
-    "Alerts that are in no accepted notice yet.",
-    ("receiver",),
+    "strandline_receiver_alerts_waiting", "Alerts that are in no accepted notice yet.", RECEIVER
 )
 DEAD = Metric(
     "strandline_receiver_records_dead_total",
     "Records of the topic of alerts that are no alerts, and that a receiver does not get.",
-    ("receiver",),
+    RECEIVER,
 )
 EXPIRED = Metric(
     "strandline_receiver_offsets_expired_total",
     "Offsets of the topic of alerts that expired before they were read for a receiver.",
-    ("receiver",),
+    RECEIVER,
 )
 RECEIVER_LAG = Metric(
     "strandline_receiver_lag_offsets",
     "Offsets of the topic of alerts that are not read for a receiver.",
-    ("receiver",),
+    RECEIVER,
 )
 PUBLICATION = ("publication", "table")
 PUBLISH_READ = Metric(
@@ -411,9 +413,7 @@ PUBLISH_LAG = Metric(
     PUBLICATION,
 )
 PUBLISH_AWAY = Metric(
-    "strandline_publish_waiting",
-    "1 if a target is away, or waits for a person.",
-    PUBLICATION,
+    "strandline_publish_waiting", "1 if a target is away, or waits for a person.", PUBLICATION
 )
 PUBLISH_UP = Metric(
     "strandline_publish_process_up", "1 if a process sends to a target.", PUBLICATION
@@ -421,10 +421,10 @@ PUBLISH_UP = Metric(
 RECEIVER_AWAY = Metric(
     "strandline_receiver_waiting",
     "1 if the delivery to a receiver waits for it, or for Kafka.",
-    ("receiver",),
+    RECEIVER,
 )
 RECEIVER_UP = Metric(
-    "strandline_receiver_process_up", "1 if a process delivers to a receiver.", ("receiver",)
+    "strandline_receiver_process_up", "1 if a process delivers to a receiver.", RECEIVER
 )
 LEVEL = Metric(
     "strandline_unread_danger_level",

@@ -23,7 +23,7 @@ from strandline.core.errors import DefinitionError, LakeError
 from strandline.core.table import Ingested, Table
 from strandline.engine.lake.completeness import fed
 from strandline.engine.lake.lake import Lake
-from strandline.engine.lake.log.ledger import latest_version
+from strandline.engine.lake.log.ledger import Entry, latest_version
 from strandline.engine.proof.freshness import freshness, newest_row
 from strandline.engine.publish.catalogs import lags
 from strandline.engine.runtime.outage import AWAY as STORE_AWAY
@@ -64,6 +64,17 @@ OVERDUE = Metric(
     ("table",),
 )
 
+SKEW = Metric(
+    "strandline_last_batch_skew_ratio",
+    "The longest task of a table's last batch by the median one of its stage; 0 where no stage had much to do.",
+    ("table",),
+)
+SKEW_WAIT = Metric(
+    "strandline_last_batch_skew_seconds",
+    "How long a table's last batch waited for its longest task after the median one; 0 where no stage had much to do.",
+    ("table",),
+)
+
 CATALOG = ("catalog", "table")
 CATALOG_VERSIONS = Metric(
     "strandline_catalog_lag_versions",
@@ -80,6 +91,7 @@ METRICS = (
     *(BUILD, FAILED, PART_AT, AWAY, LOOKED_AT, LOOK_TOOK),
     *metrics.PROGRAM_METRICS,
     *metrics.LEDGER_METRICS,
+    *(SKEW, SKEW_WAIT),
     *(AGE, PROMISED, OVERDUE),
     *(CATALOG_VERSIONS, CATALOG_SECONDS),
     *metrics.LAKE_METRICS,
@@ -89,7 +101,7 @@ METRICS = (
 PARTS: Mapping[str, tuple[Metric, ...]] = {
     "processes": metrics.PROGRAM_METRICS,
     "unread": (metrics.LAG, metrics.BEHIND),
-    "ledger": metrics.LEDGER_METRICS,
+    "ledger": (*metrics.LEDGER_METRICS, SKEW, SKEW_WAIT),
     "promises": (AGE, PROMISED, OVERDUE),
     "gates": (metrics.GATE, metrics.GATE_ROWS),
     "leases": (metrics.LEASE, metrics.LEASE_INFO, metrics.LEASE_AT, metrics.LEASE_HOLDERS),
@@ -135,6 +147,14 @@ class Promises:
         if known is None or known[0] != version:
             known = self._seen[table.id] = version, newest_row(table, lake)
         return known[1]
+
+
+def of_tasks(newest: Iterable[Entry]) -> Iterator[Sample]:
+    """Yield how uneven the tasks of the last batches were."""
+    for entry in newest:
+        longest, median = entry.uneven_ms or (0, 0)
+        yield SKEW.of(longest / max(median, 1), entry.table)
+        yield SKEW_WAIT.of((longest - median) / 1000, entry.table)
 
 
 def of_catalogs(lake: Lake, now: datetime) -> Iterator[Sample]:
@@ -197,6 +217,7 @@ class LakeLook(Collector):
             tables.extend(self._ledger.follow())
             followed.append(True)
             yield from self._ledger.samples(behind, self._clock())
+            yield from of_tasks(self._ledger.newest())
 
         was_away, self.away = self.away is not None, _store_away(lake)
         parts: dict[str, Callable[[], Iterable[Sample]]] = {

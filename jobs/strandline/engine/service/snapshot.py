@@ -21,9 +21,13 @@ from strandline import catalog
 from strandline.core.errors import DataError, DefinitionError, TransientError
 from strandline.core.table import Ingested, Judged, Table
 from strandline.engine.accounting.balance_sheet import balance
+from strandline.engine.ask.find_moment import Moment
+from strandline.engine.ask.moments import chosen, which_of
+from strandline.engine.ask.named_moments import hold_books, versions_at
 from strandline.engine.flow.shadow_lake import refuse_half_done
+from strandline.engine.lake.completeness import every_need, with_below
 from strandline.engine.lake.forgotten import Forgotten, file_of, keep, requests
-from strandline.engine.lake.import_notes import notes_of, range_file
+from strandline.engine.lake.import_notes import notes_of, range_file, to_follow_folder
 from strandline.engine.lake.lake import FOLDER, RESTORING, Lake, refuse_unsafe
 from strandline.engine.lake.locks import TURN, turn_without_jvm
 from strandline.engine.lake.log.ledger import IMPORT, last_entry, latest_version
@@ -56,7 +60,7 @@ from strandline.engine.lake.snapshot_files import (
     write_lines,
 )
 from strandline.engine.lake.store_lease import HeldError, hold
-from strandline.engine.proof import verify
+from strandline.engine.proof import certificate
 from strandline.engine.runtime.outage import NO_ROOM
 from strandline.engine.runtime.processes import own
 
@@ -91,37 +95,31 @@ LIFE = TURN / 2
 Versions = Mapping[str, int]
 
 
-def with_sources(tables: Sequence[Table]) -> list[Table]:
-    """Return tables and all that they rest on, readers first."""
-    found: dict[str, Table] = {}
-
-    def add(table: Table) -> None:
-        for source in table.needs:
-            add(source)
-        found.setdefault(table.id, table)
-
-    for table in tables:
-        add(table)
-    return [*found.values()][::-1]
-
-
 @contextmanager
 def frozen(
-    lake: Lake, tables: Sequence[Table], note: Callable[[str], None]
+    lake: Lake,
+    tables: Sequence[Table],
+    note: Callable[[str], None],
+    moment: Moment | None = None,
 ) -> Iterator[tuple[Held, Versions]]:
     """Hold tables and all that they rest on for the length of the block; yield the files and the version of each table.
+
+    Of a moment no checkpoint is held, as a stream's state of then is gone: what is made of it is read.
 
     Raises:
         DefinitionError: A promotion is half done and must be finished first.
         TransientError: Another process commits for too long.
     """
-    wanted = [table for table in with_sources(tables) if lake.exists(table)]
+    wanted = [table for table in with_below(*tables, sources=every_need) if lake.exists(table)]
     books = [
         lake.closed_entries,
         lake.history,
         *(path for each in wanted for path in lake.books(each)),
     ]
     pins = {path: version for path in books if (version := latest_version(path)) >= 0}
+    if moment is not None:
+        at = {p: v for each in wanted for p, v in versions_at(each, lake, moment).items()}
+        pins = {path: version for path, version in at.items() if version >= 0}
     versions = {}
     asked = {each.mark: each for each in requests(lake)}
     with scratch(lake.frozen) as folder, pin_versions(lake.root, pins):
@@ -132,27 +130,38 @@ def frozen(
         taken: dict[str, int] = {}
         _freeze_ranges(lake, wanted, held)
         for table in wanted:
-            versions[table.id] = _freeze(table, lake, held, taken)
+            versions[table.id] = _freeze(table, lake, held, taken, moment)
             _freeze_ranges(lake, wanted, held)
             note(f"{table.id}: version {versions[table.id]}")
         # After the tables that join them: no row was joined with a later version.
-        for path in {lake.table(static) for each in wanted for static in each.static}:
-            if (version := latest_version(path)) >= 0:
+        for static in {static for each in wanted for static in each.static}:
+            path = lake.table(static)
+            version = moment.versions.get(static.id, -1) if moment else latest_version(path)
+            if version >= 0:
                 freeze_table(path, held, version)
         freeze_copy(lake.formats, held)
         freeze_copy(lake.retired, held)
+        freeze_copy(lake.roles, held)
         freeze_copy(lake.gates, held)
-        freeze_folder(lake.schemas, held)
-        freeze_folder(lake.rules, held)
-        freeze_folder(lake.models, held)
+        for each_folder in (lake.schemas, lake.rules, lake.models, to_follow_folder(lake)):
+            freeze_folder(each_folder, held)
         freeze_copy(lake.rule_changes, held)
-        _refuse_imported(lake, wanted, held, pins)
+        freeze_copy(lake.costs, held)
+        if moment is None:
+            _refuse_imported(lake, wanted, held, pins)
         _freeze_requests(lake, held, asked, taken)
         yield held, versions
 
 
-def _freeze(table: Table, lake: Lake, held: Held, taken: dict[str, int]) -> int:
-    version, others = _hold(table, lake, held)
+def _freeze(
+    table: Table, lake: Lake, held: Held, taken: dict[str, int], moment: Moment | None
+) -> int:
+    if moment is None:
+        version, others = _hold(table, lake, held)
+    else:
+        others = versions_at(table, lake, moment)
+        hold_books(others, held)
+        version = others.pop(lake.table(table))
     taken.update(
         {name_of(path): each for path, each in {lake.table(table): version, **others}.items()}
     )
@@ -160,13 +169,13 @@ def _freeze(table: Table, lake: Lake, held: Held, taken: dict[str, int]) -> int:
     for path, number in others.items():
         if number >= 0:
             freeze_table(path, held, number)
-    for file in (
+    proofs = (
         lake.certificate(table),
         lake.certificate(table, is_whole=False),
-        lake.certificate(table, by=verify.SECOND),
-        lake.lineage(table),
+        lake.certificate(table, by=certificate.SECOND),
         lake.audit(table),
-    ):
+    )
+    for file in (lake.lineage(table), *(proofs if moment is None else ())):  # they are of now
         freeze_copy(file, held)
     if isinstance(table, Ingested):
         freeze_copy(notes_of(table, lake), held)
@@ -309,6 +318,7 @@ def take(  # noqa: PLR0913  # what, where to, when, and how much of it
     note: Callable[[str], None] = lambda _: None,
     progress: Progress = lambda _done, _all: None,
     dry: bool = False,
+    of: str | None = None,
 ) -> Snapshotted:
     """Take a snapshot of tables and all that they rest on, beside their streams.
 
@@ -320,14 +330,19 @@ def take(  # noqa: PLR0913  # what, where to, when, and how much of it
         note: Is called with a line for each table.
         progress: Is called for each file.
         dry: Whether to measure and write nothing.
+        of: The moment that is taken, as it is typed; what there is when None.
 
     Raises:
-        DefinitionError: The store is within the lake, or a promotion is half done.
+        DefinitionError: The store is within the lake, a promotion is half done, or the moment is none of all of these tables.
         TransientError: Another process makes a snapshot, or there is no room.
     """
     refuse_overlap(lake, store, "the folder for snapshots")
     before = next(reversed(snapshots(store)), None)
-    with frozen(lake, tables, note) as (held, versions):
+    moment = None
+    if of is not None:
+        names = [each.id for each in with_below(*tables, sources=every_need) if lake.exists(each)]
+        moment = chosen(which_of(of), names, catalog.tables(), lake)
+    with frozen(lake, tables, note, moment) as (held, versions):
         files = sorted(held.files(), key=lambda each: part_of(each[0]))
         new = sum(_new(before, files))
         if dry:
@@ -340,6 +355,7 @@ def take(  # noqa: PLR0913  # what, where to, when, and how much of it
                 lists={},
                 files=len(files),
                 bytes=sum(file.size for _, file in files),
+                moment=str(moment or ""),
             )
             return Snapshotted(path=store, manifest=manifest, new=new)
         needed = 0 if is_same_disk(lake.root, store.make()) else new
@@ -352,6 +368,7 @@ def take(  # noqa: PLR0913  # what, where to, when, and how much of it
                 lists=lists,
                 files=count,
                 bytes=total,
+                moment=str(moment or ""),
             )
             done = publish(made, manifest, at)
             return Snapshotted(path=done.root, manifest=manifest, new=new)
@@ -437,7 +454,7 @@ def sheets(lake: Lake, names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _sheet(table: Table, lake: Lake) -> dict[str, Any]:
-    kept, sheet = verify.kept(table, lake), balance(table, lake)
+    kept, sheet = certificate.kept(table, lake), balance(table, lake)
     if sheet.damage is not None:  # no copy of it could be verified
         raise sheet.damage
     return {
@@ -668,6 +685,7 @@ def _refuse_changed(manifest: Manifest, lake: Lake) -> None:
 
 def _sign(draft: Place, taken: Taken, manifest: Manifest, at: datetime) -> None:
     origin = {"lake": manifest.lake, "taken_at": manifest.taken_at, "snapshot": str(taken.root)}
+    origin |= {"moment": manifest.moment} if manifest.moment else {}
     signed = {**origin, "restored_at": at.isoformat(timespec="seconds")}
     (draft / RESTORED).put(json.dumps(signed, indent=1) + "\n")
 

@@ -14,7 +14,7 @@ import secrets
 import stat
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,19 +22,23 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from strandline.core.errors import DefinitionError
+from strandline.core.errors import DefinitionError, LakeError, TransientError
 from strandline.core.table import Table
-from strandline.engine.ask.lake_views import SCHEMAS, View, sources, view_of
-from strandline.engine.lake.duckdb_table import UNREADABLE
+from strandline.engine.ask.find_moment import Moment
+from strandline.engine.ask.lake_views import SCHEMAS, View, sources, view_at, view_of
+from strandline.engine.ask.moments import chosen, which_of
+from strandline.engine.ask.named_moments import refuse_unreadable
+from strandline.engine.lake.duckdb_table import unreadable_errors
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.ledger import is_table
+from strandline.engine.lake.order_log import attempted, roles_of, write_down
 from strandline.engine.lake.place import Place
-from strandline.engine.lake.plain_files import write_down
 from strandline.engine.lake.store_lease import hold
 from strandline.engine.runtime import spark_session
 from strandline.engine.runtime.jvm import classic, jvm, loss, pid_of
 from strandline.engine.runtime.outage import first_line
 from strandline.engine.runtime.processes import NICE, let_give_way
+from strandline.engine.runtime.roles import Role, RoleError
 from strandline.engine.runtime.settings import Settings
 from strandline.engine.runtime.spark_session import Added
 from strandline_infra import java
@@ -135,8 +139,42 @@ def _write(lake: Lake, known: dict[str, dict[str, Any]]) -> None:
     place_of(lake).put(json.dumps(known, indent=1))
 
 
+def _stamp(file: Place) -> str:
+    try:
+        return file.stamp()
+    except FileNotFoundError:
+        return ""
+
+
+def admitted(lake: Lake) -> Place:
+    """Return the file with the users whom the roles of a lake let in; that of all users where it has no roles.
+
+    Raises:
+        DefinitionError: The file of the roles cannot be read.
+    """
+    roles = roles_of(lake)
+    if roles.people is None:
+        return place_of(lake)
+    known = {
+        name: each if roles.allows(name, Role.UNMASK) else {**each, "unmasked": None}
+        for name, each in users(lake).items()
+        if roles.allows(name, Role.READ)
+    }
+    file = place_of(lake).parent / "admitted.json"
+    file.put(json.dumps(known, indent=1))
+    return file
+
+
 LOOK = timedelta(seconds=30)
 """How often a new table, or a changed one, is looked for; rows of known ones are fresh at once. A look opens each table once."""
+
+AT_ONCE = 4
+"""Moments at which sessions of one role read at the same time: Spark keeps what it has of each catalog until its end, so there are few."""
+
+PINS = (
+    "SET strandline.moment = 'LATEST', a time in UTC, or a number or a name of `strandline moments`; "
+    "RESET strandline.moment goes back to what there is"
+)
 
 PASSWORD = "strandline"  # noqa: S105  # of a key store in a folder that only this user reads, made anew at each start
 
@@ -190,38 +228,77 @@ class SqlServer:
         self._salt = secrets.token_hex()
         self._made: dict[tuple[bool, str, str], str] = {}
         self._noted: dict[str, str] = {}
+        self._refused: dict[str, datetime] = {}
         self._looked_at: datetime | None = None
         self._besides: dict[Place, bool] = {}
+        self._pinned: dict[tuple[bool, str, str], Any] = {}
+        """What has the views of a moment, by whether they show sensitive columns, its name and its versions; the last used last."""
         self._spark = self._started(found, terms)
         self._own: Any = jvm(self._spark).strandline
         self._inside: Any = jvm(self._spark).org.apache.spark.sql.hive.thriftserver
-        self._questions = self._inside.Unmasked
+        self._questions, self._moments = self._inside.Unmasked, self._inside.AtMoment
         self._inside.LakeServer.begin(classic(self._spark))
         self._own.Admission.limit(terms.rows)
         self._own.ClientError.hide([self._salt, str(lake.root)])
         for each in SCHEMAS:
             self._own.Roots.database(each)
-        self._own.Users.readFrom(str(place_of(lake)))
+        self._admitted = ""
+        self._admit()
         self.renew()
         self._server = self._listening(terms)
         # Last, because a start with a low priority takes minutes on a busy machine.
         let_give_way(pid_of(self._spark), terms.nice)
 
     def turn(self, now: datetime) -> None:
-        """Write down the questions that wait for it, and look for new tables now and then."""
+        """Write down the questions that wait for it and who was not let in, pin sessions to moments, look for new tables now and then; users who came or went at once."""
+        if self._lake.root.is_local or self._looked_at is None or now - self._looked_at >= LOOK:
+            self._admit()
         for question in iter(self._questions.next, None):
-            asked = {"sql": question.sql(), "over": "jdbc"}
+            asked, why = {"sql": question.sql()}, question.why()
             try:
-                write_down(self._lake, asked, who=question.who(), at=now, why=question.why())
-            except OSError as error:  # a question that is not written down is refused
+                write_down(self._lake, asked, who=question.who(), at=now, why=why, over="jdbc")
+            except (OSError, RoleError) as error:  # a question that is not written down is refused
                 self._say("the log of unmasked access", f"cannot be written: {error}")
             else:
                 question.written()
+        for asked_for in iter(self._moments.next, None):
+            self._pin(asked_for)
+        for name in iter(self._own.Users.nextRefused, None):
+            self._note_refused(str(name), now)
         pause = timedelta(seconds=self._lake.pause(LOOK.total_seconds()))
         is_due = self._looked_at is None or now - self._looked_at >= pause
         if is_due or (self._lake.root.is_local and self._came_or_went()):
             self._looked_at = now
             self.renew()
+
+    def _admit(self) -> None:
+        """Let the users in whom the roles of the lake let read, unmasked whom they let unmask; without roles all as they were added."""
+        given, file = "", place_of(self._lake).parent / "no one"
+        try:
+            given = f"{_stamp(place_of(self._lake))} {_stamp(self._lake.roles)}"
+            if given == self._admitted:
+                return
+            file = admitted(self._lake)
+        except TransientError as error:
+            # Who was let in stays: of a store that is away nothing can be asked.
+            self._say("the roles of the lake", f"cannot be read now: {error.message}")
+            return
+        except DefinitionError as error:
+            self._say("the roles of the lake", f"let no one in: {error.message}")
+        self._own.Users.readFrom(str(file))
+        self._admitted = given
+
+    def _note_refused(self, name: str, now: datetime) -> None:
+        """Write down who was not let in: a user, now and then; a name that is none is a stranger's text, of which there is no end."""
+        if name not in users(self._lake) or now - self._refused.get(name, now - LOOK) < LOOK:
+            return
+        self._refused[name] = now
+        message = "the password is another one"
+        try:
+            roles_of(self._lake).refuse(name, Role.READ, "a log-in over JDBC")
+        except LakeError as error:
+            message = error.message
+        attempted(self._lake, "log in", who=name, at=now, over="jdbc", message=message)
 
     def renew(self) -> None:
         """Make the views of new tables, and those of tables that have other columns than before."""
@@ -232,10 +309,66 @@ class SqlServer:
                 view = view_of(name, source, self._tables, self._lake, self._salt)
                 if view is not None:
                     self._make(view)
-            except (*UNREADABLE, PySparkException, Py4JJavaError) as error:
+            except (*unreadable_errors(), PySparkException, Py4JJavaError) as error:
                 if loss(error):
                     raise
                 self._say(name, f"cannot be shown: {first_line(error)}")
+
+    def _pin(self, asked: Any) -> None:  # noqa: ANN401  # py4j's objects have no types
+        """Give the views of the moment that a session asks for, or the reason why there are none."""
+        try:
+            moment = chosen(which_of(asked.text()), (), self._tables, self._lake)
+            root = self._root_at(moment, sees_clear=bool(asked.seesClear()))
+        except LakeError as error:
+            asked.refuse(f"{error.message} ({PINS})")
+        except (*unreadable_errors(), PySparkException, Py4JJavaError) as error:
+            if loss(error):
+                raise
+            asked.refuse(f"no session reads at that moment: {first_line(error)}")
+        else:
+            asked.done(root, str(moment))
+
+    def _root_at(self, moment: Moment, *, sees_clear: bool) -> Any:  # noqa: ANN401  # as above
+        """Return the session of Spark with the views of a moment, made where there is none yet.
+
+        Raises:
+            DefinitionError: A version of it can be read no more, or sessions read at too many others.
+        """
+        refuse_unreadable(moment, self._lake)
+        parts = [dict(moment.versions), sorted(moment.lost)]
+        key = (sees_clear, moment.name, json.dumps(parts, sort_keys=True))
+        root = self._pinned.pop(key, None)
+        if root is None:
+            root = self._free_root(sees_clear=sees_clear)
+            for name, source in sources(self._tables, self._lake).items():
+                try:
+                    view = view_at(
+                        name, source, self._tables, self._lake, self._salt, moment=moment
+                    )
+                    if view is not None:
+                        text = view.clear if sees_clear else view.masked
+                        root.view(view.database, view.name, text)
+                except (*unreadable_errors(), PySparkException, Py4JJavaError) as error:
+                    if loss(error):
+                        raise
+                    self._say(f"{name} at {moment}", f"cannot be shown: {first_line(error)}")
+        self._pinned[key] = root
+        return root
+
+    def _free_root(self, *, sees_clear: bool) -> Any:  # noqa: ANN401  # as above
+        """Return a session of Spark without views: a new one, or that of a moment at which no session reads any more."""
+        own = [key for key in self._pinned if key[0] == sees_clear]
+        if len(own) < AT_ONCE:
+            return self._moments.root(sees_clear)
+        free = next((key for key in own if self._pinned[key].isFree()), None)
+        if free is None:
+            raise DefinitionError(
+                f"sessions read at {AT_ONCE} other moments",
+                hint="end one, or let it read another.",
+            )
+        root = self._pinned.pop(free)
+        root.empty()
+        return root
 
     def _came_or_went(self) -> bool:
         """Return whether the provisional rows of a table are there that were not, or are gone, on which a view would fail."""
@@ -284,7 +417,7 @@ class SqlServer:
             "spark.hadoop.fs.file.impl": java.READ_ONLY_FILES,
             "spark.hadoop.strandline.scratch": str(self._scratch),
         }
-        alone = found.model_copy(update={"master": None})
+        alone = replace(found, master=None)
         log = self._lake.program_log("serve")
         return spark_session.start(alone, log, added=Added(options=options, jars=own))
 

@@ -135,6 +135,7 @@ class Host:
         feeds_all: bool = False,
         sleep: float = AFTER,
         shard: Shard | None = None,
+        holds_back: Callable[[Table], bool] = lambda _: False,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -148,8 +149,9 @@ class Host:
             feeds_all: Whether tables that come with edited code are fed as well.
             sleep: Seconds after which a table that has nothing to read sleeps; 0 never.
             shard: The share of the tables that these are, where other hosts have the rest.
+            holds_back: Asked whether a table's next batch waits for a moment (jobs/strandline/engine/service/moment_maker.py).
         """
-        self._tables = tables
+        self._tables, self._holds_back = tables, holds_back
         self._known = {table.id: table for table in tables}
         """Each table as it is to run; one whose query has another object ends its batch, and goes on with this one."""
         self._code = code
@@ -527,7 +529,7 @@ class Host:
     def _gives_way(self, table: Table) -> bool:
         found = self._pressure.gives_way(table.id)
         self.pulses[table.id].gives_way = found
-        return found
+        return found or self._holds_back(table)
 
     def _committed(self, table: Table, entry: Entry) -> None:
         self._pressure.committed(table.id, entry.duration_ms / 1000)

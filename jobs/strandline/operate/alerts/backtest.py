@@ -32,7 +32,12 @@ from strandline.engine.runtime import clock
 from strandline.engine.runtime.jvm import Show
 from strandline.engine.runtime.settings import Settings
 from strandline.operate.alerts import examples
-from strandline.operate.alerts.examples import compared, contradictions, refuse_other_columns
+from strandline.operate.alerts.examples import (
+    compared,
+    contradictions,
+    refuse_masked,
+    refuse_other_columns,
+)
 from strandline.operate.audit import written
 from strandline.operate.listener import Progress, Says
 from strandline_quality.findings import Backtest, RuleFigures, TableCost
@@ -295,12 +300,24 @@ def prepared(own: Folder, words: Words, span: Span | None, found: Settings, lake
         lake.refuse_missing(gold.TABLE)
     other = None if is_live else words.against
     others = compared(other, words.rules) if other else None
+    # Of an operator's order to promote rules a line is written.
+    for each in () if words.promote else _typed(own, others, words):
+        refuse_masked(each, lake)
     there = _existing(lake, _sources(own, others))
     for source in there:
         refuse_unclosed(source, lake, span)
     return Trial(
         lake=lake, own=own, others=others, live=is_live, there=there, span=span, words=words
     )
+
+
+def _typed(own: Folder, others: Folder | None, words: Words) -> Iterator[Folder]:
+    """Yield the rules that a person may have written for this question: those of a folder or a file, and of its commits."""
+    is_own = words.rules is not None and Path(words.rules).exists()
+    if is_own:
+        yield own
+    if others is not None and (is_own or Path(str(words.against)).exists()):
+        yield others
 
 
 def tried(trial: Trial, spark: SparkSession, says: Says, progress: Progress) -> Backtest:

@@ -24,6 +24,7 @@ from strandline.alerting.alert_rule import (
     sources,
 )
 from strandline.alerting.compile import Explanation, explain
+from strandline.alerting.condition import columns
 from strandline.alerting.notice import RuleWords
 from strandline.alerting.rule_folder import broken, broken_thresholds, file_of
 from strandline.alerting.sigma import Folder, UnreadableError, read_folder
@@ -31,9 +32,13 @@ from strandline.core.errors import DefinitionError
 from strandline.core.routes import schemas_from
 from strandline.core.topic import PLACE, RECEIVED
 from strandline.core.verdict import judged, own_columns
+from strandline.engine.flow.function_plan import hidden
 from strandline.engine.lake import shelves
 from strandline.engine.lake.find_rows import Where, look
 from strandline.engine.lake.lake import Lake
+from strandline.engine.lake.order_log import roles_of
+from strandline.engine.runtime import clock
+from strandline.engine.runtime.roles import Role
 from strandline.engine.runtime.settings import Settings
 from strandline.operate.lakes import placed
 from strandline.project import package
@@ -194,6 +199,27 @@ def _of_lake(text: str, lake: Callable[[], Lake]) -> tuple[AlertSource, dict[str
         f"rules look at no table of the topic {spot[0]}",
         hint=f"they look at {', '.join(each.table.id for each in sources())}.",
     )
+
+
+def refuse_masked(found: Folder, lake: Lake) -> None:
+    """Refuse rules that a person has typed and that compare what is masked for this person: whether one fires says what a row has.
+
+    Raises:
+        DefinitionError: One does, and the roles of the lake do not let this user see it.
+    """
+    if roles_of(lake).allows(clock.login(), Role.UNMASK):
+        return
+    for rule in (*found.rules, *(part.rule for each in found.thresholds for part in each.parts)):
+        table = rule.source.table
+        if masked := sorted(columns(rule.when) & hidden(table, lake)):
+            raise DefinitionError(
+                f"{rule.origin} compares {' and '.join(masked)} of {table.id}, which is masked: whether the rule fires would say "
+                "what a row has",
+                hint="leave such columns out. Who has the role unmask may try the rule, and the rules of the project may be tried by "
+                "all who read.",
+                table=table.id,
+                rule=rule.id,
+            )
 
 
 # Which alert rules are meant: a folder, a file, a rule of the project, or a folder as it was at a commit; and what a notice says of one.

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -86,8 +86,10 @@ def ready_to_raise(found: Settings, where: Lake, mode: FeedMode, says: Says) -> 
     def locate() -> str | None:
         return lakes.address(found, where) or broker.remembered(where)
 
-    sized = found.model_copy(update={"cores": cores})
-    site = session.site(sized, where.open_for_writing(), found.kafka, locate=locate, says=says)
+    sized = replace(found, cores=cores)
+    site = session.site(
+        sized, where.open_for_writing(), found.kafka, locate=locate, says=says, feeds=True
+    )
     refuse_other_columns(sources(), site.spark)
     return site
 

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import chain
@@ -25,7 +25,7 @@ from strandline.core.errors import DefinitionError
 from strandline.core.table import Judged, Table
 from strandline.core.topic import PLACE
 from strandline.engine.accounting.routes import SELDOM, Beside, Seen, seen_by, unsettled
-from strandline.engine.lake.find_rows import Where, look, newest_rows
+from strandline.engine.lake.find_rows import look_at, newest_rows
 from strandline.engine.lake.lake import Lake
 from strandline.engine.runtime.code_files import module_file
 from strandline.operate.drafts.module_text import (
@@ -154,11 +154,15 @@ def _all(lake: Lake) -> Iterator[Judged]:
 def found(table: Judged, lake: Lake, since: str | None = None) -> Found:
     """Return what was found of a table, with the edits that declare it."""
     seen = seen_by(table, lake).among(since)
+    if (
+        not seen.fields
+    ):  # as of most of three hundred tables: its module and those beside it are not asked
+        return Found(table=table, seen=seen, proposals=(), file=None, before="")
     file = module_file(table.layer, table.name)
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     is_secret = any(_masks(each, table) for each in catalog.tables()) or bool(table.secret)
-    newest = _newest(table, lake) if seen.fields else []
-    proposals = [_proposed(each, table, lake, newest, is_secret) for each in seen.fields]
+    newest, examples = _newest(table, lake), _examples(seen.fields, table, lake)
+    proposals = [_proposed(each, examples, newest, is_secret) for each in seen.fields]
     return Found(
         table=table,
         seen=seen,
@@ -215,12 +219,12 @@ def with_edits(table: Judged, proposals: Iterable[Proposal], text: str) -> Itera
 
 def _proposed(
     each: Beside,
-    table: Judged,
-    lake: Lake,
+    examples: Mapping[str, Sequence[object]],
     newest: Sequence[object],
     is_secret: bool,  # noqa: FBT001  # what is known of a field
 ) -> Proposal:
-    own = [*chain.from_iterable(values_at(one, each.path) for one in _examples(each, table, lake))]
+    found = chain.from_iterable(examples.get(place, ()) for place in each.places)
+    own = [*chain.from_iterable(values_at(one, each.path) for one in found)]
     later = [*chain.from_iterable(values_at(one, each.path) for one in newest)]
     values = [*own, *later][:MOST_VALUES]
     kind = likely_type(values) if each.is_new else wider(each, values)
@@ -251,12 +255,14 @@ def edit_of(each: Beside, kind: str) -> Callable[[str], Edited]:
     return lambda text: edit(text, each.path, kind)
 
 
-def _examples(each: Beside, table: Judged, lake: Lake) -> Iterator[object]:
-    for place in each.places:
-        topic, partition, offset = place.rsplit("/", 2)
-        equal = dict(zip(PLACE, (topic, int(partition), int(offset)), strict=True))
-        for row in look(lake.table(table.bronze), Where(equal=equal, most=1), ("_payload",)):
-            yield from _document(row.row["_payload"])
+def _examples(fields: Sequence[Beside], table: Judged, lake: Lake) -> dict[str, tuple[object, ...]]:
+    """Return the records that the ledger names for some fields, by their places; bronze is looked through once for all of them."""
+    names = {name: name.rsplit("/", 2) for each in fields for name in each.places}
+    places = {name: (topic, int(part), int(at)) for name, (topic, part, at) in names.items()}
+    bronze = lake.table(table.bronze)
+    rows = look_at(bronze, PLACE, {*places.values()}, (*PLACE, "_payload"))
+    found = {tuple(row.row[name] for name in PLACE): row.row["_payload"] for row in reversed(rows)}
+    return {name: (*_document(found[at]),) for name, at in places.items() if at in found}
 
 
 def _newest(table: Judged, lake: Lake) -> list[object]:

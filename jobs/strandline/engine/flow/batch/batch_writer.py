@@ -42,7 +42,7 @@ from strandline.engine.lake.commit.delta_commit import OPEN, rows_now
 from strandline.engine.lake.commit.file_index import FileIndex
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import Kind, actions
-from strandline.engine.lake.log.ledger import Entry, last_entry, latest_version
+from strandline.engine.lake.log.ledger import LEDGER, Entry, last_entry, latest_version
 from strandline.engine.lake.log.ledger_sums import sums_of
 from strandline.engine.lake.log.log_actions import table_id
 from strandline.engine.lake.mend_checkpoint import broken_state
@@ -358,8 +358,9 @@ class Writer:
         if self._selects is None:
             self._selects = not isinstance(table, Judged) and only_selects(spark, table, lake)
         most = self._limit.chosen()
-        below = below_watermark(spark, table, plan, inputs, selects=self._selects)
-        entry = opened(table, stream, plan, inputs, self._mode, most, below)
+        with meter.part(LEDGER):
+            below = below_watermark(spark, table, plan, inputs, selects=self._selects)
+            entry = opened(table, stream, plan, inputs, self._mode, most, below)
         entry = entry if rows_read else self._ordered(entry)
         if table.static:
             entry = replace(entry, static=self._pinned.versions)

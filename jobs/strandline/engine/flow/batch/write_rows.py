@@ -50,7 +50,14 @@ from strandline.engine.lake.commit.replace_rows import (
     reach_of_change,
 )
 from strandline.engine.lake.locks import turn
-from strandline.engine.lake.log.ledger import Entry, between, last_entry, latest_version
+from strandline.engine.lake.log.ledger import (
+    GATE,
+    LEDGER,
+    Entry,
+    between,
+    last_entry,
+    latest_version,
+)
 from strandline.engine.lake.place import Place
 from strandline.engine.runtime.jvm import Meter
 
@@ -306,7 +313,8 @@ class Fork:
             compared_at = None if believed is kept else version
             judged = counted(together(believed, entry.read + entry.others), self.table)
             good, held = judged.good, judged.held
-            entry, through = watch.through(kept, entry)
+            with meter.part(LEDGER):
+                entry, through = watch.through(kept, entry)
             entry = replace(
                 entry,
                 before_static=self.before(good_records(believed)),
@@ -326,11 +334,11 @@ class Fork:
             if held_already:
                 entry = self._as_begun(entry, held, judged.held_items)
             elif self.guard:
-                entry = self.guard.admit(entry, judged, believed)
+                with meter.part(GATE):
+                    entry = self.guard.admit(entry, judged, believed)
             if (held or self.replaces) and not held_already:
-                self._put(
-                    self.quarantine, bad_rows(believed, self.table), held.total(), entry, meter
-                )
+                bad = bad_rows(believed, self.table)
+                self._put(self.quarantine, bad, held.total(), entry, meter, goes_on=True)
             count = good if judged.items is None else judged.items - judged.held_items
             rows = good_rows(believed, self.table)
             final = self._put(self.path, rows, count, entry, meter, compared_at)
@@ -363,13 +371,15 @@ class Fork:
         entry: Entry,
         meter: Meter,
         compared_at: int | None = None,
+        *,
+        goes_on: bool = False,
     ) -> Entry:
         commit = delta_commit.Commit(rows.sparkSession, path)
         if self.replaces:
             commit.take_out_all()
             commit.reshape(rows.schema)
         written = commit.write(sized(rows, count)).rows if count else 0
-        final = entry.closed(meter, written=written)
+        final = entry.closed(meter, written=written, goes_on=goes_on)
         if compared_at is None:
             commit.commit(final.encoded())
             return final

@@ -11,16 +11,16 @@ tests/engine/lake/test_delta_commit.py covers every call that is used.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 from typing import Any, Literal
 from urllib.parse import unquote
 
+import deltalake
+import deltalake.exceptions
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -599,8 +599,13 @@ ALWAYS: dict[str, str | None] = {
 class ClaimedRows:
     """A version of such a table, created if it is missing."""
 
-    def __init__(self, path: Place, schema: Any) -> None:  # noqa: ANN401  # Arrow has no types
-        """Open the latest version; two processes may create the table at the same time."""
+    def __init__(self, path: Place, schema: Callable[[], Any]) -> None:
+        """Open the latest version; two processes may create the table at the same time.
+
+        Args:
+            path: Where it is.
+            schema: Returns its columns as Arrow has them, which is loaded where there is something to write.
+        """
         self._schema, self._place = schema, path
         self._table = _made(path, schema)
 
@@ -611,15 +616,17 @@ class ClaimedRows:
 
     def append(self, rows: Sequence[Mapping[str, object]], claims: Mapping[str, int]) -> bool:
         """Append rows up to a version of each subject; return whether no other process was faster."""
-        transactions = [Transaction(app_id=name, version=last) for name, last in claims.items()]
+        transactions = [
+            deltalake.Transaction(app_id=name, version=last) for name, last in claims.items()
+        ]
         try:
-            write_deltalake(
+            deltalake.write_deltalake(
                 self._table,
-                pa.Table.from_pylist(list(rows), schema=self._schema),
+                pa.Table.from_pylist(list(rows), schema=self._schema()),
                 mode="append",
-                commit_properties=CommitProperties(app_transactions=transactions),
+                commit_properties=deltalake.CommitProperties(app_transactions=transactions),
             )
-        except CommitFailedError:
+        except deltalake.exceptions.CommitFailedError:
             return False
         self._keep()
         return True
@@ -638,24 +645,24 @@ def compact(path: Place, many: int) -> None:
         return
     try:
         table.optimize.compact()
-    except CommitFailedError:
+    except deltalake.exceptions.CommitFailedError:
         return
 
 
-def _made(path: Place, schema: Any) -> DeltaTable:  # noqa: ANN401  # Arrow has no types
+def _made(path: Place, schema: Callable[[], Any]) -> "deltalake.DeltaTable":
     try:
         return opened(path)
-    except TableNotFoundError:
+    except deltalake.exceptions.TableNotFoundError:
         path.make()
     try:
-        made = DeltaTable.create(
+        made = deltalake.DeltaTable.create(
             str(path),
-            schema=schema,
+            schema=schema(),
             mode="ignore",
             configuration=ALWAYS,
             storage_options=delta_options(path),
         )
-    except CommitFailedError:  # another process was faster
+    except deltalake.exceptions.CommitFailedError:  # another process was faster
         return opened(path)
     keep_files(log_files(path, 0), within=path)
     return made

@@ -18,6 +18,7 @@ from typing import Any
 
 from strandline.core.errors import DamagedError
 from strandline.engine.lake.place import Place, mended
+from strandline.engine.runtime.limit import refuse_ended
 
 # Commits that were moved out of a table's log, a hundred to a file, and that every reader of the ledger still finds.
 #
@@ -119,6 +120,8 @@ def log_of(path: Place) -> Place:
 
 def commit_file(path: Place, version: int) -> Place:
     """Return the file of one commit of a table's log."""
+    if path.is_local:  # asked thousands of times by a look at all tables
+        return Place(f"{path.path}/_delta_log/{version:020d}.json")
     return log_of(path) / f"{version:020d}.json"
 
 
@@ -209,11 +212,13 @@ def _lines(path: Place, version: int) -> Iterator[str]:
 
     Raises:
         FileNotFoundError: A table has no such version.
+        EndedError: What they are read for takes longer than it may.
     """
+    refuse_ended()
     file = commit_file(path, version)
     try:
         if file.is_local:
-            with file.local.open() as log:
+            with open(file.path, encoding="utf-8") as log:  # noqa: PTH123  # as commit_file
                 yield from log
             return
     except FileNotFoundError:
@@ -239,6 +244,11 @@ FIELDS = ("inCommitTimestamp", "timestamp")
 def committed_at(path: Place, version: int) -> datetime:
     """Return when a version of a table was committed; the file's time where the commit holds none."""
     info = next((action.body for action in actions(path, version, Kind.INFO)), {})
+    return time_of(path, version, info)
+
+
+def time_of(path: Place, version: int, info: Mapping[str, Any]) -> datetime:
+    """Return when a version was committed that says this of itself."""
     known = [info[name] for name in FIELDS if info.get(name) is not None]
     seconds = known[0] / 1000 if known else commit_file(path, version).modified_at().timestamp()
     return datetime.fromtimestamp(seconds, tz=UTC)

@@ -13,8 +13,11 @@ Rows with several reasons are counted under the first; the quarantine keeps all 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Protocol
+from functools import cache, lru_cache, wraps
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from strandline.core.errors import DataError
 from strandline.engine.lake.log.commit_log import (
@@ -97,6 +100,10 @@ class Through:
 NOTHING = Through()
 
 
+GATE, LEDGER = "gate", "ledger"
+"""Parts of a batch: whether it is believed, and where each of its rows is."""
+
+
 class Cost(Protocol):
     """What measures the cost of a batch."""
 
@@ -105,6 +112,15 @@ class Cost(Protocol):
 
     def cpu_ms(self) -> int:
         """Return the milliseconds of CPU since its begin."""
+
+    def own_ms(self) -> int:
+        """Return those of the batch alone, which no other batch was given."""
+
+    def part_ms(self, name: str) -> int:
+        """Return those of a part of it."""
+
+    def uneven_ms(self) -> tuple[int, int] | None:
+        """Return those of the longest task and of the median one, of the stage that waited most for one task; None without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +214,12 @@ class Entry:
         closed_by: Who ordered that all time up to this watermark is over, when, and by which word; None where rows moved it.
         duration_ms: From the start of the batch to its commit.
         cpu_ms: CPU time of the process meanwhile, including queries that ran beside the batch.
+        own_ms: CPU time of the batch alone: its threads and its tasks, until this commit and, of a stream, since the one before
+            (jobs/strandline/engine/runtime/jvm.py); 0 in entries of before, and of what a batch holds, whose table's entry has all of it.
+        uneven_ms: Of the batch's stages with much work the one that waited most for one task: how long that took, and the median one of the
+            same stage; None where no stage had much.
+        gate_ms: Of its own milliseconds those of threads that decided whether the batch is believed.
+        ledger_ms: Those that counted where its rows are; without the tasks of jobs, of which there are seldom some.
         code: Hash of the code that made the rows.
         epoch: On an object store, which holder of its table's lease committed it (jobs/strandline/engine/lake/store_lease.py).
     """
@@ -272,6 +294,10 @@ class Entry:
     closed_by: str | None = None
     duration_ms: int = 0
     cpu_ms: int = 0
+    own_ms: int = 0
+    uneven_ms: tuple[int, int] | None = None
+    gate_ms: int = 0
+    ledger_ms: int = 0
     code: str = ""
     epoch: int = 0
 
@@ -397,10 +423,22 @@ class Entry:
         settled = self.settled(good=good, held=held, dropped=0, through=through)
         return replace(settled, came=came, gone=gone)
 
-    def closed(self, cost: Cost, *, written: int | None = None) -> "Entry":
-        """Add the rows written, of a repair those by which the table grows, and the cost of the batch; the commit follows."""
+    def closed(self, cost: Cost, *, written: int | None = None, goes_on: bool = False) -> "Entry":
+        """Add the rows written, of a repair those by which the table grows, and the cost of the batch; the commit follows.
+
+        Where the batch goes on to another commit, that one says what both used: who hears of a batch hears of the last.
+        """
         rows = self.came - self.gone if written is None else written
-        return replace(self, written=rows, duration_ms=cost.wall_ms(), cpu_ms=cost.cpu_ms())
+        return replace(
+            self,
+            written=rows,
+            duration_ms=cost.wall_ms(),
+            cpu_ms=cost.cpu_ms(),
+            own_ms=0 if goes_on else cost.own_ms(),
+            uneven_ms=cost.uneven_ms(),
+            gate_ms=cost.part_ms(GATE),
+            ledger_ms=cost.part_ms(LEDGER),
+        )
 
     def encoded(self) -> str:
         """Return the entry as the text of a commit's metadata."""
@@ -442,6 +480,30 @@ def last_entry(path: Place, until: int | None = None) -> tuple[int, Entry] | Non
     return None
 
 
+_LOOK: ContextVar[dict[Any, Any] | None] = ContextVar("look", default=None)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def once_a_look(asked: Callable[P, R]) -> Callable[P, R]:
+    """Let a question have one answer within a look; an empty one is asked for again, because a table may be made meanwhile."""
+
+    @wraps(asked)
+    def once(*given: P.args, **named: P.kwargs) -> R:
+        seen = _LOOK.get()
+        if seen is None:
+            return asked(*given, **named)
+        question = (asked.__name__, given, *named.items())
+        if not seen.get(question):
+            seen[question] = asked(*given, **named)
+        found: R = seen[question]
+        return found
+
+    return once
+
+
+@once_a_look
 def is_table(path: Place) -> bool:
     """Return whether a table was ever created; called so often that it must not list the log.
 
@@ -453,8 +515,43 @@ def is_table(path: Place) -> bool:
         return True
 
 
+@contextmanager
+def one_look() -> Iterator[None]:
+    """Let a table's newest version be what it was when it was first asked for, for the length of the block.
+
+    A question about all tables asks it of each ten times, and is one look at the lake. Nothing that commits to a table may be in it.
+    """
+    within = _LOOK.set({})
+    try:
+        yield
+    finally:
+        _LOOK.reset(within)
+
+
+def look_again() -> None:
+    """Ask anew from here on, within a look."""
+    if (seen := _LOOK.get()) is not None:
+        seen.clear()
+
+
+def latest_in_look(path: Place) -> int | None:
+    """Return the newest version within a look, where it is asked once; None without one, where a reader goes on as far as there are commits."""
+    return None if _LOOK.get() is None else latest_version(path)
+
+
 def latest_version(path: Place) -> int:
-    """Return the table's newest version, or -1 when there is no table.
+    """Return the table's newest version, or -1 when there is no table; within one look it is asked once."""
+    seen = _LOOK.get()
+    if seen is None:
+        return _latest_version(path)
+    if path not in seen:
+        seen[path] = _latest_version(path)
+    found: int = seen[path]
+    return found
+
+
+def _latest_version(path: Place) -> int:
+    """Return the same.
 
     Counts up from the newest checkpoint instead of listing the log, because every batch calls it and a listing grows
     with the table's history.
@@ -483,11 +580,33 @@ def _checkpoint(path: Place) -> Place:
 def entry_at(path: Place, version: int) -> Entry | None:
     """Return the ledger entry of a version; None when it has none, or there is no such version."""
     try:
+        stamp = commit_file(path, version).stamp() if path.is_local else ""
+    except FileNotFoundError:  # none, or moved out of the log
+        stamp = ""
+    return _entry_again(path, version, stamp) if stamp else _entry_at(path, version)
+
+
+@lru_cache(maxsize=2_000)
+def _entry_again(path: Place, version: int, stamp: str) -> Entry | None:  # noqa: ARG001  # a commit that was written again is another
+    """Return the same of one that may be asked for again: a balance reads each entry of a table four times, with those that read it."""
+    return _entry_at(path, version)
+
+
+def _entry_at(path: Place, version: int) -> Entry | None:
+    try:
         # Delta writes commitInfo first, but does not promise it.
         info = next((action.body for action in actions(path, version, Kind.INFO)), {})
     except FileNotFoundError:
         return None
     return entry_in(info, path, version)
+
+
+def entry_text(path: Place, version: int) -> str:
+    """Return the metadata of a commit as it is in the log; empty where it has none."""
+    if not is_commit(path, version):
+        return ""
+    info = next((action.body for action in actions(path, version, Kind.INFO)), {})
+    return str(info.get("userMetadata") or "")
 
 
 def entry_in(info: Mapping[str, Any], path: Place, version: int) -> Entry | None:
@@ -511,13 +630,19 @@ def entry_in(info: Mapping[str, Any], path: Place, version: int) -> Entry | None
         ) from error
 
 
+@cache
+def _fields() -> frozenset[str]:
+    return frozenset(each.name for each in fields(Entry))
+
+
 def _entry_of(found: Mapping[str, Any]) -> Entry:
-    known = {f.name for f in fields(Entry)}
+    known = _fields()
     values = {name: value for name, value in found.items() if name in known}
     values["failed"] = tuple(found.get("failed") or ())
     range_changed = found.get("changed") or found.get("speaks_of")  # its key in an older lake
     values["changed"] = tuple(range_changed or ()) or None
-    values["dropped_between"] = tuple(found.get("dropped_between") or ()) or None
+    for pair in ("dropped_between", "uneven_ms"):
+        values[pair] = tuple(found.get(pair) or ()) or None
     source, versions = found["source"], found["versions"] or {}
     if isinstance(versions, list):  # as written while a table had one source only
         versions = {source: versions}

@@ -16,9 +16,18 @@ from typing import Any
 
 from strandline.core.kind import in_utc
 from strandline.core.routes import REST
-from strandline.engine.lake.log.commit_log import Kind, actions, commit_text, is_commit
-from strandline.engine.lake.log.ledger import EXPIRE, FORGET, IMPORT, LOOKED_AGAIN, Entry, entry_at
-from strandline.engine.lake.log.log_actions import table_id
+from strandline.engine.lake.log.commit_log import commit_text, is_commit
+from strandline.engine.lake.log.ledger import (
+    EXPIRE,
+    FORGET,
+    IMPORT,
+    LOOKED_AGAIN,
+    Entry,
+    entry_at,
+    latest_in_look,
+    once_a_look,
+)
+from strandline.engine.lake.log.log_actions import removes_rows, table_id
 from strandline.engine.lake.place import Place
 
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
@@ -550,22 +559,18 @@ def follow(
         until: The last version to add.
         on_entry: Called with each version and its entry, once it is added.
     """
-    while (until is None or sums.version < until) and is_commit(path, sums.version + 1):
+    end = latest_in_look(path) if until is None else until
+    while is_commit(path, sums.version + 1) if end is None else sums.version < end:
         version = sums.version + 1
         entry = entry_at(path, version)
         if entry is None:
-            sums.was_rewritten |= _removes_rows(path, version)
+            if not is_commit(path, version):
+                break
+            sums.was_rewritten |= removes_rows(path, version)
             sums.version = version
         else:
             sums.add(version, entry)
             on_entry(version, entry)
-
-
-def _removes_rows(path: Place, version: int) -> bool:
-    """Return whether a version took rows out, or wrote its files again with other columns: no stream reads across that."""
-    found = [*actions(path, version, Kind.REMOVE, Kind.METADATA)]
-    gone = [each for each in found if each.kind is Kind.REMOVE]
-    return any(each.body.get("dataChange") for each in gone) or 0 < len(gone) < len(found)
 
 
 def _count(sums: dict[str, int], more: Mapping[str, int]) -> None:
@@ -612,6 +617,11 @@ def name_of(path: Place) -> str:
     return f"{path.parent.name}.{path.name}"
 
 
+def place_of(folder: Place, name: str) -> Place:
+    """Return where the table of such a name is, in a lake or in what is kept of one."""
+    return folder / name.replace(".", "/", 1)
+
+
 def snapshot_file(path: Place) -> Place:
     """Return the file with the snapshot of a table."""
     return path.parent.parent / FOLDER / f"{name_of(path)}.json"
@@ -642,6 +652,7 @@ def write(path: Place, taken: Snapshot) -> None:
     snapshot_file(path).put(json.dumps(words, indent=1))
 
 
+@once_a_look
 def sums_of(path: Place, until: int | None = None) -> Sums:
     """Return the sums of a table's entries, to the latest version or to a given one, from the last snapshot on."""
     sums = snapshot(path).sums
@@ -649,14 +660,6 @@ def sums_of(path: Place, until: int | None = None) -> Sums:
         sums = Sums()
     follow(path, sums, until)
     return sums
-
-
-def entry_text(path: Place, version: int) -> str:
-    """Return the metadata of a commit as it is in the log; empty where it has none."""
-    if not is_commit(path, version):
-        return ""
-    info = next((action.body for action in actions(path, version, Kind.INFO)), {})
-    return str(info.get("userMetadata") or "")
 
 
 def fingerprint(path: Place, version: int) -> str:

@@ -1,17 +1,28 @@
 """The files that versions of a table added and removed, from its log alone."""
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from strandline.engine.lake.log.commit_log import Action, Kind, actions, commit_text, log_of, torn
-from strandline.engine.lake.log.ledger import entry_in, latest_version
+from strandline.engine.lake.log.commit_log import (
+    Action,
+    Kind,
+    actions,
+    commit_file,
+    commit_text,
+    log_of,
+    sum_file,
+    torn,
+)
+from strandline.engine.lake.log.ledger import entry_in, latest_version, newest_checkpoint
 from strandline.engine.lake.place import Place
 
 
@@ -102,6 +113,13 @@ def added_since(path: Place, first: int) -> set[str]:
     """Return the paths, as in the log, of the files that were added from a version on."""
     later = range(first, latest_version(path) + 1)
     return {each.body["path"] for version in later for each in actions(path, version, Kind.ADD)}
+
+
+def removes_rows(path: Place, version: int) -> bool:
+    """Return whether a version took rows out, or wrote its files again with other columns: no stream reads across that."""
+    found = [*actions(path, version, Kind.REMOVE, Kind.METADATA)]
+    gone = [each for each in found if each.kind is Kind.REMOVE]
+    return any(each.body.get("dataChange") for each in gone) or 0 < len(gone) < len(found)
 
 
 def changes_rows(path: Place, version: int) -> bool:
@@ -255,6 +273,20 @@ def table_id(path: Place) -> str:
     Raises:
         DamagedError: Its first commit is torn.
     """
+    try:
+        stamp = commit_file(path, 0).stamp() if path.is_local else ""
+    except FileNotFoundError:  # none, or moved out of the log
+        stamp = ""
+    return _id_again(path, stamp) if stamp else _id(path)
+
+
+@lru_cache(maxsize=1_000)
+def _id_again(path: Place, stamp: str) -> str:  # noqa: ARG001  # a commit that was written again is another
+    """Return the same of a table of which it may be asked again: a look at what is usual asks it of each, for each of its questions."""
+    return _id(path)
+
+
+def _id(path: Place) -> str:
     found = next(actions(path, 0, Kind.METADATA), None)
     if found is None:
         raise torn(path, 0)
@@ -271,6 +303,8 @@ COLUMNS = ("path", "partitionValues", "size", "modificationTime", "stats")
 METADATA = ("schemaString", "partitionColumns", "configuration")
 WIDENED = "typeWidening"
 """The feature of a table of which a column has a wider type than some of its files (jobs/strandline/engine/lake/commit/create_table.py)."""
+
+CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint\.parquet")
 
 ROWS = 10_000
 """Rows of a checkpoint that are in memory at once."""
@@ -294,15 +328,14 @@ class LiveFiles:
     reader: int
 
 
-def live_files(path: Place) -> LiveFiles:
-    """Read the files of a table's latest version."""
-    latest = latest_version(path)
-    known = json.loads((log_of(path) / "_last_checkpoint").text() or "{}")
-    begun = int(known.get("version", -1))
+def live_files(path: Place, until: int | None = None) -> LiveFiles:
+    """Read the files of a table's latest version, or of one of before: from the newest checkpoint before it that is whole in one file."""
+    latest = latest_version(path) if until is None else until
+    begun, parts = _checkpoint(path, latest)
     files: dict[str, Mapping[str, Any]] = {}
     metadata: Mapping[str, Any] = {}
     reader = 1
-    for name in _parts(begun, known.get("parts")) if begun >= 0 else ():
+    for name in _parts(begun, parts) if begun >= 0 else ():
         for kind, body in _checkpointed(log_of(path) / name):
             match kind:
                 case Kind.METADATA:
@@ -325,6 +358,59 @@ def live_files(path: Place) -> LiveFiles:
                     metadata = action.body
         files |= added
     return LiveFiles(version=latest, files=files, metadata=metadata, reader=reader)
+
+
+def small_log(path: Place) -> LiveFiles | None:
+    """Return the files of the latest version of a table without a checkpoint; None for others, which may have a hundred thousand files.
+
+    Such a log is read here in a fraction of the time in which delta-rs opens one, and a list of tables reads one of each. What was
+    read last stays for who asks the next question about the same table; another commit, or the same one written again, is another.
+    """
+    if newest_checkpoint(path) is not None:
+        return None
+    latest = latest_version(path)
+    return _of_small_log(path, latest, commit_file(path, latest).stamp())
+
+
+@lru_cache(maxsize=8)
+def _of_small_log(path: Place, latest: int, stamp: str) -> LiveFiles:  # noqa: ARG001  # a commit that was written again is another
+    return live_files(path, latest)
+
+
+def summed_files(path: Place) -> LiveFiles | None:
+    """Return the files of the latest version by the checksum that Delta writes beside it; None where it has none, or does not name them.
+
+    It names them where they are few, each with its statistics: one small file, however many commits there were.
+    """
+    latest = latest_version(path)
+    text = sum_file(path, latest).text()
+    if text is None:
+        return None
+    # A commit of another process, after one was taken out of the log, may have the number of the one that it belongs to.
+    info = next((each.body for each in actions(path, latest, Kind.INFO)), {})
+    try:
+        found = json.loads(text)
+        if info["txnId"] != found["txnId"]:
+            return None
+        files = {each["path"]: each for each in found["allFiles"]}
+        size = sum(each["size"] for each in files.values())
+        if (len(files), size) != (found["numFiles"], found["tableSizeBytes"]):
+            return None
+        reader = _reader(found["protocol"])
+        return LiveFiles(version=latest, files=files, metadata=found["metadata"], reader=reader)
+    except (KeyError, TypeError, ValueError):  # torn, or of another tool
+        return None
+
+
+def _checkpoint(path: Place, latest: int) -> tuple[int, int | None]:
+    """Return the newest checkpoint up to a version, and the number of its files where it has several; -1 where there is none."""
+    known = json.loads((log_of(path) / "_last_checkpoint").text() or "{}")
+    newest = int(known.get("version", -1))
+    if newest <= latest:
+        return newest, known.get("parts")
+    found = (CHECKPOINT.fullmatch(name) for name in log_of(path).names())
+    older = (int(each["version"]) for each in found if each)
+    return max((each for each in older if each <= latest), default=-1), None
 
 
 def _reader(protocol: Mapping[str, Any]) -> int:
