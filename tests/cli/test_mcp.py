@@ -70,12 +70,17 @@ def _lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 def files(lake: Lake) -> dict[str, int]:
-    """Return when each file of a lake was changed, those of its logs aside."""
-    return {
-        str(path): path.stat().st_mtime_ns
-        for path in lake.root.local.parent.rglob("*")
-        if path.is_file() and "_logs" not in path.parts
-    }
+    """Return when each file of a lake was changed; its logs are not looked into, where the JVM of an ended verb removes its scratch."""
+    found = dict[str, int]()
+    for folder, below, names in os.walk(lake.root.local.parent, onerror=_refuse):
+        below[:] = [each for each in below if each != "_logs"]
+        paths = (Path(folder, each) for each in names)
+        found |= {str(path): path.stat().st_mtime_ns for path in paths}
+    return found
+
+
+def _refuse(error: OSError) -> None:
+    raise error
 
 
 # ---- over standard input ---------------------------------------------------------------------------------
