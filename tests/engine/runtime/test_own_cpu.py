@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,24 @@ def test_the_tasks_of_a_thread_are_what_the_kernel_counts(spark: SparkSession) -
     assert found["idle"].total < 0.4 * found["busy"].total
     used = then.user + then.system - whole.user - whole.system
     assert sum(each.driver + each.tasks for each in found.values()) < used + 0.05
+
+
+def test_jobs_of_a_group_before_the_batch_are_of_no_batch(spark: SparkSession) -> None:
+    """A thread of a recomputed table has the group of the thread before it, whose jobs Spark still remembers."""
+    found = list[Spent]()
+
+    def thread(rows: int) -> None:
+        spark.sparkContext.setLocalProperty(jvm.GROUP, "of a table")
+        own = Own(spark)
+        works(spark, rows)
+        time.sleep(0.5)  # as above
+        found.append(own.spent())
+
+    for rows in (1_500_000, 1_000):
+        beside(partial(thread, rows))
+
+    assert found[0].tasks > 0.3
+    assert found[1].tasks < 0.3 * found[0].tasks
 
 
 def test_a_thread_that_computes_in_python_is_measured(spark: SparkSession) -> None:

@@ -550,7 +550,8 @@ class Own:
             group = f"{OWN_GROUP}{next(_numbers)}"
             context.setLocalProperty(GROUP, group)
         if group != _thread.group:
-            _thread.group, _thread.job = group, max(self._jobs(), default=-1)
+            _thread.group = group
+            _thread.job = max(self._jobs(), default=-1)
 
     def take(self) -> None:
         """Begin to count from here; what the thread has used since the last batch is beside them."""
