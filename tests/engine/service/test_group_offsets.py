@@ -1,6 +1,7 @@
 """A consumer group for each bronze table shows to Kafka's own tools how far it has read, and decides nothing."""
 
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,9 +28,9 @@ from strandline.core.stateful import MicroBatch
 from strandline.core.table import Ingested
 from strandline.core.topic import Topic
 from strandline.engine.flow.runner import Site
-from strandline.engine.kafka import broker
+from strandline.engine.kafka.broker import down, up
 from strandline.engine.kafka.slices import ends_of, name_of
-from strandline.engine.kafka.topic_log import STAY
+from strandline.engine.kafka.topic_log import STAY, offsets_of
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.log.commit_log import commit_file
 from strandline.engine.lake.log.ledger import Entry, entries, last_entry
@@ -47,8 +48,6 @@ from tests.support.consumer_groups import described
 from tests.support.ledgers import write_log
 
 pytestmark = pytest.mark.kafka
-LOADING = 14
-"""Kafka's code of a coordinator that loads."""
 PATTERN = "shown.{lake}.{table}"
 Read = dict[tuple[str, int], int]
 
@@ -57,19 +56,6 @@ Read = dict[tuple[str, int], int]
 def table(topic: Topic) -> Ingested:
     """Return a bronze table whose name and topic no other test has."""
     return replace(user_actions.TABLE, name=f"user_{token_hex(4)}", reads=(topic,))
-
-
-def offsets_of(address: str, group: str) -> Read:
-    """Return the offsets of a group, as any tool asks for them."""
-    client = admin(address)  # it answers only as long as it is referenced
-    until = time.monotonic() + 30
-    while True:
-        try:
-            return broker.offsets_of(client, group)
-        except KafkaException as error:  # of a broker that has just begun
-            if error.args[0].code() != LOADING or time.monotonic() > until:
-                raise
-        time.sleep(0.1)
 
 
 class Shown:
@@ -89,7 +75,7 @@ class Shown:
 
     def of(self, table: Ingested) -> Read:
         """Return the offsets of the group of a table."""
-        return offsets_of(self.address, self.name(table))
+        return offsets_of(self.address, {}, self.name(table))
 
     def lag(self, table: Ingested) -> int:
         """Return the lag as a dashboard computes it: the ends of the partitions less the offsets of the group."""
@@ -485,6 +471,49 @@ def test_the_same_offsets_are_written_again_before_kafka_forgets_them(
     assert shown.run(table) == there == {(topic.name, 0): 1, (topic.name, 1): 0}
 
 
+ASKS = """
+import sys, time
+from confluent_kafka import KafkaException
+from strandline.engine.kafka.broker import Cluster, set_offsets
+from strandline.engine.kafka.topic_log import offsets_of
+
+address, topic, seconds = sys.argv[1:]
+cluster, until, done = Cluster(address, {}), time.monotonic() + float(seconds), 0
+while time.monotonic() < until:
+    try:
+        group = f"of-{done % 20}"
+        set_offsets(cluster.admin, group, {(topic, 0): done}, [topic], offsets_of(address, {}, group))
+        assert offsets_of(address, {}, group) == {(topic, 0): done}
+        done += 1
+    except KafkaException:
+        pass
+print(done)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.whole
+def test_a_broker_that_starts_again_while_its_groups_are_asked_for_ends_no_program(
+    tmp_path: Path, topic: Topic
+) -> None:
+    """It refuses what it has not loaded yet; asked by an admin client, a program ended with SIGSEGV after some restarts."""
+    lake = Lake(Place.of(tmp_path))
+    address = up(lake).address
+    try:
+        make(address, topic)
+        words = (sys.executable, "-c", ASKS, address, topic.name, "30")
+        program = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        while program.poll() is None:
+            down(lake)
+            up(lake, int(address.rpartition(":")[2]))
+            time.sleep(1)  # some requests between two restarts
+        said, _ = program.communicate()
+    finally:
+        down(lake)
+    assert program.returncode == 0
+    assert int(said) > 10
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_a_run_of_the_command_line_shows_its_group(tmp_path: Path, kafka: str) -> None:
@@ -498,15 +527,17 @@ def test_a_run_of_the_command_line_shows_its_group(tmp_path: Path, kafka: str) -
     named = f"cli-{token_hex(4)}.{{table}}"
 
     inside.succeeded(*words, env=env)
-    assert offsets_of(kafka, group_of(named, user_actions.TABLE.id, lake)) == {}
+    group = group_of(named, user_actions.TABLE.id, lake)
+    assert offsets_of(kafka, {}, group) == {}
     inside.succeeded(*words, env={**env, "STRANDLINE_CONSUMER_GROUP": named})
 
     newest = last_entry(lake.table(user_actions.TABLE))
     assert newest is not None
     deadline = time.monotonic() + 20
-    while offsets_of(kafka, group_of(named, user_actions.TABLE.id, lake)) != _ends(newest[1]):
+    while offsets_of(kafka, {}, group) != _ends(newest[1]):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    assert {part: at for part, (at, _, _) in described(kafka, group).items()} == _ends(newest[1])
 
 
 @pytest.mark.parametrize("pattern", ["{table}", "s.{lake}.{table}", "{table}-of-{lake}"])

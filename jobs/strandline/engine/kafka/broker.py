@@ -196,30 +196,12 @@ class Cluster:
 # The offsets of a consumer group, by which Kafka's own tools see how far a reader is.
 
 
-def offsets_of(asks: "confluent_kafka.admin.AdminClient", group: str) -> dict[tuple[str, int], int]:
-    """Return the offsets that a consumer group has.
-
-    Its coordinator is asked for something else first, and refuses that while it is not ready. To be refused the offsets ends the
-    process: librdkafka has the coordinator looked up by the group of the client, and an admin client is in none [2.16.1,
-    SIGSEGV in rd_kafka_cgrp_op below rd_kafka_handle_OffsetFetch].
-
-    Raises:
-        KafkaException: The cluster does not answer, or refuses.
-    """
-    asks.describe_consumer_groups([group], request_timeout=PATIENCE)[group].result(2 * PATIENCE)
-    listed = asks.list_consumer_group_offsets(
-        [confluent_kafka.ConsumerGroupTopicPartitions(group)], request_timeout=PATIENCE
-    )
-    found = listed[group].result(2 * PATIENCE).topic_partitions or []
-    return {(each.topic, each.partition): each.offset for each in found}
-
-
 def set_offsets(
     asks: "confluent_kafka.admin.AdminClient",
     group: str,
     wanted: Mapping[tuple[str, int], int],
     former: Collection[str],
-    has: Collection[tuple[str, int]] | None = None,
+    has: Collection[tuple[str, int]],
 ) -> None:
     """Let a consumer group have these offsets and no others.
 
@@ -228,13 +210,13 @@ def set_offsets(
         group: The group; it is made where there is none.
         wanted: Its offsets.
         former: The topics that its reader reads or has ever read: of these it may have others by now.
-        has: The partitions of which it has offsets; the cluster is asked when None.
+        has: The partitions of which it has offsets.
 
     Raises:
         KafkaException: The cluster does not answer, or refuses, as it does while the group has members.
         DefinitionError: The group has offsets of other topics, so it is another reader's.
     """
-    over = {*(offsets_of(asks, group) if has is None else has)} - wanted.keys()
+    over = {*has} - wanted.keys()
     if strange := {name for name, _ in over} - {*former}:
         raise DefinitionError(
             f"the consumer group {group} has offsets of {' and '.join(sorted(strange))}, so it is another reader's",

@@ -185,6 +185,33 @@ def identities_in(stream: str) -> dict[str, str]:
 # The offsets of a consumer group, by which Kafka's own tools see how far a reader is that has none.
 
 
+def offsets_of(address: str, options: Mapping[str, str], group: str) -> dict[Part, int]:
+    """Return the offsets that a consumer group has, of the topics that there are.
+
+    A consumer asks, which is no member before it subscribes. An admin client that is refused them ends the process: librdkafka has the
+    coordinator looked up by the group of the client, and an admin client is in none [2.16.1, SIGSEGV in rd_kafka_cgrp_op below
+    rd_kafka_handle_OffsetFetch].
+
+    Raises:
+        KafkaException: The cluster does not answer, or refuses.
+    """
+    asks = consumer(address, options, **{"group.id": group})
+    try:
+        parts = [
+            confluent_kafka.TopicPartition(name, number)
+            for name, topic in asks.list_topics(timeout=PATIENCE).topics.items()
+            if not name.startswith("__")
+            for number in topic.partitions
+        ]
+        found = asks.committed(parts, timeout=2 * PATIENCE) if parts else []
+    finally:
+        asks.close()
+    for each in found:
+        if each.error is not None:
+            raise confluent_kafka.KafkaException(each.error)
+    return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+
 def read_of(
     asks: "confluent_kafka.admin.AdminClient",
     identities: Mapping[str, str],

@@ -5,6 +5,7 @@ trusted on a day gets at most a warning for it.
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ class Known:
     """The evidence on one table from which its days are judged.
 
     Args:
-        hours: The commits of the batches in force, hour by hour, with a long past.
+        hours: The commits of the batches in force, hour by hour, the oldest first, with a long past.
         sources: The hours in which the tables that it reads got rows; None for bronze.
         changes: The anomalies of the hours that are over.
         faults: The faults of its balance sheet, by the day on which each shows.
@@ -134,8 +135,14 @@ def judged(known: Known, day: date) -> DayVerdict:
     reasons = sorted(_reasons(known, day), key=lambda each: -each[0].rank)
     if reasons:
         return reasons[0][0], tuple(why for _, why in reasons)
-    written = any(known.calendar.date_of(hour.at) == day for hour in known.hours)
-    return (Verdict.BELIEVED if written else Verdict.SILENT), ()
+    return (Verdict.BELIEVED if _hours_of(known, day) else Verdict.SILENT), ()
+
+
+def _hours_of(known: Known, day: date) -> Sequence[Batch]:
+    """Return the hours of a day; found by its ends, because a long past has thousands and each of two weeks is judged."""
+    ends = known.calendar.begins(day), known.calendar.ends(day)
+    first, last = (bisect_left(known.hours, end, key=lambda hour: hour.at) for end in ends)
+    return known.hours[first:last]
 
 
 def capped(own: DayVerdict, below: Mapping[str, DayVerdict]) -> DayVerdict:
@@ -167,7 +174,7 @@ def _reasons(known: Known, day: date) -> Iterator[_Why]:
         yield Verdict.UNBALANCED, fault
     if known.unproven and known.unproven[0] == day:
         yield Verdict.UNPROVEN, known.unproven[1]
-    own = [hour for hour in known.hours if known.calendar.date_of(hour.at) == day]
+    own = _hours_of(known, day)
     yield from _lost(flow(own))
     if known.shut and known.shut[0] <= day:
         yield Verdict.HELD, known.shut[1]

@@ -30,6 +30,7 @@ from strandline.engine.kafka.topic_log import (
     consumer,
     identities_in,
     number_in_kafka,
+    offsets_of,
     read_of,
 )
 from strandline.engine.lake.lake import Lake
@@ -626,7 +627,8 @@ class GroupOffsets:
         # A restore takes the books back to before a topic was added, and the group still has that.
         declared = {each.name for each in table.topics} if isinstance(table, Ingested) else set()
         former = declared | {topic for topic, _ in (*read, *shown)}
-        set_offsets(asks, group, wanted, former, shown if is_fresh else None)
+        has = shown if is_fresh else offsets_of(address, self._options, group)
+        set_offsets(asks, group, wanted, former, has)
         self._shown[table.id] = time.monotonic(), wanted
 
 
