@@ -173,6 +173,7 @@ def test_all_rules_are_one_job_and_what_is_collected_does_not_grow_with_the_aler
         context.setJobGroup(group, group)
 
         rows = figures(found({DECODES.source: events}, wanted), wanted).collect()
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None takes it back
 
         assert len(context.statusTracker().getJobIdsForGroup(group)) == 1
         days = len({str(start["UtcTime"])[:10] for start in STARTS})

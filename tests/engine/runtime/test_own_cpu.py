@@ -35,6 +35,12 @@ EVENTS = """
 """
 
 
+@pytest.fixture(autouse=True)
+def _own_group(spark: SparkSession) -> None:
+    """Leave the group of jobs that an earlier test may have given to this thread."""
+    spark.sparkContext.setLocalProperty(jvm.GROUP, None)  # type: ignore[arg-type]  # None takes it back
+
+
 def of_tasks(spark: SparkSession) -> Counter[str]:
     """Return the CPU of each of the JVM's threads in which tasks run, as the kernel counts it."""
     found = Counter[str]()
