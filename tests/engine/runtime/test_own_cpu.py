@@ -61,6 +61,11 @@ def works(spark: SparkSession, rows: int = 1_500_000) -> None:
     spark.range(0, rows, 1, 2).selectExpr(texts).collect()
 
 
+def settled(spark: SparkSession) -> None:
+    """Wait until Spark's own book of jobs has all of them, which follows a moment later."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+
+
 def beside(*works: Callable[[], None]) -> None:
     """Do several things at the same time."""
     threads = [threading.Thread(target=each) for each in works]
@@ -77,13 +82,13 @@ def test_the_tasks_of_a_thread_are_what_the_kernel_counts(spark: SparkSession) -
     def busy() -> None:
         own = Own(spark)
         works(spark)
-        time.sleep(0.3)  # Spark's own book of jobs follows a moment later
+        settled(spark)
         found["busy"] = own.spent()
 
     def idle() -> None:
         own = Own(spark)
         spark.range(10).count()
-        time.sleep(0.5)
+        settled(spark)
         found["idle"] = own.spent()
 
     works(spark, 1_000)
@@ -107,7 +112,7 @@ def test_jobs_of_a_group_before_the_batch_are_of_no_batch(spark: SparkSession) -
         spark.sparkContext.setLocalProperty(jvm.GROUP, "of a table")
         own = Own(spark)
         works(spark, rows)
-        time.sleep(0.5)  # as above
+        settled(spark)
         found.append(own.spent())
 
     for rows in (1_500_000, 1_000):
@@ -134,13 +139,13 @@ def test_the_longest_task_of_a_large_stage_is_known_and_the_median_one(
     """By the list of the tasks, of which this is a summary; a stage with little to do is not looked at."""
     meter = Meter(spark)
     works(spark, 1_000)
-    time.sleep(0.3)  # as above
+    settled(spark)
     small = meter.own_ms(), meter.uneven_ms()
     # One of five partitions has nearly all rows, as that of a heavy key has.
     rows = "explode(sequence(1L, if(id = 3, 1500000L, 20000L))) AS n"
     wide = spark.range(0, 5, 1, 5).selectExpr("id", rows)
     wide.selectExpr("sum(crc32(sha2(cast(n AS string), 256)))").collect()
-    time.sleep(0.3)
+    settled(spark)
     own, uneven = meter.own_ms(), meter.uneven_ms()
 
     assert small[1] is None
@@ -173,7 +178,7 @@ def test_the_median_of_two_tasks_lies_between_them(spark: SparkSession, tasks: i
     rows = "explode(sequence(1L, if(id = 1, 1500000L, 20000L))) AS n"
     wide = spark.range(0, tasks, 1, tasks).selectExpr("id", rows)
     wide.selectExpr("sum(crc32(sha2(cast(n AS string), 256)))").collect()
-    time.sleep(0.3)
+    settled(spark)
     meter.own_ms()
 
     longest, median = meter.uneven_ms() or (0, 0)
