@@ -1,13 +1,19 @@
 """Damage is named for the table whose file it is, also where another table meets it."""
 
 import errno
+import threading
+from pathlib import Path
 
 import pytest
 
 from fleet.gold import device_daily, device_signal_10m
 from fleet.silver import devices
+from strandline.core.errors import DamagedError
 from strandline.core.table import Table
-from strandline.engine.lake.place import damage
+from strandline.engine.lake import open_table
+from strandline.engine.lake.open_table import opened
+from strandline.engine.lake.place import Place, damage
+from tests.engine.written import written
 
 
 def refused(file: str) -> PermissionError:
@@ -53,3 +59,25 @@ def test_a_folder_of_its_own_and_one_of_no_table_are_the_tables_damage() -> None
 
         assert found is not None
         assert found.message.startswith(f"{table.id} is damaged: {file} may")
+
+
+def test_a_commit_that_is_made_while_the_log_is_listed_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list had the commit's checksum and not yet the commit itself, and a question beside a stream called the table torn."""
+    path = tmp_path / "table"
+    for number in range(3):
+        written(path, [{"n": number}])
+    commit = path / "_delta_log" / f"{2:020}.json"
+    commit.with_suffix(".crc").write_text('{"tableSizeBytes": 1, "numFiles": 1}')
+    said = commit.read_bytes()
+    commit.unlink()
+
+    with pytest.raises(DamagedError, match="newer than log segment"):
+        opened(Place.of(path))
+
+    monkeypatch.setattr(open_table, "LOOKS", 100)
+    comes = threading.Timer(0.2, commit.write_bytes, [said])
+    comes.start()
+    assert opened(Place.of(path)).version() == 2
+    comes.join()

@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +47,12 @@ ELSEWHERE = re.compile(r"/|[a-z0-9+.-]+:", re.IGNORECASE)
 """How the path of a file begins that is not in the folder of its table."""
 
 
+LOOKS, PAUSE = 3, 0.05
+"""How often a log is looked at before it is called damaged, and the seconds between: a folder that is listed while a commit is made
+may show the commit's checksum and not the commit, which delta-rs refuses as newer than the log [deltalake 1.6, one of 1,700 questions
+beside a stream]."""
+
+
 def opened(path: Place, version: int | None = None) -> "deltalake.DeltaTable":
     """Open a version of a table, the latest by default.
 
@@ -55,6 +62,10 @@ def opened(path: Place, version: int | None = None) -> "deltalake.DeltaTable":
     """
     # deltalake 1.6 refuses its data set of Arrow for that feature, which Arrow needs not: a scan casts each file to the table's columns.
     deltalake.table.SUPPORTED_READER_FEATURES.add(WIDENED)
+    return _opened(path, version, LOOKS)
+
+
+def _opened(path: Place, version: int | None, looks: int) -> "deltalake.DeltaTable":
     try:
         return deltalake.DeltaTable(str(path), version=version, storage_options=delta_options(path))
     except deltalake.exceptions.TableNotFoundError:
@@ -62,16 +73,24 @@ def opened(path: Place, version: int | None = None) -> "deltalake.DeltaTable":
     except (deltalake.exceptions.DeltaError, OSError) as error:
         if is_outage(error):
             raise
-        table, lines = owner(path), str(error).splitlines()
-        if unknown := FOREIGN.search(str(error)):
-            raise _unread(table, [unknown["name"] or CATALOG_MANAGED]) from error
-        raise DamagedError(
-            f"{table} is damaged: the log of {path} cannot be read ({(lines or ['no reason'])[0].strip()})",
-            hint=f"`ls -l {path}/_delta_log` shows files of another user; {mended(table, 'what is torn')} "
-            "All other tables go on meanwhile.",
-            table=table,
-            file=str(path),
-        ) from error
+        if looks == 1:
+            raise _damage(path, error) from error
+    time.sleep(PAUSE)
+    return _opened(path, version, looks - 1)
+
+
+def _damage(path: Place, error: Exception) -> LakeError:
+    """Return what ails a table whose log delta-rs cannot read."""
+    table, lines = owner(path), str(error).splitlines()
+    if unknown := FOREIGN.search(str(error)):
+        return _unread(table, [unknown["name"] or CATALOG_MANAGED])
+    return DamagedError(
+        f"{table} is damaged: the log of {path} cannot be read ({(lines or ['no reason'])[0].strip()})",
+        hint=f"`ls -l {path}/_delta_log` shows files of another user; {mended(table, 'what is torn')} "
+        "All other tables go on meanwhile.",
+        table=table,
+        file=str(path),
+    )
 
 
 def delta_options(path: Place) -> dict[str, str] | None:
