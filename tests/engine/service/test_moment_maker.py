@@ -28,7 +28,7 @@ def world(spark: SparkSession, lake: Lake, topic: Topic, kafka: str) -> World:
 @pytest.mark.slow
 @pytest.mark.whole
 @pytest.mark.prove
-@pytest.mark.timeout(3000)
+@pytest.mark.timeout(7200)
 def test_questions_at_a_moment_agree_while_a_thousand_events_a_second_come(
     world: World, times: Times, capsys: pytest.CaptureFixture[str]
 ) -> None:
