@@ -24,7 +24,12 @@ def executions(spark: SparkSession, work: Callable[[], object]) -> int:
     return sum(each.isDefined() and each.get().description() == name for each in found)
 
 
+def settled(spark: SparkSession) -> None:
+    """Wait until Spark's own books of jobs and executions have all of them, which follow a moment later."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+
+
 def _newest(spark: SparkSession) -> int:
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # Spark reports them a little later
+    settled(spark)
     known = classic(spark).sharedState().statusStore().executionsList()
     return -1 if known.isEmpty() else int(known.last().executionId())

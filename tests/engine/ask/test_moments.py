@@ -39,14 +39,7 @@ from tests.support.shop import (
     TABLES,
     Written,
     counts,
-    level,
 )
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Written:
-    """Return a lake whose tables are level."""
-    return level(tmp_path / "lake")
 
 
 def test_tables_that_are_level_are_read_as_they_are(shop: Written) -> None:

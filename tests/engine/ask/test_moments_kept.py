@@ -49,16 +49,9 @@ from tests.support.shop import (
     TABLES,
     Written,
     counts,
-    level,
 )
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Written:
-    """Return a lake whose tables are level."""
-    return level(tmp_path / "lake")
 
 
 def rests(shop: Written, commits: int) -> None:

@@ -27,6 +27,7 @@ from strandline.alerting.one_plan import alert_id
 from strandline.engine.lake.commit.delta_commit import rows_now
 from strandline.engine.lake.lake import Lake
 from strandline.engine.repair.closed_range import Span
+from strandline.engine.runtime.jvm import GROUP
 from strandline_quality.findings import Change, RuleFigures
 from tests.support.rows import NOON
 from tests.support.starts import believed, starts
@@ -173,7 +174,7 @@ def test_all_rules_are_one_job_and_what_is_collected_does_not_grow_with_the_aler
         context.setJobGroup(group, group)
 
         rows = figures(found({DECODES.source: events}, wanted), wanted).collect()
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None takes it back
+        context.setLocalProperty(GROUP, None)  # type: ignore[arg-type]  # None takes it back
 
         assert len(context.statusTracker().getJobIdsForGroup(group)) == 1
         days = len({str(start["UtcTime"])[:10] for start in STARTS})

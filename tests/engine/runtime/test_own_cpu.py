@@ -22,6 +22,7 @@ from strandline.engine.runtime import jvm
 from strandline.engine.runtime.jvm import Meter, Own, Spent, pid_of
 from tests.engine.written import GOLD, SILVER
 from tests.support.events import readings, received
+from tests.support.executions import settled
 from tests.support.rows import NOON
 
 pytestmark = pytest.mark.spark
@@ -59,11 +60,6 @@ def works(spark: SparkSession, rows: int = 500_000) -> None:
     """Keep the cores busy with tasks for about half a second."""
     texts = "sum(crc32(sha2(cast(id AS string), 256)))"
     spark.range(0, rows, 1, 2).selectExpr(texts).collect()
-
-
-def settled(spark: SparkSession) -> None:
-    """Wait until Spark's own book of jobs has all of them, which follows a moment later."""
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
 
 def beside(*works: Callable[[], None]) -> None:

@@ -73,8 +73,9 @@ def _opened(path: Place, version: int | None, looks: int) -> "deltalake.DeltaTab
     except (deltalake.exceptions.DeltaError, OSError) as error:
         if is_outage(error):
             raise
-        if looks == 1:
-            raise _damage(path, error) from error
+        found = _damage(path, error)
+        if looks == 1 or not isinstance(found, DamagedError):  # another look finds the same feature
+            raise found from error
     time.sleep(PAUSE)
     return _opened(path, version, looks - 1)
 

@@ -37,7 +37,7 @@ from strandline.engine.accounting.browse_held import (
     samples,
 )
 from strandline.engine.accounting.gate_files import Where
-from strandline.engine.accounting.history_queries import Batch, Mark, Past, marks
+from strandline.engine.accounting.history_queries import Mark, Past, marks
 from strandline.engine.lake.completeness import retired
 from strandline.engine.lake.lake import Lake
 from strandline.engine.lake.place import Place
@@ -52,6 +52,7 @@ from strandline.engine.proof.day_verdicts import (
     day_of,
     flow,
     judged,
+    of_day,
     versions_in,
     worst,
 )
@@ -303,7 +304,7 @@ class _Desk:
         days = self._judged(table, sheet, gate, proof)
         some, counted = self._held(table, sheet)
         hours = self._hours[table.id]
-        by_day = self._by_day(table)
+        by_day = {day: of_day(hours, table.calendar, day) for day in self._period.shown}
         own = [hour for day in self._period.days for hour in by_day[day]]
         first = table.calendar.begins(self._period.since)
         newest = self._newest.get(table.id)
@@ -459,14 +460,6 @@ class _Desk:
             return None
         why = "its certificate says that its rows differ from what bronze gives"
         return self._period.days[-1], why
-
-    def _by_day(self, table: Table) -> dict[date, list[Batch]]:
-        """Return the hours of each day that is shown, by the table's calendar."""
-        found: dict[date, list[Batch]] = {day: [] for day in self._period.shown}
-        for hour in self._hours[table.id]:
-            if (day := table.calendar.date_of(hour.at)) in found:
-                found[day].append(hour)
-        return found
 
 
 def _sentence(verdict: Verdict, ranked: Sequence[TableFindings], period: Period) -> str:

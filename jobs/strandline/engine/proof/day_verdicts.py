@@ -135,14 +135,20 @@ def judged(known: Known, day: date) -> DayVerdict:
     reasons = sorted(_reasons(known, day), key=lambda each: -each[0].rank)
     if reasons:
         return reasons[0][0], tuple(why for _, why in reasons)
-    return (Verdict.BELIEVED if _hours_of(known, day) else Verdict.SILENT), ()
+    return (Verdict.BELIEVED if of_day(known.hours, known.calendar, day) else Verdict.SILENT), ()
 
 
-def _hours_of(known: Known, day: date) -> Sequence[Batch]:
-    """Return the hours of a day; found by its ends, because a long past has thousands and each of two weeks is judged."""
-    ends = known.calendar.begins(day), known.calendar.ends(day)
-    first, last = (bisect_left(known.hours, end, key=lambda hour: hour.at) for end in ends)
-    return known.hours[first:last]
+def of_day(hours: Sequence[Batch], calendar: Day, day: date) -> Sequence[Batch]:
+    """Return the hours of a day; found by its ends, because a long past has thousands and each of two weeks is judged.
+
+    Args:
+        hours: The oldest first.
+        calendar: Whose days are meant.
+        day: The day.
+    """
+    ends = calendar.begins(day), calendar.ends(day)
+    first, last = (bisect_left(hours, end, key=lambda hour: hour.at) for end in ends)
+    return hours[first:last]
 
 
 def capped(own: DayVerdict, below: Mapping[str, DayVerdict]) -> DayVerdict:
@@ -174,7 +180,7 @@ def _reasons(known: Known, day: date) -> Iterator[_Why]:
         yield Verdict.UNBALANCED, fault
     if known.unproven and known.unproven[0] == day:
         yield Verdict.UNPROVEN, known.unproven[1]
-    own = _hours_of(known, day)
+    own = of_day(known.hours, known.calendar, day)
     yield from _lost(flow(own))
     if known.shut and known.shut[0] <= day:
         yield Verdict.HELD, known.shut[1]
